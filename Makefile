@@ -1,0 +1,64 @@
+# Everything a contributor runs. Needs make and Python >= 3.11; the rest comes from pip into .venv.
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+BIN := .venv/bin
+# The stamp names the folder: a virtual environment that was copied or moved still points to where it was made.
+STAMP := .venv/.installed-$(shell pwd | cksum | cut -d ' ' -f 1)
+
+# Further arguments for pytest: make test ARGS="-k resume -x"
+ARGS ?=
+# How many seeds the simulation tries, or the one seed to repeat: make sim SEED=42
+SEEDS ?= 200
+SEED ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fmt lint types sim bench clean
+# check runs its parts in order, the fast ones first, also under make -j.
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## install everything into .venv (again only when pyproject.toml or constraints.txt changed)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "No Python >= 3.11 with venv found. Install one (on Debian also python3-venv)," \
+		"or name it: make setup PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) does not run or is older than Python 3.11." >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling editables
+	@# No build isolation: an isolated build would fetch its own hatchling, past the constraints.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--no-build-isolation --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## play: a server, a game, and connections that break
+	$(BIN)/holdfast demo
+
+test: $(STAMP) ## run the tests (ARGS="-k resume -x")
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+
+check: lint types test ## what CI runs: format, lint, types, tests
+
+lint: $(STAMP) ## check format and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP) ## check types
+	$(BIN)/python -m mypy
+
+fmt: $(STAMP) ## format, and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+sim: $(STAMP) ## run the long simulation (SEEDS=200, or SEED=42 to repeat one)
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+bench: $(STAMP) ## measure the cost of an echoed message
+	$(BIN)/python benchmarks/echo.py
+
+clean: ## remove .venv, caches and builds
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

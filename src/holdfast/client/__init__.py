@@ -1,0 +1,1 @@
+"""The Python client; its protocol half is pure and mirrors the core."""

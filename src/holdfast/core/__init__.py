@@ -1,0 +1,1 @@
+"""The rules: synchronous and deterministic; time and chance are arguments."""

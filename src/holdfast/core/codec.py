@@ -1,0 +1,110 @@
+"""Frames to bytes and back: the same structs as MessagePack (`holdfast.v1.msgpack`) or JSON (`holdfast.v1.json`).
+
+Decoding never raises anything but `ProtocolError`, whatever the bytes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.core.errors import ProtocolError
+from holdfast.core.frames import Frame, FromClient, FromServer
+
+
+class BodyDecoder(Protocol):
+    """Decodes one type of message body."""
+
+    def decode(self, body: Any, /) -> Any: ...
+
+
+class Codec:
+    """One encoding of the wire. Instances are stateless and shared."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        text: bool,
+        module: Any,
+        pack: Callable[[Sequence[bytes]], bytes],
+    ) -> None:
+        self.name = name
+        self.text = text
+        self.pack = pack
+        """Joins encoded frames into one payload."""
+        self.encode: Callable[[Any], bytes] = module.Encoder().encode
+        """Encodes one frame or one message body."""
+        self._module = module
+        self._from_client = module.Decoder(list[FromClient]).decode
+        self._from_server = module.Decoder(list[FromServer]).decode
+
+    def body_decoder(self, kind: Any) -> BodyDecoder:
+        """A decoder for bodies of one type; make it once and keep it."""
+        decoder: BodyDecoder = self._module.Decoder(kind)
+        return decoder
+
+    def from_client(self, payload: bytes) -> list[FromClient]:
+        """What a client said, checked."""
+        frames: list[FromClient] = self._checked(self._from_client, payload)
+        return frames
+
+    def from_server(self, payload: bytes) -> list[FromServer]:
+        """What a server said, checked."""
+        frames: list[FromServer] = self._checked(self._from_server, payload)
+        return frames
+
+    def payload(self, *frames: Frame) -> bytes:
+        """A whole payload of these frames."""
+        return self.pack([self.encode(frame) for frame in frames])
+
+    def payloads(self, frames: list[bytes], bytes_max: int) -> list[bytes]:
+        """Encoded frames as payloads of at most this size, in order: one, unless they do not fit."""
+        if sum(map(len, frames)) + len(frames) + _PACK_BYTES <= bytes_max:
+            return [self.pack(frames)]
+        payloads: list[bytes] = []
+        batch: list[bytes] = []
+        size = _PACK_BYTES
+        for frame in frames:
+            if batch and size + len(frame) + 1 > bytes_max:
+                payloads.append(self.pack(batch))
+                batch, size = [], _PACK_BYTES
+            batch.append(frame)
+            size += len(frame) + 1
+        payloads.append(self.pack(batch))
+        return payloads
+
+    @staticmethod
+    def _checked(decode: Callable[[bytes], Any], payload: bytes) -> Any:
+        try:
+            return decode(payload)
+        # RecursionError: input nested deeper than the interpreter allows. UnicodeDecodeError is a ValueError.
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise ProtocolError(f"not a payload of frames: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Codec {self.name}>"
+
+
+def _pack_msgpack(frames: Sequence[bytes]) -> bytes:
+    count = len(frames)
+    if count < 16:
+        head = _FIXARRAY[count]
+    elif count < 65_536:
+        head = b"\xdc" + count.to_bytes(2, "big")
+    else:
+        head = b"\xdd" + count.to_bytes(4, "big")
+    return head + b"".join(frames)
+
+
+def _pack_json(frames: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(frames) + b"]"
+
+
+# The most that packing adds to the frames themselves, beside JSON's comma after each.
+_PACK_BYTES = 5
+_FIXARRAY = [bytes([0x90 | count]) for count in range(16)]
+
+MSGPACK = Codec("holdfast.v1.msgpack", text=False, module=msgspec.msgpack, pack=_pack_msgpack)
+JSON = Codec("holdfast.v1.json", text=True, module=msgspec.json, pack=_pack_json)
+CODECS = {codec.name: codec for codec in (MSGPACK, JSON)}

@@ -1,0 +1,73 @@
+"""A connection: one live link to one client. Disposable; its id is never used again."""
+
+from enum import Enum
+from typing import NewType
+
+from holdfast.core.reasons import Reason
+from holdfast.core.tables import Table
+
+ConnectionId = NewType("ConnectionId", str)
+
+
+class ConnectionState(Enum):
+    """Where a connection is in its short life."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    IN_GAME = "in_game"
+    DISCONNECTING = "disconnecting"
+    DISCONNECTED = "disconnected"
+
+
+class ConnectionEvent(Enum):
+    """What can happen to a connection."""
+
+    WELCOMED = "welcomed"
+    SEATED = "seated"
+    UNSEATED = "unseated"
+    CLOSED = "closed"
+    LOST = "lost"
+
+
+_S, _E = ConnectionState, ConnectionEvent
+
+CONNECTION_TABLE = Table(
+    "connection",
+    _S.CONNECTING,
+    {
+        _S.CONNECTING: {_E.WELCOMED: _S.CONNECTED, _E.CLOSED: _S.DISCONNECTING, _E.LOST: _S.DISCONNECTED},
+        _S.CONNECTED: {_E.SEATED: _S.IN_GAME, _E.CLOSED: _S.DISCONNECTING, _E.LOST: _S.DISCONNECTED},
+        _S.IN_GAME: {_E.UNSEATED: _S.CONNECTED, _E.CLOSED: _S.DISCONNECTING, _E.LOST: _S.DISCONNECTED},
+        _S.DISCONNECTING: {_E.LOST: _S.DISCONNECTED},
+        _S.DISCONNECTED: {},
+    },
+)
+
+
+class Connection:
+    """What the rules know of a connection: its state, its peer and its counters."""
+
+    def __init__(self, connection_id: ConnectionId, now: float) -> None:
+        self.id = connection_id
+        self.state = CONNECTION_TABLE.start
+        self.transport_kind = ""
+        self.peer = ""
+        self.opened_at = now
+        self.heard_at = now
+        self.payloads_in = 0
+        self.payloads_out = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.end_reason: Reason | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the peer may still be spoken to."""
+        return self.state not in (_S.DISCONNECTING, _S.DISCONNECTED)
+
+    def happened(self, event: ConnectionEvent) -> None:
+        """Take one step of the table."""
+        self.state = CONNECTION_TABLE.after(self.state, event)
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.id} {self.state.value} {self.transport_kind} {self.peer}>"

@@ -1,0 +1,127 @@
+"""What can go wrong, and whose doing it is. A leaf: primitive fields, no imports of ours but the reasons.
+
+    HoldfastError
+    ├── Refused              refused by the rules; the session lives and the client is told (code, message)
+    │   ├── NotFound             no such room, kind or message
+    │   ├── RoomFull             every seat is taken, held or reserved
+    │   ├── RoomLocked           the room takes nobody new
+    │   ├── AlreadySeated        this session has a seat; leave it first
+    │   ├── Duplicate            this player is in the room already and the room allows one
+    │   ├── NotSeated            there is no seat to act from
+    │   ├── Invalid              an argument or a message body does not fit
+    │   ├── Throttled            a limit was reached; try later
+    │   └── Failed               a hook or handler of the game raised
+    ├── ProtocolError        broken by the peer; the connection closes with its reason
+    └── SessionEnded         the session is over, on the client's side of the wire (reason, message)
+
+Anything else that is raised is a bug of ours or of the game: logged once, counted, contained.
+"""
+
+from typing import ClassVar
+
+from holdfast.core.reasons import Reason
+
+
+class HoldfastError(Exception):
+    """The root of all errors that Holdfast raises on purpose."""
+
+
+class Refused(HoldfastError):
+    """The rules say no; nothing changed. Games raise it too: `raise holdfast.Refused("no such map")`."""
+
+    code: ClassVar[str] = "refused"
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.code.replace("_", " "))
+
+
+class NotFound(Refused):
+    """No such room, kind or message."""
+
+    code = "not_found"
+
+
+class RoomFull(Refused):
+    """Every seat is taken, held for a dropped player, or reserved."""
+
+    code = "room_full"
+
+
+class RoomLocked(Refused):
+    """The room is locked or closing: it takes nobody new."""
+
+    code = "room_locked"
+
+
+class AlreadySeated(Refused):
+    """The session has a seat already; leave it first."""
+
+    code = "already_seated"
+
+
+class Duplicate(Refused):
+    """This player is in the room already, and the room's policy is to keep the one it has."""
+
+    code = "duplicate"
+
+
+class NotSeated(Refused):
+    """There is no seat to act from: never joined, left, or removed."""
+
+    code = "not_seated"
+
+
+class Invalid(Refused):
+    """An argument or a message body does not have the form it must have."""
+
+    code = "invalid"
+
+
+class Throttled(Refused):
+    """A limit was reached; the same call may succeed later."""
+
+    code = "throttled"
+
+
+class Failed(Refused):
+    """A hook or handler of the game raised; the details are in the server's log."""
+
+    code = "failed"
+
+
+_BY_CODE = {
+    kind.code: kind
+    for kind in (
+        Refused,
+        NotFound,
+        RoomFull,
+        RoomLocked,
+        AlreadySeated,
+        Duplicate,
+        NotSeated,
+        Invalid,
+        Throttled,
+        Failed,
+    )
+}
+
+
+def refusal(code: str, message: str) -> Refused:
+    """The typed error for a code that came over the wire; an unknown code is a plain `Refused`."""
+    return _BY_CODE.get(code, Refused)(message)
+
+
+class ProtocolError(HoldfastError):
+    """The peer broke the protocol; its connection closes with this reason."""
+
+    def __init__(self, message: str, reason: Reason = Reason.PROTOCOL) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SessionEnded(HoldfastError):
+    """The session is over: it will not resume by itself."""
+
+    def __init__(self, reason: str, message: str = "") -> None:
+        super().__init__(f"the session ended: {message or reason}")
+        self.reason = reason

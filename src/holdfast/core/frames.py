@@ -1,0 +1,199 @@
+"""The frames of the wire, as data: what each end may say (docs/protocol.md is drawn up from this file).
+
+A frame is an array that starts with its name; a payload is an array of frames. Fields are only ever appended, so an
+older peer ignores what it does not know. Numbers stay below 2**53: every language's numbers can hold them.
+"""
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Raw, Struct
+
+NUMBER_MAX = 2**53 - 1
+
+Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+Name = Annotated[str, Meta(min_length=1, max_length=64)]
+Text = Annotated[str, Meta(max_length=1024)]
+
+
+class Frame(Struct, array_like=True, frozen=True, tag_field="frame", tag=str.lower):
+    """The base of all frames: an array on the wire, its first element the class's name in lower case."""
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.name = cls.__name__.lower()
+
+
+class Auth(Struct, frozen=True, omit_defaults=True):
+    """Who the client says it is, for the authenticator of that scheme to prove."""
+
+    scheme: Name = "guest"
+    credential: Text = ""
+
+
+class Position(Struct, frozen=True):
+    """How far the client got on one channel; without `received` it lost its memory and asks for the state."""
+
+    channel: Number
+    generation: Number
+    received: Number | None = None
+
+
+class Resume(Struct, frozen=True):
+    """The session a client comes back to. The token is a secret: this struct is never logged."""
+
+    session: Name
+    token: Annotated[str, Meta(max_length=64)]
+    positions: Annotated[list[Position], Meta(max_length=8)] = []
+
+    def __repr__(self) -> str:
+        return f"Resume(session={self.session!r}, token=***)"
+
+
+class Outcome(Struct, frozen=True, omit_defaults=True):
+    """What became of a hello: "new", or exactly one of "resumed", "resynced", "reset"."""
+
+    kind: str
+    replayed: int = 0
+    reason: str = ""
+
+
+class ChannelInfo(Struct, frozen=True):
+    """One channel as the server has it: where its seat is, and the last message it applied."""
+
+    channel: Number
+    generation: Number
+    applied: Number
+    room: str
+    kind: str
+
+
+class Terms(Struct, frozen=True):
+    """The server's limits that a client must keep to."""
+
+    payload_bytes_max: int
+    window_messages_max: int
+    window_bytes_max: int
+    requests_in_flight_max: int
+    ping_s: float
+    silence_s: float
+    grace_s: float
+
+
+class Problem(Struct, frozen=True):
+    """Why a request was refused: a stable code and a sentence."""
+
+    code: str
+    message: str
+
+
+class Hello(Frame, frozen=True):
+    """The client's first frame: sign in, come back, or come back and else sign in."""
+
+    auth: Auth | None = None
+    resume: Resume | None = None
+    client: Text = ""
+
+
+class Welcome(Frame, frozen=True):
+    """The server's first frame: the session is attached to this connection. The token is a secret."""
+
+    session: str
+    player: str
+    token: str
+    outcome: Outcome
+    terms: Terms
+    channels: list[ChannelInfo] = []
+    requests: Number = 0
+    credential: str = ""
+
+    def __repr__(self) -> str:
+        return f"Welcome(session={self.session!r}, player={self.player!r}, token=***, outcome={self.outcome!r})"
+
+
+class Request(Frame, frozen=True):
+    """Ask the server for something; the same id is never carried out twice."""
+
+    id: Number
+    operation: Name
+    arguments: Raw
+
+
+class Reply(Frame, frozen=True):
+    """The answer to a request: a result or a problem."""
+
+    id: Number
+    result: Any = None
+    problem: Problem | None = None
+
+
+class Data(Frame, frozen=True):
+    """One reliable message of a channel; `ack` is the last one applied of the other direction."""
+
+    channel: Number
+    seq: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+    ack: Number
+    type: Name
+    body: Raw
+
+
+class Latest(Frame, frozen=True):
+    """One unreliable message: newest wins, never repeated, no sequence."""
+
+    channel: Number
+    type: Name
+    body: Raw
+
+
+class Ack(Frame, frozen=True):
+    """A lone acknowledgement, when no data goes the other way."""
+
+    channel: Number
+    ack: Number
+
+
+class Ping(Frame, frozen=True):
+    """Are you there? With the latest acknowledgement and the round-trip time as the server sees it."""
+
+    id: Number
+    channel: Number = 0
+    ack: Number = 0
+    latency_ms: float = 0.0
+
+
+class Pong(Frame, frozen=True):
+    """The answer to a ping, with the client's latest acknowledgement."""
+
+    id: Number
+    channel: Number = 0
+    ack: Number = 0
+
+
+class Seat(Frame, frozen=True):
+    """A channel begins ("joined") or its downward stream begins anew ("resynced")."""
+
+    event: str
+    channel: Number
+    generation: Number
+    room: str
+    kind: str
+
+
+class Bye(Frame, frozen=True):
+    """The client leaves on purpose: its session ends now."""
+
+    reason: Text = ""
+
+
+class Close(Frame, frozen=True):
+    """The server's last frame: why this connection ends and whether to come back."""
+
+    code: Number
+    reason: str
+    message: str = ""
+    retry_after_s: float = 0.0
+
+
+FromClient = Hello | Request | Data | Latest | Ack | Pong | Bye
+FromServer = Welcome | Reply | Data | Latest | Ack | Ping | Seat | Close

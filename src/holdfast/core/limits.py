@@ -1,0 +1,70 @@
+"""Every bound of a node, with its unit and its reason: nothing a peer does may cost more than these."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one server or client; pass a changed copy to widen or narrow them."""
+
+    # One payload (a WebSocket message, a TCP frame). 64 KiB is OWASP's ceiling for WebSocket messages;
+    # picows doubles its read buffer up to twice this and never shrinks it.
+    payload_bytes_max: int = 64 * KIB
+    # A stranger's first payload: a hello is a few hundred bytes, nothing larger is parsed before authentication.
+    hello_bytes_max: int = 4 * KIB
+    # From the open socket to a complete hello; longer is a slow-loris or a port scanner.
+    hello_s: float = 5.0
+    # What an authenticator may take, for example to ask an identity provider.
+    auth_s: float = 10.0
+    # An orderly close waits this long for the peer's half before the socket is cut.
+    close_s: float = 2.0
+
+    # In flight on one channel and direction: sent, not yet acknowledged. Bounds the socket's write buffer.
+    window_messages_max: int = 1024
+    window_bytes_max: int = 256 * KIB
+    # Kept for one channel while the peer is slow or away; past this the stream is resynced, never silently cut.
+    kept_messages_max: int = 4096
+    kept_bytes_max: int = 1 * MIB
+    # Channels that ended and still owe their last messages to the client; the oldest gives way.
+    closing_channels_max: int = 4
+
+    # A lone acknowledgement goes out after this many messages or this long, whichever is first.
+    ack_messages: int = 32
+    ack_s: float = 0.1
+    # A ping this often; a peer that said nothing for silence_s has dropped (three pings may be lost).
+    ping_s: float = 5.0
+    silence_s: float = 16.0
+    # Unreliable messages kept for a congested client, newest per key.
+    latest_kept_max: int = 256
+    # Bytes waiting in one socket's write buffer before the client counts as slow: a window, its frames' heads,
+    # replies and unreliable messages.
+    write_buffer_bytes_max: int = 1 * MIB
+
+    # Requests a client may have unanswered, and answers kept to repeat after a resume.
+    requests_in_flight_max: int = 16
+    replies_kept_max: int = 32
+    # Hashes of used resume tokens kept to recognise theft.
+    retired_tokens_max: int = 8
+
+    # Per node. 20,000 descriptors is a common hard limit; the rest is memory.
+    connections_max: int = 20_000
+    sessions_max: int = 50_000
+    sessions_per_player_max: int = 8
+    rooms_max: int = 20_000
+
+    # Per room.
+    admit_s: float = 10.0
+    turn_s: float = 30.0
+    turns_waiting_max: int = 16_384
+    timers_max: int = 4096
+    spawned_max: int = 1024
+    # A room nobody has joined yet waits this long for its first player, whatever its empty_ttl_s.
+    unjoined_s: float = 60.0
+
+    # Text that peers and games choose.
+    name_chars_max: int = 64
+    reason_chars_max: int = 120
+    properties_max: int = 64

@@ -1,0 +1,61 @@
+"""The messages of games: typed structs with a wire name, and the few that Holdfast itself puts into a stream."""
+
+import re
+from typing import Any, ClassVar
+
+import msgspec
+
+RESERVED = "holdfast."
+"""Wire names that begin so are Holdfast's own."""
+
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def snake_case(class_name: str) -> str:
+    """A class's name as it goes over the wire: `ChatLine` is "chat_line"."""
+    return _HUMPS.sub("_", class_name).lower()
+
+
+class Message(msgspec.Struct):
+    """Base of a game's messages. The wire name is the class's in snake case: `class Move` is "move"."""
+
+    wire_name: ClassVar[str] = "message"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "wire_name" not in cls.__dict__:
+            cls.wire_name = snake_case(cls.__name__)
+
+
+class Untyped(Message):
+    """A message of a type that the client was not told about: its wire name and plain data."""
+
+    type: str
+    body: Any
+
+
+class MessageRefused(Message):
+    """The server's answer, in the stream, to a message that was not carried out."""
+
+    wire_name: ClassVar[str] = RESERVED + "refused"
+
+    seq: int
+    type: str
+    code: str
+    message: str
+
+
+class SeatLeft(Message):
+    """The last message of every channel: the seat is free, and why."""
+
+    wire_name: ClassVar[str] = RESERVED + "left"
+
+    reason: str
+    message: str = ""
+
+
+class PlayerData(msgspec.Struct):
+    """What a player keeps across a drop; subclass it and give every field a default."""
+
+    def reset(self) -> None:
+        """Called when a round ends: put back what a new round starts from."""

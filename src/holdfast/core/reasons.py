@@ -1,0 +1,87 @@
+"""Why a connection, a session or a seat ended: one exhaustive list, and what a client should do about it.
+
+The close codes come in ranges, so that a client needs no table to act:
+
+    4000-4099  resume         the session lives; connect again and go on
+    4100-4199  sign in again  the session is gone or the credential was not accepted
+    4200-4299  stop           ended on purpose; reconnecting by itself would be wrong
+    below 4000                WebSocket's own codes: see `advice`
+"""
+
+from enum import Enum, StrEnum
+
+
+class Advice(Enum):
+    """What a client does after a close."""
+
+    RESUME = "resume"
+    SIGN_IN = "sign_in"
+    STOP = "stop"
+
+
+class Reason(StrEnum):
+    """Every way in which a connection, a session or a seat ends."""
+
+    # The connection ended; the session lives on.
+    DROPPED = "dropped"
+    SILENT = "silent"
+    SLOW = "slow"
+    SEQUENCE = "sequence"
+    BUSY = "busy"
+    STOPPING = "stopping"
+    INTERNAL = "internal"
+    DISCONNECTED = "disconnected"
+    # The session cannot be had this way.
+    HELLO_TIMEOUT = "hello_timeout"
+    AUTH_FAILED = "auth_failed"
+    EXPIRED = "expired"
+    TOKEN_REUSED = "token_reused"  # noqa: S105 - a reason, not a secret
+    # Ended on purpose, or beyond repair.
+    BYE = "bye"
+    ENDED = "ended"
+    KICKED = "kicked"
+    SUPERSEDED = "superseded"
+    PROTOCOL = "protocol"
+    TOO_BIG = "too_big"
+    # Ends of a seat only: the session and its connection go on.
+    LEFT = "left"
+    GRACE_ENDED = "grace_ended"
+    ROUND_ENDED = "round_ended"
+    ROOM_CLOSED = "room_closed"
+    ROOM_FAILED = "room_failed"
+    JOIN_FAILED = "join_failed"
+
+
+CLOSE_CODES: dict[Reason, int] = {
+    Reason.DROPPED: 4000,
+    Reason.SEQUENCE: 4002,
+    Reason.BUSY: 4003,
+    Reason.DISCONNECTED: 4004,
+    Reason.SLOW: 4008,
+    Reason.SILENT: 4009,
+    Reason.INTERNAL: 4011,
+    Reason.STOPPING: 4012,
+    Reason.AUTH_FAILED: 4100,
+    Reason.EXPIRED: 4101,
+    Reason.TOKEN_REUSED: 4103,
+    Reason.HELLO_TIMEOUT: 4108,
+    Reason.BYE: 4200,
+    Reason.ENDED: 4201,
+    Reason.PROTOCOL: 4202,
+    Reason.KICKED: 4203,
+    Reason.TOO_BIG: 4204,
+    Reason.SUPERSEDED: 4209,
+}
+"""The wire's number for each reason that can close a connection."""
+
+# RFC 6455's codes that a peer would only earn again by repeating itself.
+_WEBSOCKET_STOP = frozenset({1000, 1002, 1003, 1007, 1008, 1009, 1010})
+
+
+def advice(code: int) -> Advice:
+    """What a client should do after a close with this code."""
+    if 4100 <= code <= 4199:
+        return Advice.SIGN_IN
+    if 4200 <= code <= 4299 or code in _WEBSOCKET_STOP:
+        return Advice.STOP
+    return Advice.RESUME

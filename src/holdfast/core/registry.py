@@ -1,0 +1,71 @@
+"""All sessions of a node, found by id, by player and by connection; the three indexes always agree."""
+
+from collections.abc import Iterator
+
+from holdfast.core.connection import Connection, ConnectionId
+from holdfast.core.reasons import Reason
+from holdfast.core.session import PlayerId, Session, SessionEvent, SessionId, SessionState
+
+
+class SessionRegistry:
+    """Add a session, then change what it is attached to only through here."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[SessionId, Session] = {}
+        self._by_player: dict[PlayerId, dict[SessionId, Session]] = {}
+        self._by_connection: dict[ConnectionId, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Session]:
+        """A copy: sessions may end while you look at them."""
+        return iter(list(self._by_id.values()))
+
+    def get(self, session_id: str) -> Session | None:
+        """The session with this id."""
+        return self._by_id.get(SessionId(session_id))
+
+    def of_player(self, player_id: str) -> list[Session]:
+        """The sessions of a player, oldest first."""
+        return list(self._by_player.get(PlayerId(player_id), {}).values())
+
+    def of_connection(self, connection_id: str) -> Session | None:
+        """The session that this connection speaks for now."""
+        return self._by_connection.get(ConnectionId(connection_id))
+
+    def add(self, session: Session) -> None:
+        """Make a new session known."""
+        if session.id in self._by_id:
+            raise ValueError(f"session {session.id} is known already")
+        self._by_id[session.id] = session
+        self._by_player.setdefault(session.player_id, {})[session.id] = session
+
+    def attach(self, session: Session, connection: Connection, now: float) -> Connection | None:
+        """Give the session a new connection; the one it replaces is returned."""
+        old = session.attach(connection, now)
+        if old is not None:
+            self._by_connection.pop(old.id, None)
+        self._by_connection[connection.id] = session
+        return old
+
+    def detach(self, connection: Connection, now: float) -> Session | None:
+        """The connection is gone: its session, or None if it spoke for none any more (fenced, never signed in)."""
+        session = self._by_connection.pop(connection.id, None)
+        if session is not None:
+            session.detach(now)
+        return session
+
+    def end(self, session: Session, reason: Reason) -> bool:
+        """End the session and forget it; False if that has happened before."""
+        if self._by_id.pop(session.id, None) is None:
+            return False
+        of_player = self._by_player[session.player_id]
+        del of_player[session.id]
+        if not of_player:
+            del self._by_player[session.player_id]
+        if session.connection is not None:
+            self._by_connection.pop(session.connection.id, None)
+        expired = reason is Reason.GRACE_ENDED and session.state is SessionState.DISCONNECTED
+        session.finish(SessionEvent.EXPIRED if expired else SessionEvent.ENDED, reason)
+        return True

@@ -1,0 +1,285 @@
+"""`Room`: what a game subclasses. Its rules live here; its host in the server gives it turns, time and a voice."""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_origin
+
+from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
+from holdfast.core.handlers import Handler, handlers_of
+from holdfast.core.messages import Message, PlayerData, snake_case
+from holdfast.core.ownership import Orphans, Ownership
+from holdfast.core.player import Player, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.session import PlayerId
+
+if TYPE_CHECKING:
+    from random import Random
+
+D = TypeVar("D", bound=PlayerData)
+
+Durability = Literal["memory", "checkpoint", "commit"]
+Disconnect = Literal["soft", "hard"]
+DuplicatePolicy = Literal["takeover", "reject", "allow"]
+Phase = Literal["lobby", "playing"]
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "durability": get_args(Durability),
+    "disconnect": get_args(Disconnect),
+    "duplicate": get_args(DuplicatePolicy),
+    "orphans": get_args(Orphans),
+}
+"""The settings of a room that are a choice of words."""
+
+
+class Timer(Protocol):
+    """A pending `after`."""
+
+    def cancel(self) -> None:
+        """Do not call it any more."""
+
+
+class Host(Protocol):
+    """What a room asks of the server it runs on."""
+
+    def follow(self, hook: Callable[..., Any], *args: Any) -> None:
+        """Run a hook as a turn of its own, right after the current one."""
+
+    def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
+        """Free a seat, with all that follows."""
+
+    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Timer:
+        """Call a method of the room later, as a turn."""
+
+    def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
+        """Run outside work beside the room; its result comes back as a turn."""
+
+    def close(self) -> None:
+        """End the room after the current turn."""
+
+
+class Room(Generic[D]):
+    """One running game. Set the class attributes, write the hooks you need, mark handlers with `@on`."""
+
+    kind: ClassVar[str]
+    """The room's name for clients: the class's name in snake case unless you set it."""
+
+    max_players: int = 16
+    """Seats. Reserved and held ones count."""
+    grace_s: float = 30.0
+    """How long a dropped player's seat is held."""
+    durability: Durability = "memory"
+    disconnect: Disconnect = "soft"
+    """soft: `on_drop` now, `on_leave` when the grace ends. hard: `on_leave` now, the session lives on."""
+    duplicate: DuplicatePolicy = "takeover"
+    """The same player joins again: the newest takes the seat over, is refused, or gets a second seat."""
+    keep_before_start: bool = True
+    """Whether a drop in the lobby keeps the seat; False forgets the player, as many lobbies want."""
+    empty_ttl_s: float = 60.0
+    """An empty room ends after this; 0: with its last player."""
+    tick_hz: float = 0.0
+    """Calls of `on_tick` per second; 0: none."""
+    orphans: Orphans = "server"
+    """Who gets the objects of a player that left for good: the server, nobody, or whom `heir` names."""
+
+    handlers: ClassVar[dict[str, Handler]] = {}
+    data_type: ClassVar[type[PlayerData]] = PlayerData
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.handlers = handlers_of(cls)
+        if "kind" not in cls.__dict__:
+            cls.kind = snake_case(cls.__name__)
+        for base in getattr(cls, "__orig_bases__", ()):
+            arguments = get_args(base)
+            if arguments and isinstance(get_origin(base), type) and isinstance(arguments[0], type):
+                cls.data_type = arguments[0]
+
+    def __init__(self, room_id: str, host: Host, random: "Random") -> None:
+        """Called by the server; a game sets itself up in `on_create`."""
+        self.id = room_id
+        self.state: Any = None
+        self.properties: dict[str, Any] = {}
+        self.phase: Phase = "lobby"
+        self.is_locked = False
+        self.is_closing = False
+        self.random = random
+        self.objects: Ownership[D] = Ownership()
+        self._host = host
+        self._seats: list[Player[D]] = []
+        self._players: tuple[Player[D], ...] | None = None
+
+    # What a game may do
+
+    @property
+    def players(self) -> tuple[Player[D], ...]:
+        """Who is in the room, present or held, in the order they joined."""
+        if self._players is None:
+            self._players = tuple(seat for seat in self._seats if seat.seat is not SeatState.RESERVED)
+        return self._players
+
+    def player(self, player_id: str) -> Player[D] | None:
+        """The player with this id, if they are in the room."""
+        return next((player for player in self.players if player.id == player_id), None)
+
+    def broadcast(self, message: Message, exclude: Iterable[Player[D]] = ()) -> None:
+        """Send reliably to every player of the room, also to those whose seat is held."""
+        bodies: dict[Any, bytes] = {}
+        left_out = tuple(exclude)
+        for player in self.players:
+            if player not in left_out:
+                player.outlet.send_shared(message, bodies)
+
+    def start(self) -> None:
+        """Begin a round: from now on a dropped player is kept whatever `keep_before_start` says."""
+        if self.phase == "lobby":
+            self.phase = "playing"
+            self._host.follow(self.on_start)
+
+    def end(self) -> None:
+        """End the round: players who are away lose their seat, the others' data is reset."""
+        if self.phase != "playing":
+            return
+        self.phase = "lobby"
+        for player in self.players:
+            if player.connected:
+                player.data.reset()
+            else:
+                self._host.free(player, Reason.ROUND_ENDED)
+        self._host.follow(self.on_end)
+
+    def close(self) -> None:
+        """End the room: everybody leaves, then it is gone."""
+        self.is_closing = True
+        self._host.close()
+
+    def lock(self) -> None:
+        """Take nobody new; those who have a seat may still return to it."""
+        self.is_locked = True
+
+    def unlock(self) -> None:
+        """Take players again."""
+        self.is_locked = False
+
+    def own(self, player: Player[D] | None, object_id: str) -> None:
+        """Make the player the owner of an object (None: the server)."""
+        self.objects.own(player, object_id)
+
+    def disown(self, object_id: str) -> None:
+        """Give an object back to the server."""
+        if object_id in self.objects:
+            self.objects.own(None, object_id)
+
+    def owner_of(self, object_id: str) -> Player[D] | None:
+        """Who owns an object; None for the server's and for unknown ones."""
+        return self.objects.owner_of(object_id)
+
+    def after(self, seconds: float, method: Callable[..., Any], *args: Any) -> Timer:
+        """Call one of this room's methods later, as a turn of its own."""
+        owner: object = getattr(method, "__self__", None)
+        if owner is not self:
+            raise TypeError("after() takes a method of this room, as in self.after(5, self.explode, bomb_id)")
+        return self._host.after(seconds, method, args)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None = None) -> None:
+        """Do outside work beside the room; `then` gets its result as a turn. Cancelled with the room."""
+        self._host.spawn(work, then)
+
+    # What a game may write. All hooks but `heir` may be `async def`.
+
+    def on_create(self, config: dict[str, Any]) -> Any:
+        """The room begins, with the properties it was asked for; raise `Refused` to say no."""
+
+    def on_created(self) -> Any:
+        """The room is open to players."""
+
+    def admit(self, player: Player[D]) -> Any:
+        """May this player join? Raise `Refused` to say no. Runs beside the room's turns: decide, do not act."""
+
+    def on_join(self, player: Player[D]) -> Any:
+        """A player took a seat; a broadcast reaches them too."""
+
+    def on_drop(self, player: Player[D]) -> Any:
+        """A player's connection is gone; the seat is held."""
+
+    def on_rejoin(self, player: Player[D]) -> Any:
+        """A dropped player is back, with the same data and objects."""
+
+    def on_resync(self, player: Player[D]) -> Any:
+        """Messages to this player could not be kept: send them the current state."""
+
+    def on_leave(self, player: Player[D], reason: Reason) -> Any:
+        """A player is gone for good and in `players` no more; their objects are still theirs in here."""
+
+    def heir(self, player: Player[D], object_id: str) -> Player[D] | None:
+        """Who gets an object of a player that left, when `orphans` is "heir"; None: the server."""
+        return None
+
+    def on_start(self) -> Any:
+        """A round began."""
+
+    def on_end(self) -> Any:
+        """A round ended."""
+
+    def on_tick(self, dt_s: float) -> Any:
+        """Called `tick_hz` times a second with the time since the last call."""
+
+    def on_update(self) -> Any:
+        """The room's directory entry (name, properties, policy) was changed from outside."""
+
+    def on_health_check(self) -> Any:
+        """Whether the room is well."""
+        return True
+
+    def on_destroy(self) -> Any:
+        """The room is about to end; everybody has left."""
+
+    def on_destroyed(self) -> Any:
+        """The room has ended; nothing can be sent any more."""
+
+    # What the host asks
+
+    def seat_of(self, player_id: PlayerId) -> Player[D] | None:
+        """The player's seat in any state, reserved ones included."""
+        return next((seat for seat in self._seats if seat.id == player_id), None)
+
+    def check_open(self, player_id: PlayerId) -> None:
+        """Refuse a newcomer if the rules say so; nothing changes."""
+        if self.is_closing:
+            raise NotFound("the room is closing")
+        if self.duplicate != "allow" and self.seat_of(player_id) is not None:
+            raise Duplicate("this player is in the room already")
+        if self.is_locked:
+            raise RoomLocked("the room is locked")
+        if len(self._seats) >= self.max_players:
+            raise RoomFull(f"all {self.max_players} seats are taken or held")
+
+    def add_seat(self, player: Player[D]) -> None:
+        """A seat is reserved: it counts from now on."""
+        self._seats.append(player)
+        self._players = None
+
+    def seats_changed(self) -> None:
+        """A reserved seat was taken: it is a player now."""
+        self._players = None
+
+    def remove_seat(self, player: Player[D]) -> None:
+        """A seat was freed."""
+        self._seats = [seat for seat in self._seats if seat is not player]
+        self._players = None
+
+    @property
+    def seats(self) -> tuple[Player[D], ...]:
+        """Every seat, reserved ones included."""
+        return tuple(self._seats)
+
+    @property
+    def has_free_seat(self) -> bool:
+        """Whether a newcomer might be let in."""
+        return not self.is_closing and not self.is_locked and len(self._seats) < self.max_players
+
+    @property
+    def seats_used(self) -> int:
+        """Seats that are reserved, taken or held."""
+        return len(self._seats)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.phase} {len(self._seats)}/{self.max_players}>"

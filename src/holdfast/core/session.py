@@ -1,0 +1,204 @@
+"""A session: a player's presence on the server. It outlives its connections; each new one raises its epoch."""
+
+from collections.abc import Callable, Iterator
+from enum import Enum, Flag, auto
+from typing import TYPE_CHECKING, Any, NewType, Protocol
+
+from holdfast.core.channel import Channel
+from holdfast.core.codec import Codec
+from holdfast.core.connection import Connection
+from holdfast.core.frames import Reply
+from holdfast.core.latency import Latency
+from holdfast.core.limits import Limits
+from holdfast.core.reasons import Reason
+from holdfast.core.tables import Table
+from holdfast.core.tokens import ResumeTokens
+
+if TYPE_CHECKING:
+    from holdfast.core.player import Player
+    from holdfast.core.room import Room
+
+SessionId = NewType("SessionId", str)
+PlayerId = NewType("PlayerId", str)
+
+
+class SessionState(Enum):
+    """Where a session is in its life."""
+
+    PRECONNECT = "preconnect"
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    ENDED = "ended"
+
+
+class SessionEvent(Enum):
+    """What can happen to a session."""
+
+    ATTACHED = "attached"
+    DETACHED = "detached"
+    EXPIRED = "expired"
+    ENDED = "ended"
+
+
+_S, _E = SessionState, SessionEvent
+
+SESSION_TABLE = Table(
+    "session",
+    _S.PRECONNECT,
+    {
+        _S.PRECONNECT: {_E.ATTACHED: _S.CONNECTED, _E.ENDED: _S.ENDED},
+        _S.CONNECTED: {_E.ATTACHED: _S.CONNECTED, _E.DETACHED: _S.DISCONNECTED, _E.ENDED: _S.ENDED},
+        _S.DISCONNECTED: {_E.ATTACHED: _S.CONNECTED, _E.EXPIRED: _S.ENDED, _E.ENDED: _S.ENDED},
+        _S.ENDED: {},
+    },
+)
+
+
+class SessionFlags(Flag):
+    """What is switched on for a session."""
+
+    NONE = 0
+    ENCRYPTION = auto()
+    COMPRESSION = auto()
+    PACKET_LOGGING = auto()
+    AWAITING_RESPONSE = auto()
+
+
+class SessionCommands(Protocol):
+    """Who carries out what a session is told: the server."""
+
+    def disconnect(self, session: "Session", reason: str) -> None:
+        """Close the session's connection."""
+
+    def end(self, session: "Session", reason: str) -> None:
+        """End the session."""
+
+
+class Session:
+    """What the server keeps of one player's presence."""
+
+    def __init__(  # noqa: PLR0913 - one call site; all but the first two by keyword
+        self,
+        session_id: SessionId,
+        player_id: PlayerId,
+        *,
+        limits: Limits,
+        now: float,
+        grace_s: float,
+        codec: Codec | None = None,
+        roles: frozenset[str] = frozenset(),
+    ) -> None:
+        self.id = session_id
+        self.player_id = player_id
+        self.roles = roles
+        self.codec = codec
+        self.flags = SessionFlags.NONE
+        self.grace_s = grace_s
+        self.data: Any = None
+        self.created_at = now
+        self.last_active_at = now
+        self.on_disconnect: Callable[[Session], None] | None = None
+
+        self.state = SESSION_TABLE.start
+        self.connection: Connection | None = None
+        self.epoch = 0
+        self.expires_at: float | None = None
+        self.end_reason: Reason | None = None
+        self.tokens = ResumeTokens(limits.retired_tokens_max)
+        self.latency = Latency()
+        self.drops = 0
+        self.resumes = 0
+        self.replayed = 0
+
+        self.room: Room[Any] | None = None
+        self.player: Player[Any] | None = None
+        self.channel: Channel | None = None
+        self.closing: list[Channel] = []
+        self._channels_opened = 0
+        self._limits = limits
+        self.last_request = 0
+        self.replies: dict[int, Reply] = {}
+        self._commands: SessionCommands | None = None
+
+    @property
+    def status(self) -> str:
+        """ "preconnect", "connected", "disconnected" or "ended"."""
+        return self.state.value
+
+    @property
+    def latency_ms(self) -> float:
+        """The smoothed round-trip time."""
+        return self.latency.smoothed_ms
+
+    # What the server's commands do is set by the server; a session alone can only be told.
+
+    def disconnect(self, reason: str = "") -> None:
+        """Close the connection; the session lives on and the player may come back."""
+        if self._commands is not None:
+            self._commands.disconnect(self, reason)
+
+    def end(self, reason: str = "") -> None:
+        """End the session for good: its seat is freed and its token is dead."""
+        if self._commands is not None:
+            self._commands.end(self, reason)
+
+    def obeyed_by(self, commands: SessionCommands) -> None:
+        """Connect `disconnect` and `end` to who can carry them out."""
+        self._commands = commands
+
+    # State. Called by the registry, which keeps its indexes in step.
+
+    def attach(self, connection: Connection, now: float) -> Connection | None:
+        """A new connection takes over; the old one, if any, is returned and has no more say."""
+        self.state = SESSION_TABLE.after(self.state, SessionEvent.ATTACHED)
+        old, self.connection = self.connection, connection
+        self.epoch += 1
+        self.expires_at = None
+        self.last_active_at = now
+        return old
+
+    def detach(self, now: float) -> None:
+        """The connection is gone; the grace begins."""
+        self.state = SESSION_TABLE.after(self.state, SessionEvent.DETACHED)
+        self.connection = None
+        self.expires_at = now + self.grace_s
+        self.drops += 1
+
+    def has_expired(self, now: float) -> bool:
+        """Whether the grace has passed: a return in between has cleared or moved the deadline."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def finish(self, event: SessionEvent, reason: Reason) -> None:
+        """The end; nothing follows it."""
+        self.state = SESSION_TABLE.after(self.state, event)
+        self.connection = None
+        self.expires_at = None
+        self.end_reason = reason
+
+    # Channels
+
+    def open_channel(self) -> Channel:
+        """The channel of a new seat; its number is never used again in this session."""
+        self._channels_opened += 1
+        self.channel = Channel(self._channels_opened, self._limits)
+        return self.channel
+
+    def close_channel(self) -> None:
+        """The seat is gone: the channel stays until its last message is acknowledged."""
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            self.closing.append(channel)
+            del self.closing[: -self._limits.closing_channels_max]
+
+    def channels(self) -> Iterator[Channel]:
+        """Every channel that still has something to say, oldest first."""
+        yield from self.closing
+        if self.channel is not None:
+            yield self.channel
+
+    def channel_numbered(self, number: int) -> Channel | None:
+        """The channel with this number, or None if it is over."""
+        return next((channel for channel in self.channels() if channel.number == number), None)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} of {self.player_id} {self.status} epoch {self.epoch}>"

@@ -1,0 +1,83 @@
+"""Resume tokens: 256 bits, used once, rotated at every resume, kept only as hashes.
+
+A client that never received the answer to its resume still holds the token it came with, so two are good at a time:
+
+    presented          then
+    current            a fresh next is minted; an older next that was never confirmed is retired
+    next               it becomes current, the old current is retired, a fresh next is minted
+    one of the retired somebody else has it: `Verdict.REUSED`, the session must be revoked
+    anything else      `Verdict.UNKNOWN`
+
+`confirm` promotes next as soon as the client shows that it received it, so that a used token is dead at once.
+"""
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+from collections import deque
+from enum import Enum
+
+TOKEN_BYTES = 32
+
+
+class Verdict(Enum):
+    """What presenting a token proved."""
+
+    GOOD = "good"
+    REUSED = "reused"
+    UNKNOWN = "unknown"
+
+
+def printable(secret: bytes) -> str:
+    """A secret as it travels: URL-safe letters, no padding."""
+    return urlsafe_b64encode(secret).rstrip(b"=").decode()
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+class ResumeTokens:
+    """The token family of one session. `chance` is 32 fresh random bytes each time."""
+
+    __slots__ = ("_current", "_next", "_retired")
+
+    def __init__(self, retired_max: int) -> None:
+        self._current = b""
+        self._next: bytes | None = None
+        self._retired: deque[bytes] = deque(maxlen=retired_max)
+
+    def issue(self, chance: bytes) -> str:
+        """The session's first token."""
+        token = printable(chance)
+        self._current = _hash(token)
+        return token
+
+    def present(self, token: str) -> Verdict:
+        """Judge a token; a good one must be followed by `rotate`."""
+        presented = _hash(token)
+        if self._next is not None and hmac.compare_digest(presented, self._next):
+            self.confirm()
+            return Verdict.GOOD
+        if hmac.compare_digest(presented, self._current):
+            return Verdict.GOOD
+        if any(hmac.compare_digest(presented, retired) for retired in self._retired):
+            return Verdict.REUSED
+        return Verdict.UNKNOWN
+
+    def rotate(self, chance: bytes) -> str:
+        """Mint the token for the next resume; the current one stays good until the client confirms."""
+        if self._next is not None:
+            self._retired.append(self._next)
+        token = printable(chance)
+        self._next = _hash(token)
+        return token
+
+    def confirm(self) -> None:
+        """The client has the next token: the current one is used up."""
+        if self._next is not None:
+            self._retired.append(self._current)
+            self._current, self._next = self._next, None
+
+    def __repr__(self) -> str:
+        return "<ResumeTokens ***>"

@@ -1,0 +1,34 @@
+"""The contract of an authenticator: who is this? Identity is proven, never merely claimed."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.core.errors import HoldfastError
+
+
+class NotAuthentic(HoldfastError):
+    """The credential proves nothing. The client hears only this sentence: make it say what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A proven player, and the credential (a secret) to hand back to the client, if it was given a new one."""
+
+    player_id: str
+    roles: frozenset[str] = frozenset()
+    credential: str = ""
+
+    def __repr__(self) -> str:
+        return f"Identity({self.player_id!r}, roles={sorted(self.roles)})"
+
+
+class Authenticator(Protocol):
+    """Proves the credentials of one scheme. May answer at once or take its time, up to `Limits.auth_s`."""
+
+    @property
+    def scheme(self) -> str:
+        """The name clients ask for it by."""
+
+    def authenticate(self, credential: str) -> Identity | Awaitable[Identity]:
+        """The identity that this credential proves, or `NotAuthentic`."""

@@ -1,0 +1,1 @@
+"""The shell around the rules: connections, rooms' turns, timers."""

@@ -1,0 +1,127 @@
+"""A room's sense of time: its tick, its timers and its outside work. Everything comes back to the room as a turn."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from holdfast.core.errors import Throttled
+from holdfast.core.limits import Limits
+from holdfast.core.room import Room
+from holdfast.server.turns import Turns
+
+Failure = Callable[[Exception, str], None]
+
+
+class RoomTimer:
+    """A pending `after`."""
+
+    def __init__(self, handle: asyncio.TimerHandle, forget: Callable[["RoomTimer"], None]) -> None:
+        self._handle = handle
+        self._forget = forget
+
+    def cancel(self) -> None:
+        """Do not call it any more."""
+        self._handle.cancel()
+        self._forget(self)
+
+
+class Clockwork:
+    """The tick, timers and tasks of one room."""
+
+    def __init__(
+        self, room: Room[Any], loop: asyncio.AbstractEventLoop, limits: Limits, turns: Turns, failed: Failure
+    ) -> None:
+        self._room = room
+        self._loop = loop
+        self._limits = limits
+        self._turns = turns
+        self._failed = failed
+        self._timers: set[RoomTimer] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tick_handle: asyncio.TimerHandle | None = None
+        self._ticked_at = 0.0
+        self._tick_waits = False
+        self.ticks_skipped = 0
+
+    def stop(self) -> None:
+        """Cancel everything."""
+        if self._tick_handle is not None:
+            self._tick_handle.cancel()
+        for timer in list(self._timers):
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    # Tick
+
+    def start_ticking(self) -> None:
+        """Call `on_tick` at the room's rate from now on."""
+        if self._room.tick_hz > 0:
+            self._ticked_at = self._loop.time()
+            self._arm_tick(self._ticked_at + 1.0 / self._room.tick_hz)
+
+    def _arm_tick(self, when: float) -> None:
+        self._tick_handle = self._loop.call_at(when, self._tick, when)
+
+    def _tick(self, due: float) -> None:
+        period = 1.0 / self._room.tick_hz
+        late = self._loop.time() - due
+        # A tick that comes too late does not bring the missed ones with it: dt_s tells the game how long it was.
+        missed = int(late / period)
+        self._arm_tick(due + (missed + 1) * period)
+        self.ticks_skipped += missed
+        if self._tick_waits:
+            self.ticks_skipped += 1
+            return
+        self._tick_waits = True
+        self._turns.take(self._run_tick, (), self._tick_ended)
+
+    def _run_tick(self) -> Any:
+        now = self._loop.time()
+        dt_s, self._ticked_at = now - self._ticked_at, now
+        return self._room.on_tick(dt_s)
+
+    def _tick_ended(self, error: Exception | None, _: Any) -> None:
+        self._tick_waits = False
+        if error is not None:
+            self._failed(error, "on_tick")
+
+    # Timers
+
+    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> RoomTimer:
+        """Call a method later, as a turn."""
+        if len(self._timers) >= self._limits.timers_max:
+            raise Throttled(f"this room has {len(self._timers)} timers pending; cancel some or raise Limits.timers_max")
+        timer: RoomTimer
+
+        def ring() -> None:
+            self._timers.discard(timer)
+            self._turns.take(method, args, self._turn_ended, (method.__name__,))
+
+        timer = RoomTimer(self._loop.call_later(seconds, ring), self._timers.discard)
+        self._timers.add(timer)
+        return timer
+
+    # Outside work
+
+    def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
+        """Run a coroutine beside the room; its result comes back as a turn of `then`."""
+        if len(self._tasks) >= self._limits.spawned_max:
+            work.close()
+            raise Throttled(f"this room has {len(self._tasks)} tasks running; raise Limits.spawned_max or spawn fewer")
+        task = self._loop.create_task(self._work(work, then))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
+        try:
+            result = await work
+        except Exception as error:  # noqa: BLE001 - the game's code; contained and logged
+            self._failed(error, "spawned work")
+            return
+        if then is not None:
+            self._turns.take(then, (result,), self._turn_ended, (then.__name__,))
+
+    def _turn_ended(self, error: Exception | None, _: Any, name: str) -> None:
+        if error is not None:
+            self._failed(error, name)

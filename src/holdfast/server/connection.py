@@ -1,0 +1,290 @@
+"""One connection of the server: bytes to frames to the session and back. The way of every message leads through here.
+
+transport -> received -> codec -> _on_data -> channel.accept -> room's host -> a turn of the room
+a turn of the room -> outlet -> channel.push -> Node.wake … end of the loop's turn … -> flush -> transport
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from holdfast.core.channel import Channel
+from holdfast.core.codec import CODECS, MSGPACK, Codec
+from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId, ConnectionState
+from holdfast.core.errors import ProtocolError
+from holdfast.core.frames import Ack, Bye, Close, Data, Frame, Hello, Latest, Ping, Pong, Request
+from holdfast.core.reasons import CLOSE_CODES, Reason
+from holdfast.core.session import Session, SessionFlags
+from holdfast.transports.port import Transport
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class LiveConnection(Connection):
+    """A connection with its transport. It speaks for `session` until that has a newer one."""
+
+    def __init__(self, node: "Node", connection_id: ConnectionId, now: float) -> None:
+        super().__init__(connection_id, now)
+        self._node = node
+        self._transport: Transport | None = None
+        self._control: list[bytes] = []
+        self._latest: dict[tuple[str, str], bytes] = {}
+        self._is_congested = False
+        self._is_confirmed = False
+        self._on_frame = _HANDLERS[self.state]
+        self._ping_id = 0
+        self._ping_sent_at = 0.0
+        self.codec: Codec = MSGPACK
+        self.session: Session | None = None
+        self.is_dirty = False
+        self.owes_ack = False
+
+    # From the transport
+
+    def opened(self, transport: Transport) -> None:
+        """The link is up: a hello must follow."""
+        self._transport = transport
+        self.transport_kind = transport.kind
+        self.peer = transport.peer
+        self.codec = CODECS[transport.dialect.name]
+        self._node.opened(self)
+
+    def received(self, payload: bytes) -> None:
+        """One payload from the client."""
+        on_frame = self._on_frame
+        if not on_frame:
+            return
+        self.payloads_in += 1
+        self.bytes_in += len(payload)
+        self.heard_at = self._node.now()
+        try:
+            if not self._is_confirmed:
+                self._check_first(payload)
+            for frame in self.codec.from_client(payload):
+                handle = self._on_frame.get(type(frame))
+                if handle is None:
+                    if not self.is_open:
+                        return
+                    raise ProtocolError(f"a {frame.name} is not allowed while {self.state.value}")
+                handle(self, frame)
+        except ProtocolError as error:
+            self._node.counters.protocol_errors += 1
+            self.close(error.reason, str(error))
+        except Exception:
+            self._node.internal_error(f"connection {self.id} of {self.peer}")
+            self.close(Reason.INTERNAL)
+
+    def congested(self) -> None:
+        """The client reads slower than we write."""
+        self._is_congested = True
+
+    def drained(self) -> None:
+        """The client has caught up."""
+        self._is_congested = False
+        if self._latest:
+            self._node.wake(self)
+
+    def lost(self, code: int, reason: str) -> None:
+        """The link is gone."""
+        if self.end_reason is None:
+            self.end_reason = Reason.DROPPED
+        self._step(ConnectionEvent.LOST)
+        self._node.lost(self)
+        self._node.unlinked(self)
+
+    # Frames
+
+    def _check_first(self, payload: bytes) -> None:
+        if self.session is not None:
+            # A client speaks again only when it has our welcome, and with it the token for its next resume.
+            self._is_confirmed = True
+            self.session.tokens.confirm()
+        elif len(payload) > self._node.limits.hello_bytes_max:
+            raise ProtocolError("the first payload is larger than a hello can be", Reason.TOO_BIG)
+
+    def _on_hello(self, frame: Hello) -> None:
+        self._node.handshake.hello(self, frame)
+
+    def _on_data(self, frame: Data) -> None:
+        session = self.session
+        assert session is not None
+        channel = session.channel
+        player = session.player
+        if channel is None or player is None or frame.channel != channel.number:
+            # In flight while the seat was freed: the stream's last message says so, and the client knows.
+            self._node.counters.messages_refused += 1
+            return
+        if frame.ack > channel.acked:
+            self._acknowledged(channel, frame.ack)
+        if channel.accept(frame.seq):
+            session.last_active_at = self.heard_at
+            player.host.deliver(player, frame)
+        else:
+            self._node.counters.duplicates_ignored += 1
+            self._node.owe_ack(self)
+
+    def _on_latest(self, frame: Latest) -> None:
+        session = self.session
+        assert session is not None
+        player = session.player
+        if player is not None and session.channel is not None and frame.channel == session.channel.number:
+            session.last_active_at = self.heard_at
+            player.host.deliver_latest(player, frame)
+
+    def _on_ack(self, frame: Ack | Pong) -> None:
+        session = self.session
+        assert session is not None
+        channel = session.channel_numbered(frame.channel)
+        if channel is not None and frame.ack > channel.acked:
+            self._acknowledged(channel, frame.ack)
+
+    def _on_pong(self, frame: Pong) -> None:
+        self._on_ack(frame)
+        if frame.id == self._ping_id and self.session is not None and self._ping_sent_at:
+            self.session.latency.add((self.heard_at - self._ping_sent_at) * 1000.0)
+            self.session.flags &= ~SessionFlags.AWAITING_RESPONSE
+            self._ping_sent_at = 0.0
+
+    def _on_request(self, frame: Request) -> None:
+        assert self.session is not None
+        self.session.last_active_at = self.heard_at
+        self._node.desk.receive(self.session, frame)
+
+    def _on_bye(self, frame: Bye) -> None:
+        assert self.session is not None
+        self._node.end_session(self.session, Reason.BYE, frame.reason)
+
+    def _acknowledged(self, channel: Channel, ack: int) -> None:
+        channel.acknowledge(ack)
+        if channel.sent < channel.last_seq:
+            self._node.wake(self)
+        if channel.is_over and self.session is not None:
+            self.session.closing.remove(channel)
+
+    # To the client
+
+    def send(self, frame: Frame) -> None:
+        """Write a frame with the next flush, before the messages of channels."""
+        self._control.append(self.codec.encode(frame))
+        self._node.wake(self)
+
+    def send_latest(self, channel: int, name: str, body: bytes, key: str) -> None:
+        """Write an unreliable message with the next flush, or never if a newer one comes first."""
+        latest = self._latest
+        if (name, key) not in latest and len(latest) >= self._node.limits.latest_kept_max:
+            del latest[next(iter(latest))]
+        latest[name, key] = self.codec.encode(Latest(channel, name, Raw(body)))
+        self._node.wake(self)
+
+    def ping(self, now: float) -> None:
+        """Ask for a sign of life, and tell the client its latency."""
+        session = self.session
+        if session is None:
+            return
+        self._ping_id += 1
+        self._ping_sent_at = now
+        session.flags |= SessionFlags.AWAITING_RESPONSE
+        channel = session.channel
+        number, ack = (channel.number, channel.applied) if channel is not None else (0, 0)
+        if channel is not None:
+            channel.ack_sent = channel.applied
+        self.send(Ping(self._ping_id, number, ack, round(session.latency.smoothed_ms, 3)))
+
+    def flush(self) -> None:
+        """Write everything that waits for this client, in as few payloads as the size limit allows: usually one."""
+        self.is_dirty = False
+        transport = self._transport
+        if not self._on_frame or transport is None:
+            return
+        parts, self._control = self._control, []
+        session = self.session
+        if session is not None:
+            for closing in session.closing:
+                self._append_channel(parts, closing)
+            if session.channel is not None:
+                self._append_channel(parts, session.channel)
+            if self._latest and not self._is_congested:
+                parts += self._latest.values()
+                self._latest.clear()
+        if parts:
+            self._write(transport, parts)
+
+    def _append_channel(self, parts: list[bytes], channel: Channel) -> None:
+        encode = self.codec.encode
+        number, ack = channel.number, channel.applied
+        taken = channel.take() if channel.sent < channel.last_seq else ()
+        for seq, name, body in taken:
+            parts.append(encode(Data(number, seq, ack, name, Raw(body))))
+        if not taken and channel.ack_sent < ack:
+            parts.append(encode(Ack(number, ack)))
+        channel.ack_sent = ack
+
+    def _write(self, transport: Transport, parts: list[bytes]) -> None:
+        for payload in self.codec.payloads(parts, self._node.limits.payload_bytes_max):
+            self.payloads_out += 1
+            self.bytes_out += len(payload)
+            transport.send(payload)
+        if self._is_congested and transport.buffered_bytes > self._node.limits.write_buffer_bytes_max:
+            self.cut(Reason.SLOW)
+
+    # State
+
+    def welcomed(self, session: Session) -> None:
+        """The handshake is over: this connection speaks for the session."""
+        self.session = session
+        self._step(ConnectionEvent.WELCOMED)
+        if session.player is not None:
+            self._step(ConnectionEvent.SEATED)
+
+    def seated(self) -> None:
+        """The session took a seat."""
+        self._step(ConnectionEvent.SEATED)
+
+    def unseated(self) -> None:
+        """The session's seat was freed."""
+        if self.state is ConnectionState.IN_GAME:
+            self._step(ConnectionEvent.UNSEATED)
+
+    def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0) -> None:
+        """Tell the client why, end in order, and let go of the session at once."""
+        if not self.is_open:
+            return
+        self.end_reason = reason
+        code = CLOSE_CODES[reason]
+        if self._transport is not None:
+            self._control.append(self.codec.encode(Close(code, reason.value, message, retry_after_s)))
+            self.flush()
+            self._transport.close(code, reason.value)
+        self._step(ConnectionEvent.CLOSED)
+        self._node.lost(self)
+
+    def cut(self, reason: Reason) -> None:
+        """End at once, without a word: the peer would not hear it."""
+        self.end_reason = reason
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _step(self, event: ConnectionEvent) -> None:
+        self.happened(event)
+        self._on_frame = _HANDLERS[self.state]
+
+
+_SIGNED_IN: Mapping[type[Frame], Callable[[LiveConnection, Any], None]] = {
+    Data: LiveConnection._on_data,
+    Latest: LiveConnection._on_latest,
+    Ack: LiveConnection._on_ack,
+    Pong: LiveConnection._on_pong,
+    Request: LiveConnection._on_request,
+    Bye: LiveConnection._on_bye,
+}
+
+# What a client may say in each state; anything else breaks the protocol. A closing connection hears nothing.
+_HANDLERS: dict[ConnectionState, Mapping[type[Frame], Callable[[LiveConnection, Any], None]]] = {
+    ConnectionState.CONNECTING: {Hello: LiveConnection._on_hello},
+    ConnectionState.CONNECTED: _SIGNED_IN,
+    ConnectionState.IN_GAME: _SIGNED_IN,
+    ConnectionState.DISCONNECTING: {},
+    ConnectionState.DISCONNECTED: {},
+}

@@ -1,0 +1,30 @@
+"""What a node has counted since it started: plain integers that only grow."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals of one node."""
+
+    connections: int = 0
+    connections_refused: int = 0
+    sessions: int = 0
+    sessions_ended: int = 0
+    drops: int = 0
+    resumed: int = 0
+    resynced: int = 0
+    reset: int = 0
+    takeovers: int = 0
+    messages_replayed: int = 0
+    messages_applied: int = 0
+    messages_refused: int = 0
+    duplicates_ignored: int = 0
+    protocol_errors: int = 0
+    tokens_reused: int = 0
+    streams_overflowed: int = 0
+    turns_failed: int = 0
+    ticks_skipped: int = 0
+    rooms_created: int = 0
+    rooms_ended: int = 0
+    internal_errors: int = 0

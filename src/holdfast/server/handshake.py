@@ -1,0 +1,219 @@
+"""Hello and welcome: sign in, or come back to a session; every resume gets exactly one honest answer (P3)."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.core.channel import Channel
+from holdfast.core.connection import ConnectionState
+from holdfast.core.errors import ProtocolError
+from holdfast.core.frames import Auth, ChannelInfo, Hello, Outcome, Position, Resume, Terms, Welcome
+from holdfast.core.reasons import Reason
+from holdfast.core.session import PlayerId, Session, SessionId, SessionState
+from holdfast.core.tokens import TOKEN_BYTES, Verdict, printable
+from holdfast.identity.port import Authenticator, Identity, NotAuthentic
+from holdfast.server.connection import LiveConnection
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+log = logging.getLogger("holdfast")
+
+_SESSION_ID_BYTES = 12
+
+
+class Handshake:
+    """What happens between the first payload of a connection and its welcome."""
+
+    def __init__(
+        self, node: "Node", loop: asyncio.AbstractEventLoop, authenticators: Mapping[str, Authenticator]
+    ) -> None:
+        self._node = node
+        self._loop = loop
+        self._authenticators = authenticators
+        self._in_progress: dict[LiveConnection, asyncio.Task[None]] = {}
+
+    def check_time(self, connection: LiveConnection) -> None:
+        """A stranger's time is up, unless an authenticator is at work for it (that has its own limit)."""
+        if connection.state is ConnectionState.CONNECTING and connection not in self._in_progress:
+            connection.close(Reason.HELLO_TIMEOUT, f"no hello within {self._node.limits.hello_s:g} s")
+
+    async def stop(self) -> None:
+        """Give up what is in progress."""
+        tasks = list(self._in_progress.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def hello(self, connection: LiveConnection, hello: Hello) -> None:
+        """The first frame: resume if it can be done, else sign in if that was asked for too."""
+        if connection in self._in_progress:
+            raise ProtocolError("one hello is enough")
+        if hello.resume is not None:
+            session = self._proven(connection, hello.resume)
+            if session is not None:
+                self._resume(connection, session, hello.resume.positions)
+                return
+        if not connection.is_open:
+            return
+        if hello.auth is None:
+            if hello.resume is None:
+                raise ProtocolError("a hello needs auth, resume or both")
+            connection.close(Reason.EXPIRED, "there is no such session any more; sign in again")
+            return
+        self._sign_in(connection, hello.auth, is_reset=hello.resume is not None)
+
+    # Coming back
+
+    def _proven(self, connection: LiveConnection, resume: Resume) -> Session | None:
+        session = self._node.sessions.get(resume.session)
+        if session is None or session.codec is None:
+            return None
+        verdict = session.tokens.present(resume.token)
+        if verdict is Verdict.REUSED:
+            self._node.counters.tokens_reused += 1
+            log.warning("a used token was presented for session %s from %s: revoked", session.id, connection.peer)
+            self._node.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
+            connection.close(Reason.TOKEN_REUSED, "this token was used before; sign in again")
+            return None
+        if verdict is Verdict.UNKNOWN:
+            return None
+        if session.codec is not connection.codec:
+            raise ProtocolError(f"this session speaks {session.codec.name}; resume with the same dialect")
+        return session
+
+    def _resume(self, connection: LiveConnection, session: Session, positions: list[Position]) -> None:
+        node = self._node
+        old = node.sessions.attach(session, connection, node.now())
+        if old is not None:
+            node.supersede(old, session)
+        session.resumes += 1
+        replayed, lost = self._continue_channels(session, positions)
+        session.replayed += replayed
+        node.counters.messages_replayed += replayed
+        if lost:
+            node.counters.resynced += 1
+        else:
+            node.counters.resumed += 1
+        outcome = Outcome("resynced" if lost else "resumed", replayed)
+        self._welcome(connection, session, session.tokens.rotate(node.random.randbytes(TOKEN_BYTES)), outcome)
+        if session.player is not None:
+            node.rooms.host_of(session.player).returned(session.player, is_resynced=session.channel in lost)
+
+    @staticmethod
+    def _continue_channels(session: Session, positions: list[Position]) -> tuple[int, list[Channel]]:
+        """How many messages will be sent again, and the channels whose messages could not be kept."""
+        known = {position.channel: position for position in positions}
+        replayed = 0
+        lost: list[Channel] = []
+        for channel in list(session.channels()):
+            position = known.get(channel.number, Position(channel.number, channel.generation, 0))
+            kept = channel.resume(position.generation, position.received)
+            if channel.is_over:
+                session.closing.remove(channel)
+            if kept is not None:
+                replayed += kept
+                continue
+            lost.append(channel)
+            if channel is session.channel:
+                channel.resync()
+            else:
+                # Its seat is gone, so there is no state to send: the client learns from the welcome that it is over.
+                session.closing.remove(channel)
+        return replayed, lost
+
+    # Signing in
+
+    def _sign_in(self, connection: LiveConnection, auth: Auth, *, is_reset: bool) -> None:
+        authenticator = self._authenticators.get(auth.scheme)
+        if authenticator is None:
+            known = ", ".join(sorted(self._authenticators))
+            connection.close(Reason.AUTH_FAILED, f"no way to sign in is called {auth.scheme!r}; there is {known}")
+            return
+        try:
+            identity = authenticator.authenticate(auth.credential)
+        except NotAuthentic as error:
+            connection.close(Reason.AUTH_FAILED, str(error))
+            return
+        if inspect.isawaitable(identity):
+            task = self._loop.create_task(self._sign_in_later(connection, identity, is_reset=is_reset))
+            self._in_progress[connection] = task
+        else:
+            self._signed_in(connection, identity, is_reset=is_reset)
+
+    async def _sign_in_later(self, connection: LiveConnection, answer: Awaitable[Identity], *, is_reset: bool) -> None:
+        try:
+            async with asyncio.timeout(self._node.limits.auth_s):
+                identity = await answer
+        except NotAuthentic as error:
+            connection.close(Reason.AUTH_FAILED, str(error))
+        except TimeoutError:
+            connection.close(Reason.BUSY, "signing in took too long", retry_after_s=self._node.limits.hello_s)
+        except Exception:
+            self._node.internal_error(f"authenticator for connection {connection.id}")
+            connection.close(Reason.INTERNAL)
+        else:
+            if connection.is_open:
+                self._signed_in(connection, identity, is_reset=is_reset)
+        finally:
+            del self._in_progress[connection]
+
+    def _signed_in(self, connection: LiveConnection, identity: Identity, *, is_reset: bool) -> None:
+        node = self._node
+        self._make_room_for(identity)
+        if len(node.sessions) >= node.limits.sessions_max:
+            connection.close(Reason.BUSY, "this node is full", retry_after_s=node.limits.hello_s)
+            return
+        session = self.new_session(identity)
+        session.codec = connection.codec
+        token = session.tokens.issue(node.random.randbytes(TOKEN_BYTES))
+        node.sessions.attach(session, connection, node.now())
+        outcome = Outcome("reset", reason=Reason.EXPIRED) if is_reset else Outcome("new")
+        node.counters.reset += is_reset
+        self._welcome(connection, session, token, outcome, credential=identity.credential)
+
+    def new_session(self, identity: Identity) -> Session:
+        """A session for a proven player, not attached to anything yet."""
+        node = self._node
+        session = Session(
+            SessionId(printable(node.random.randbytes(_SESSION_ID_BYTES))),
+            PlayerId(identity.player_id),
+            limits=node.limits,
+            now=node.now(),
+            grace_s=node.grace_s,
+            roles=identity.roles,
+        )
+        session.obeyed_by(node)
+        node.sessions.add(session)
+        node.counters.sessions += 1
+        return session
+
+    def _make_room_for(self, identity: Identity) -> None:
+        sessions = self._node.sessions.of_player(identity.player_id)
+        if len(sessions) >= self._node.limits.sessions_per_player_max:
+            away = [session for session in sessions if session.state is SessionState.DISCONNECTED]
+            self._node.end_session((away or sessions)[0], Reason.SUPERSEDED, "this player has signed in too often")
+
+    def _welcome(
+        self, connection: LiveConnection, session: Session, token: str, outcome: Outcome, *, credential: str = ""
+    ) -> None:
+        limits = self._node.limits
+        terms = Terms(
+            payload_bytes_max=limits.payload_bytes_max,
+            window_messages_max=limits.window_messages_max,
+            window_bytes_max=limits.window_bytes_max,
+            requests_in_flight_max=limits.requests_in_flight_max,
+            ping_s=limits.ping_s,
+            silence_s=limits.silence_s,
+            grace_s=session.grace_s,
+        )
+        channels = []
+        for channel in session.channels():
+            room = session.room if channel is session.channel else None
+            room_id, kind = (room.id, room.kind) if room is not None else ("", "")
+            channels.append(ChannelInfo(channel.number, channel.generation, channel.applied, room_id, kind))
+        connection.welcomed(session)
+        requests = self._node.desk.last_known(session)
+        connection.send(Welcome(session.id, session.player_id, token, outcome, terms, channels, requests, credential))

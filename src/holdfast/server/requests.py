@@ -1,0 +1,206 @@
+"""What clients ask for through their session: create, join, leave … One at a time per session, each id carried out once.
+
+The last answers are kept, so that a client which dropped before it heard one asks again with the same id and hears it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast.core.errors import AlreadySeated, Invalid, NotFound, NotSeated, ProtocolError, Refused, RoomFull
+from holdfast.core.frames import Name, Problem, Reply, Request
+from holdfast.core.reasons import Reason
+from holdfast.core.session import Session, SessionState
+from holdfast.server.room_host import Interrupted, RoomHost
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+Properties = Annotated[dict[Name, Any], Meta(max_length=64)]
+
+
+class Create(Struct, frozen=True, forbid_unknown_fields=True):
+    """Make a room."""
+
+    kind: Name
+    properties: Properties = {}
+    max_players: int | None = None
+
+
+class JoinOrCreate(Create, frozen=True, forbid_unknown_fields=True):
+    """Take a seat in any open room of a kind, or in a new one."""
+
+
+class Join(Struct, frozen=True, forbid_unknown_fields=True):
+    """Take a seat."""
+
+    room: Name
+
+
+class Leave(Struct, frozen=True, forbid_unknown_fields=True):
+    """Give the seat back."""
+
+
+class Search(Struct, frozen=True, forbid_unknown_fields=True):
+    """List rooms that can be joined."""
+
+    kind: Name | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+class RoomInfo(Struct, frozen=True):
+    """A room as others see it."""
+
+    id: str
+    kind: str
+    players: int
+    max_players: int
+    phase: str
+    properties: dict[str, Any]
+
+
+def info_of(host: RoomHost) -> RoomInfo:
+    """What anybody may know of a room."""
+    room = host.room
+    return RoomInfo(room.id, room.kind, room.seats_used, room.max_players, room.phase, room.properties)
+
+
+class RequestDesk:
+    """Takes requests in, answers them in order."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._loop = loop
+        self._queues: dict[Session, deque[Request]] = {}
+        self._tasks: dict[Session, asyncio.Task[None]] = {}
+
+    def receive(self, session: Session, request: Request) -> None:
+        """A request came in: answer it, or answer it again."""
+        if request.id <= session.last_request:
+            self._repeat(session, request.id)
+            return
+        queue = self._queues.setdefault(session, deque())
+        if any(waiting.id == request.id for waiting in queue):
+            return
+        if request.id != session.last_request + len(queue) + 1:
+            raise ProtocolError(f"request {request.id} is out of order", Reason.SEQUENCE)
+        if len(queue) >= self._node.limits.requests_in_flight_max:
+            raise ProtocolError("too many requests are waiting for their answer", Reason.SEQUENCE)
+        queue.append(request)
+        if session not in self._tasks:
+            self._tasks[session] = self._loop.create_task(self._answer_all(session, queue))
+
+    def last_known(self, session: Session) -> int:
+        """The highest request id that was answered or is being carried out."""
+        return session.last_request + len(self._queues.get(session, ()))
+
+    def dropped(self, session: Session) -> None:
+        """Forget what was not begun: the client asks again when it is back."""
+        queue = self._queues.get(session)
+        while queue and len(queue) > 1:
+            queue.pop()
+
+    async def stop(self) -> None:
+        """Give up what is in progress."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _repeat(self, session: Session, request_id: int) -> None:
+        reply = session.replies.get(request_id)
+        connection = self._node.connection_of(session)
+        if reply is not None and connection is not None:
+            connection.send(reply)
+
+    async def _answer_all(self, session: Session, queue: deque[Request]) -> None:
+        try:
+            while queue and session.state is not SessionState.ENDED:
+                reply = await self._answer(session, queue[0])
+                if reply is None:
+                    queue.clear()
+                    break
+                queue.popleft()
+                self._keep(session, reply)
+                self._repeat(session, reply.id)
+        finally:
+            del self._queues[session], self._tasks[session]
+
+    async def _answer(self, session: Session, request: Request) -> Reply | None:
+        try:
+            return Reply(request.id, await self._carry_out(session, request))
+        except Interrupted:
+            return None
+        except Refused as refusal:
+            return Reply(request.id, problem=Problem(refusal.code, str(refusal)))
+        except Exception:
+            self._node.internal_error(f"request {request.operation!r} of session {session.id}")
+            return Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))
+
+    def _keep(self, session: Session, reply: Reply) -> None:
+        session.last_request = reply.id
+        session.replies[reply.id] = reply
+        while len(session.replies) > self._node.limits.replies_kept_max:
+            del session.replies[next(iter(session.replies))]
+
+    async def _carry_out(self, session: Session, request: Request) -> Any:
+        operation = _OPERATIONS.get(request.operation)
+        if operation is None:
+            raise NotFound(f"no request is called {request.operation!r}; there is {', '.join(sorted(_OPERATIONS))}")
+        kind, carry_out = operation
+        assert session.codec is not None
+        try:
+            arguments = session.codec.body_decoder(kind).decode(request.arguments)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise Invalid(f"{request.operation}: {error}") from None
+        return await carry_out(self, session, arguments)
+
+    # Operations
+
+    async def create(self, session: Session, wish: Create) -> RoomInfo:
+        """Make a room; joining it is another request."""
+        return info_of(await self._node.rooms.create(wish.kind, wish.properties, wish.max_players))
+
+    async def join(self, session: Session, wish: Join) -> RoomInfo:
+        """Take a seat in a room."""
+        return await self._join(session, self._node.rooms.host(wish.room))
+
+    async def join_or_create(self, session: Session, wish: JoinOrCreate) -> RoomInfo:
+        """Take a seat in the oldest open room of a kind, or in a new one."""
+        for host in self._node.rooms.hosts_of_kind(wish.kind):
+            if host.room.seat_of(session.player_id) is not None or host.room.has_free_seat:
+                try:
+                    return await self._join(session, host)
+                except (RoomFull, NotFound):
+                    continue
+        return await self._join(session, await self._node.rooms.create(wish.kind, wish.properties, wish.max_players))
+
+    async def leave(self, session: Session, wish: Leave) -> None:
+        """Give the seat back."""
+        if session.player is None:
+            raise NotSeated("this session has no seat to leave")
+        self._node.rooms.host_of(session.player).free(session.player, Reason.LEFT)
+
+    async def search(self, session: Session, wish: Search) -> list[RoomInfo]:
+        """Rooms with a free seat, oldest first."""
+        open_hosts = (host for host in self._node.rooms.hosts_of_kind(wish.kind) if host.room.has_free_seat)
+        return [info_of(host) for host, _ in zip(open_hosts, range(wish.limit), strict=False)]
+
+    async def _join(self, session: Session, host: RoomHost) -> RoomInfo:
+        if session.player is not None:
+            raise AlreadySeated("this session has a seat already; leave it first")
+        await host.join(session, host.wire_outlet)
+        return info_of(host)
+
+
+_OPERATIONS: dict[str, tuple[type[Struct], Callable[[RequestDesk, Session, Any], Awaitable[Any]]]] = {
+    "create": (Create, RequestDesk.create),
+    "join": (Join, RequestDesk.join),
+    "join_or_create": (JoinOrCreate, RequestDesk.join_or_create),
+    "leave": (Leave, RequestDesk.leave),
+    "search": (Search, RequestDesk.search),
+}

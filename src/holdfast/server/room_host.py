@@ -1,0 +1,322 @@
+"""The host of one room: gives it turns, seats its players, and carries out what it asks for.
+
+A seat is freed at once; the hooks that follow from it take their turn. Whatever a game's code raises is logged with
+ids, counted, and harms nothing but the turn it was raised in.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
+from holdfast.core.frames import Data, Latest, Seat
+from holdfast.core.messages import Message, MessageRefused, SeatLeft
+from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.room import Room
+from holdfast.core.session import Session, SessionState
+from holdfast.server.clockwork import Clockwork, RoomTimer
+from holdfast.server.outlet import ChannelOutlet
+from holdfast.server.turns import Turns
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+log = logging.getLogger("holdfast")
+
+OutletOf = Callable[[Session], Outlet]
+
+
+class Interrupted(Exception):
+    """The session dropped while it was joining; nothing has changed."""
+
+
+class RoomHost:
+    """One room and everything around it."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, room_type: type[Room[Any]], room_id: str) -> None:
+        self._node = node
+        self._loop = loop
+        self._turns = Turns(loop, turn_s=node.limits.turn_s)
+        self.room: Room[Any] = room_type(room_id, self, Random(node.random.getrandbits(64)))
+        self._handlers = room_type.handlers
+        self._clockwork = Clockwork(self.room, loop, node.limits, self._turns, self._failed)
+        self._empty_timer: asyncio.TimerHandle | None = None
+        self._is_closing = False
+        self.created_at = node.now()
+
+    # Life
+
+    async def create(self, properties: dict[str, Any]) -> None:
+        """Run the hooks of a beginning room; `Refused` if the game does not want it."""
+        self.room.properties = properties
+        await self.call(self.room.on_create, properties)
+        await self.call(self.room.on_created)
+        self._clockwork.start_ticking()
+        self._check_empty(self._node.limits.unjoined_s)
+
+    async def call(self, hook: Callable[..., Any], *args: Any) -> Any:
+        """Run a hook as a turn and wait for its end; what it raises becomes a refusal."""
+        ended: asyncio.Future[Any] = self._loop.create_future()
+
+        def done(error: Exception | None, result: Any) -> None:
+            if ended.done():
+                return
+            if error is None:
+                ended.set_result(result)
+            elif isinstance(error, Refused):
+                ended.set_exception(error)
+            else:
+                self._failed(error, hook.__name__)
+                ended.set_exception(Failed(f"{hook.__name__} failed"))
+
+        self._turns.take(hook, args, done)
+        return await ended
+
+    def close(self) -> None:
+        """End the room after the current turn: everybody leaves, then it is gone."""
+        if self._is_closing:
+            return
+        self._is_closing = self.room.is_closing = True
+        for seat in self.room.seats:
+            self.free(seat, Reason.ROOM_CLOSED)
+        self._turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
+        self._turns.follow(self._destroyed, ())
+
+    def _destroyed(self) -> Any:
+        self._clockwork.stop()
+        if self._empty_timer is not None:
+            self._empty_timer.cancel()
+        self._node.rooms.forget(self)
+        self._turns.follow(self.room.on_destroyed, (), self._hook_ended, ("on_destroyed",))
+        self._turns.follow(self._turns.stop, ())
+
+    def _check_empty(self, ttl_s: float) -> None:
+        if self._empty_timer is not None:
+            self._empty_timer.cancel()
+            self._empty_timer = None
+        if self.room.seats_used == 0 and not self._is_closing:
+            self._empty_timer = self._loop.call_later(ttl_s, self.close)
+
+    # Seats
+
+    async def join(self, session: Session, outlet_of: OutletOf) -> Player[Any]:
+        """Seat a session: the policy for doubles, a reservation, the game's approval, then the seat."""
+        room = self.room
+        existing = room.seat_of(session.player_id)
+        if existing is not None and room.duplicate == "takeover" and existing.seat is not SeatState.RESERVED:
+            return self._take_over(existing, session, outlet_of)
+        room.check_open(session.player_id)
+        player = Player(session, room.data_type(), host=self)
+        room.add_seat(player)
+        try:
+            if type(room).admit is not Room.admit:
+                await self._admitted(player)
+            if session.state is not SessionState.CONNECTED:
+                raise Interrupted
+            if player.seat is not SeatState.RESERVED:
+                raise NotFound("the room closed")
+        except BaseException:
+            self._release(player)
+            raise
+        self._seat(player, session, outlet_of)
+        try:
+            await self.call(room.on_join, player)
+        except Refused as refusal:
+            self.free(player, Reason.JOIN_FAILED, str(refusal))
+            raise
+        return player
+
+    async def _admitted(self, player: Player[Any]) -> None:
+        try:
+            answer = self.room.admit(player)
+            if asyncio.iscoroutine(answer):
+                async with asyncio.timeout(self._node.limits.admit_s):
+                    await answer
+        except Refused:
+            raise
+        except TimeoutError:
+            raise Throttled("the room took too long to decide; try again") from None
+        except Exception as error:
+            self._failed(error, "admit")
+            raise Failed("admit failed") from None
+
+    def _seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
+        player.happened(SeatEvent.TAKEN)
+        self.room.seats_changed()
+        self._check_empty(0)
+        self._give_seat(player, session, outlet_of)
+
+    def _give_seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
+        player.session = session
+        player.outlet = outlet_of(session)
+        session.player = player
+        session.room = self.room
+        session.grace_s = self.room.grace_s
+
+    def _take_over(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> Player[Any]:
+        former = player.session
+        self._take_seat_away(former)
+        player.outlet.finish(SeatLeft(Reason.SUPERSEDED, "this player joined again from elsewhere"))
+        self._node.end_session(former, Reason.SUPERSEDED, "this player joined again from elsewhere")
+        self._give_seat(player, session, outlet_of)
+        if player.seat is SeatState.TAKEN:
+            self.dropped(player)
+        self.returned(player, is_resynced=True)
+        return player
+
+    def _release(self, player: Player[Any]) -> None:
+        if player.seat is SeatState.RESERVED:
+            player.happened(SeatEvent.FREED)
+            self.room.remove_seat(player)
+            self._check_empty(self.room.empty_ttl_s)
+
+    def dropped(self, player: Player[Any]) -> None:
+        """The player's connection is gone: hold the seat or free it, as the room's settings say."""
+        if player.seat is not SeatState.TAKEN:
+            return
+        room = self.room
+        if room.disconnect == "hard" or (room.phase == "lobby" and not room.keep_before_start):
+            self.free(player, Reason.DROPPED)
+        else:
+            player.happened(SeatEvent.DROPPED)
+            self._turns.take(room.on_drop, (player,), self._hook_ended, ("on_drop",))
+
+    def returned(self, player: Player[Any], *, is_resynced: bool) -> None:
+        """The player is back on their seat."""
+        player.happened(SeatEvent.RETURNED)
+        self._turns.take(self.room.on_rejoin, (player,), self._hook_ended, ("on_rejoin",))
+        if is_resynced:
+            self._turns.take(self.room.on_resync, (player,), self._hook_ended, ("on_resync",))
+
+    def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
+        """The player is out, now; `on_leave` follows as a turn, and the stream's last message after it."""
+        if player.seat is SeatState.RESERVED:
+            self._release(player)
+        if player.seat is SeatState.FREED:
+            return
+        player.happened(SeatEvent.FREED)
+        self.room.remove_seat(player)
+        self._take_seat_away(player.session)
+        self._turns.follow(self.room.on_leave, (player, reason), self._left, (player, reason, message))
+
+    def _take_seat_away(self, session: Session) -> None:
+        session.room = None
+        session.player = None
+        session.grace_s = self._node.grace_s
+        session.close_channel()
+        connection = self._node.connection_of(session)
+        if connection is not None:
+            connection.unseated()
+
+    def _left(self, error: Exception | None, _: Any, player: Player[Any], reason: Reason, message: str) -> None:
+        self._hook_ended(error, None, "on_leave")
+        try:
+            self.room.objects.orphan(player, self.room.orphans, self.room.heir)
+        except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
+            self._failed(raised, "heir")
+        player.outlet.finish(SeatLeft(reason, message))
+        self._check_empty(self.room.empty_ttl_s)
+
+    def kick(self, player: Player[Any], message: str) -> None:
+        """Remove a player; they are told why."""
+        self.free(player, Reason.KICKED, message)
+
+    def wire_outlet(self, session: Session) -> ChannelOutlet:
+        """The outlet of a seat whose player is far away; opening it announces the seat to the client."""
+        channel = session.open_channel()
+        connection = self._node.connection_of(session)
+        if connection is not None:
+            connection.seated()
+            connection.send(Seat("joined", channel.number, channel.generation, self.room.id, self.room.kind))
+        return ChannelOutlet(self._node, session, channel)
+
+    # Messages
+
+    def deliver(self, player: Player[Any], frame: Data) -> None:
+        """A player's next message: run its handler now, or when it is its turn."""
+        handler = self._handlers.get(frame.type)
+        codec = player.session.codec
+        run: Callable[..., Any]
+        args: tuple[Any, ...]
+        if handler is None or codec is None:
+            run, args = self._refuse_unknown, (frame.type,)
+        else:
+            try:
+                run, args = handler.method, (self.room, player, handler.decoders[codec].decode(frame.body))
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                run, args = self._refuse_invalid, (str(error),)
+        self._turns.take(run, args, self._applied, (player, frame.seq, frame.type))
+
+    def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
+        """An unreliable message: dropped if it does not fit; its errors are logged, not answered."""
+        handler = self._handlers.get(frame.type)
+        codec = player.session.codec
+        if handler is not None and codec is not None and len(self._turns) < self._node.limits.turns_waiting_max:
+            try:
+                message = handler.decoders[codec].decode(frame.body)
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                self._node.counters.messages_refused += 1
+                return
+            self._turns.take(handler.method, (self.room, player, message), self._hook_ended, (frame.type,))
+
+    def deliver_native(self, player: Player[Any], message: Message) -> None:
+        """An agent's message: an object, never encoded."""
+        handler = self._handlers.get(message.wire_name)
+        if handler is None:
+            raise NotFound(f"a {self.room.kind} has no handler for {message.wire_name!r}")
+        if not isinstance(message, handler.message_type):
+            raise Invalid(f"{message.wire_name!r} is handled as {handler.message_type.__qualname__}")
+        if len(self._turns) >= self._node.limits.turns_waiting_max:
+            raise Throttled("the room has too many turns waiting")
+        args = (self.room, player, message)
+        self._turns.take(handler.method, args, self._applied, (player, 0, message.wire_name))
+
+    def _refuse_unknown(self, name: str) -> None:
+        raise NotFound(f"a {self.room.kind} has no handler for {name!r}")
+
+    def _refuse_invalid(self, why: str) -> None:
+        raise Invalid(why)
+
+    def _applied(self, error: Exception | None, _: Any, player: Player[Any], seq: int, name: str) -> None:
+        self._node.counters.messages_applied += 1
+        if error is not None:
+            self._answer_refusal(error, player, seq, name)
+        player.outlet.applied(seq)
+
+    def _answer_refusal(self, error: Exception, player: Player[Any], seq: int, name: str) -> None:
+        self._node.counters.messages_refused += 1
+        if isinstance(error, Refused):
+            player.outlet.send(MessageRefused(seq, name, error.code, str(error)))
+        else:
+            self._failed(error, f"the handler of {name!r}", player.id)
+            player.outlet.send(MessageRefused(seq, name, Failed.code, "the game's handler failed"))
+
+    # `Host`: what the room asks for
+
+    def follow(self, hook: Callable[..., Any], *args: Any) -> None:
+        """Run a hook right after the current turn."""
+        self._turns.follow(hook, args, self._hook_ended, (hook.__name__,))
+
+    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> RoomTimer:
+        """Call a method of the room later."""
+        return self._clockwork.after(seconds, method, args)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
+        """Run outside work beside the room."""
+        self._clockwork.spawn(work, then)
+
+    # Failures
+
+    def _hook_ended(self, error: Exception | None, _: Any, name: str) -> None:
+        if error is not None:
+            self._failed(error, name)
+
+    def _failed(self, error: Exception, where: str, player_id: str = "") -> None:
+        self._node.counters.turns_failed += 1
+        of_player = f" for player {player_id}" if player_id else ""
+        log.error("room %s (%s): %s failed%s", self.room.id, self.room.kind, where, of_player, exc_info=error)

@@ -1,0 +1,150 @@
+"""`Server`: doors open on the network, a node behind them."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable, Sequence
+from random import Random, SystemRandom
+from typing import Any
+
+from holdfast.core.codec import CODECS
+from holdfast.core.limits import Limits
+from holdfast.core.registry import SessionRegistry
+from holdfast.core.room import Room
+from holdfast.core.tokens import TOKEN_BYTES
+from holdfast.identity.guest import Guest
+from holdfast.identity.port import Authenticator
+from holdfast.server.agents import Agent
+from holdfast.server.counters import Counters
+from holdfast.server.directory import Directory, check_room_type
+from holdfast.server.heartbeat import Heartbeat
+from holdfast.server.node import Node
+from holdfast.transports import tcp, websocket
+from holdfast.transports.port import Dialect, Listener, TransportLimits
+
+log = logging.getLogger("holdfast")
+
+DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
+"""What the server speaks, in the order it prefers."""
+
+
+def transport_limits(limits: Limits) -> TransportLimits:
+    """The part of the limits that a transport enforces."""
+    return TransportLimits(
+        payload_bytes_max=limits.payload_bytes_max,
+        handshake_s=limits.hello_s,
+        close_s=limits.close_s,
+        write_high_bytes=limits.window_bytes_max,
+    )
+
+
+class Server:
+    """A game server. Everything it needs to know is given here; `start` opens its doors."""
+
+    def __init__(  # noqa: PLR0913 - settings, all by keyword
+        self,
+        rooms: Iterable[type[Room[Any]]],
+        *,
+        host: str = "127.0.0.1",
+        port: int | None = 7777,
+        tcp_port: int | None = 7779,
+        auth: Sequence[Authenticator] = (),
+        secret: bytes | None = None,
+        grace_s: float = 30.0,
+        limits: Limits | None = None,
+        random: Random | None = None,
+    ) -> None:
+        """A port of None stays closed, 0 lets the system choose. `secret` keeps guests known across restarts."""
+        self._room_types = list(rooms)
+        for room_type in self._room_types:
+            check_room_type(room_type)
+        self._host = host
+        self._port = port
+        self._tcp_port = tcp_port
+        self._limits = limits or Limits()
+        self._random = random or SystemRandom()
+        self._grace_s = grace_s
+        guests = Guest(secret or secrets.token_bytes(TOKEN_BYTES), self._random)
+        self._authenticators = {each.scheme: each for each in (auth or (guests,))}
+        self._node: Node | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._listeners: list[Listener] = []
+        self.addresses: dict[str, tuple[str, int]] = {}
+        """Where the doors are, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
+
+    @property
+    def node(self) -> Node:
+        """The running node: for transports, tests and tools. Games use the rest of this class."""
+        if self._node is None:
+            raise RuntimeError("the server is not running: await server.start() first")
+        return self._node
+
+    @property
+    def sessions(self) -> SessionRegistry:
+        """The sessions of this node."""
+        return self.node.sessions
+
+    @property
+    def rooms(self) -> Directory:
+        """The rooms of this node."""
+        return self.node.rooms
+
+    @property
+    def counters(self) -> Counters:
+        """What this node has counted."""
+        return self.node.counters
+
+    async def start(self) -> None:
+        """Open the doors. A port that is taken is an `OSError` that says so."""
+        if self._node is not None:
+            raise RuntimeError("the server is running already")
+        loop = asyncio.get_running_loop()
+        node = Node(
+            loop, authenticators=self._authenticators, limits=self._limits, random=self._random, grace_s=self._grace_s
+        )
+        node.rooms.offer(self._room_types)
+        self._node = node
+        self._heartbeat = Heartbeat(node, loop)
+        try:
+            await self._open_doors(node)
+        except BaseException:
+            await self.stop()
+            raise
+        self._heartbeat.start()
+
+    async def _open_doors(self, node: Node) -> None:
+        limits = transport_limits(self._limits)
+        for name, listen, port in (("websocket", websocket.listen, self._port), ("tcp", tcp.listen, self._tcp_port)):
+            if port is not None:
+                listener = await listen(node.accept, host=self._host, port=port, dialects=DIALECTS, limits=limits)
+                self._listeners.append(listener)
+                self.addresses[name] = listener.addresses[0]
+
+    async def stop(self) -> None:
+        """Close the doors, end the rooms, and tell every client to come back later."""
+        if self._node is None:
+            return
+        node, self._node = self._node, None
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        for listener in self._listeners:
+            await listener.close()
+        self._listeners.clear()
+        self.addresses.clear()
+        await node.stop()
+
+    async def create_room(self, kind: str, *, max_players: int | None = None, **properties: Any) -> Room[Any]:
+        """Make a room from the server's side."""
+        host = await self.node.rooms.create(kind, properties, max_players)
+        return host.room
+
+    def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:
+        """A session with no socket, for a bot or an NPC, whose player id is `name`."""
+        return Agent(self.node, name, frozenset(roles))
+
+    async def __aenter__(self) -> "Server":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()

@@ -1,0 +1,98 @@
+"""A room takes one turn at a time (P6): a plain call when it is free and the hook is `def`, a task for `async def`.
+
+Turns wait in order of arrival. What a turn itself sets off (`follow`) comes right after it, before anything else.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import Any
+
+Done = Callable[..., None]
+Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
+
+
+class Turns:
+    """The turns of one room. `done(error, result, *done_args)` is called when a turn is over, still inside of it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, turn_s: float) -> None:
+        self._loop = loop
+        self._turn_s = turn_s
+        self._busy = False
+        self._next: deque[Turn] = deque()
+        self._waiting: deque[Turn] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def __len__(self) -> int:
+        return len(self._next) + len(self._waiting)
+
+    def take(
+        self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
+    ) -> None:
+        """Run now if the room is free, else in order."""
+        if self._busy or self._stopped:
+            self._waiting.append((run, args, done, done_args))
+            return
+        self._run(run, args, done, done_args)
+        if self._next or self._waiting:
+            self._drain()
+
+    def follow(
+        self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
+    ) -> None:
+        """Run right after the current turn; now if there is none."""
+        if self._busy:
+            self._next.append((run, args, done, done_args))
+        else:
+            self.take(run, args, done, done_args)
+
+    def stop(self) -> None:
+        """Cancel what runs and forget what waits."""
+        self._stopped = True
+        self._next.clear()
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _run(
+        self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None, done_args: tuple[Any, ...]
+    ) -> None:
+        self._busy = True
+        error: Exception | None = None
+        result: Any = None
+        try:
+            result = run(*args)
+        except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
+            error = raised
+        else:
+            if type(result) is CoroutineType:
+                self._task = self._loop.create_task(self._await(result, done, done_args))
+                return
+        if done is not None:
+            done(error, result, *done_args)
+        self._busy = False
+
+    async def _await(self, work: Coroutine[Any, Any, Any], done: Done | None, done_args: tuple[Any, ...]) -> None:
+        error: Exception | None = None
+        result: Any = None
+        try:
+            async with asyncio.timeout(self._turn_s):
+                result = await work
+        except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
+            error = raised
+        self._task = None
+        if done is not None:
+            done(error, result, *done_args)
+        self._busy = False
+        self._drain()
+
+    def _drain(self) -> None:
+        while not self._busy and not self._stopped:
+            if self._next:
+                self._run(*self._next.popleft())
+            elif self._waiting:
+                self._run(*self._waiting.popleft())
+            else:
+                return

@@ -1,0 +1,66 @@
+"""How a link ends: the bytes that say so, and what becomes of a link whose receiver raises.
+
+The body of a WebSocket CLOSE frame and of a TCP close frame are the same: a 16-bit code, then a reason in UTF-8.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import ParamSpec
+
+from holdfast.transports.port import BROKEN, INTERNAL, NO_STATUS, Transport
+
+# A WebSocket control frame holds 125 bytes (RFC 6455, 5.5), and the code takes two of them.
+REASON_BYTES_MAX = 123
+CLOSE_BYTES_MAX = 2 + REASON_BYTES_MAX
+
+_log = logging.getLogger(__name__)
+_Arguments = ParamSpec("_Arguments")
+
+
+def shorten(reason: str) -> str:
+    """The reason, cut between two characters where it would not fit."""
+    return reason.encode("utf-8", "replace")[:REASON_BYTES_MAX].decode("utf-8", "ignore")
+
+
+def pack_close(code: int, reason: str) -> bytes:
+    """The body of a close frame; an empty one says no more than that it is one."""
+    if code == NO_STATUS:
+        return b""
+    return code.to_bytes(2, "big") + shorten(reason).encode()
+
+
+def unpack_close(body: bytes) -> tuple[int, str]:
+    """The code and the reason that a peer closed with; BROKEN if it said something that nobody may say."""
+    if not body:
+        return NO_STATUS, ""
+    code = int.from_bytes(body[:2], "big")
+    if len(body) == 1 or not _may_be_sent(code):
+        return BROKEN, "the close code is not one that may be sent"
+    try:
+        return code, body[2:].decode()
+    except UnicodeDecodeError:
+        return BROKEN, "the close reason is not UTF-8"
+
+
+def _may_be_sent(code: int) -> bool:
+    # RFC 6455, 7.4: 1004 is reserved, 1005 and 1006 are what an end tells itself; 3000 and up are for applications.
+    return (1000 <= code <= 1014 and code not in {1004, 1005, 1006}) or 3000 <= code <= 4999  # noqa: PLR2004 - the RFC's
+
+
+def tell(
+    transport: Transport,
+    method: Callable[_Arguments, None],
+    *args: _Arguments.args,
+    **kwargs: _Arguments.kwargs,
+) -> None:
+    """Call a method of the link's receiver; one that raises loses the link and harms nothing else."""
+    try:
+        method(*args, **kwargs)
+    except Exception:  # noqa: BLE001 - a receiver's bug is contained in its link
+        failed(transport)
+
+
+def failed(transport: Transport) -> None:
+    """Log the exception that a receiver raised, and close its link without telling the peer more than that."""
+    _log.exception("the receiver of %s link %s raised", transport.kind, transport.peer)
+    transport.close(INTERNAL, "")

@@ -1,0 +1,271 @@
+"""Links inside one process: the port's contract without a socket, and with faults on demand.
+
+Everything happens through `call_soon` and `call_later` of the running loop, so a loop with virtual time and no sockets
+will do. Override `MemoryNetwork.fate` to make payloads slow or to lose them; break a `Wire` by hand. As with TCP, bytes
+never go missing from the middle of a stream: a payload that is lost takes its link with it.
+"""
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.transports.closing import shorten, tell
+from holdfast.transports.port import (
+    TOO_BIG,
+    VANISHED,
+    Accept,
+    Dialect,
+    DialError,
+    Receiver,
+    TransportLimits,
+    agree,
+)
+
+_End = tuple[int, str]
+# What a peer gets to hear of an `abort`.
+_RESET: _End = (VANISHED, "")
+
+
+class MemoryTransport:
+    """One end of a wire. What it sent and the other end has not taken yet waits here, in order."""
+
+    kind: Final = "memory"
+
+    def __init__(self, wire: "Wire", peer: str, dialect: Dialect, limits: TransportLimits) -> None:
+        self.wire = wire
+        self.peer = peer
+        self.dialect = dialect
+        self.buffered_bytes = 0
+        self.is_reading = True
+        self.is_lost = False
+        self._limits = limits
+        self._receiver: Receiver | None = None
+        self._waiting: deque[bytes | _End] = deque()
+        # How many of the waiting have travelled long enough, and when the last of them will have.
+        self._due = 0
+        self._last_due_at = 0.0
+        self._is_congested = False
+        self._deadline: asyncio.TimerHandle | None = None
+        # Known as soon as the end is certain: from then on nothing is sent or received.
+        self._end: _End | None = None
+
+    def send(self, payload: bytes) -> None:
+        """See the port."""
+        if self._end is None:
+            self._post(payload)
+
+    def close(self, code: int, reason: str) -> None:
+        """See the port."""
+        if self._end is None:
+            self._end = (code, reason)
+            self._post((code, shorten(reason)))
+            self._read_on()  # the peer's answer is still to come
+            self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
+
+    def abort(self) -> None:
+        """See the port."""
+        if not self.is_lost:
+            self.drop_waiting()
+            self._post(_RESET)
+            self.sever()
+
+    def pause_reading(self) -> None:
+        """See the port."""
+        if self._end is None:
+            self.is_reading = False
+
+    def resume_reading(self) -> None:
+        """See the port."""
+        if self._end is None:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        self.is_reading = True
+        asyncio.get_running_loop().call_soon(self.wire.opposite(self).deliver)
+
+    def _post(self, item: bytes | _End) -> None:
+        if self.wire.is_cut:
+            return
+        payload = item if isinstance(item, bytes) else b""
+        delay_s = self.wire.network.fate(self, payload)
+        if delay_s is None:
+            self.wire.cut()
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._last_due_at = max(self._last_due_at, now + delay_s)
+        self._waiting.append(item)
+        if self._last_due_at > now:
+            loop.call_later(self._last_due_at - now, self._fall_due)
+        else:
+            loop.call_soon(self._fall_due)
+        self.buffered_bytes += len(payload)
+        if self.buffered_bytes > self._limits.write_high_bytes and not self._is_congested and self._receiver:
+            self._is_congested = True
+            tell(self, self._receiver.congested)
+
+    def _fall_due(self) -> None:
+        self._due += 1
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Hand over what is due, as long as the wire flows and the other end reads."""
+        opposite = self.wire.opposite(self)
+        while self._due and self._waiting and opposite.is_reading and not self.wire.is_stalled:
+            self._due -= 1
+            item = self._waiting.popleft()
+            self.buffered_bytes -= len(item) if isinstance(item, bytes) else 0
+            opposite.take(item)
+        # Like asyncio: drained well below the mark, so that the two do not alternate.
+        if self._is_congested and self.buffered_bytes <= self._limits.write_high_bytes // 4:
+            self._is_congested = False
+            if self._receiver and not self.is_lost:
+                tell(self, self._receiver.drained)
+
+    def take(self, item: bytes | _End) -> None:
+        """Receive a payload or the other end's last word."""
+        if not isinstance(item, bytes):
+            if self._end is None and item != _RESET:
+                self._post(item)  # the answer that the other end waits for
+            self._end = self._end or item
+            self._lose()
+        elif self._end is not None or self._receiver is None:
+            pass
+        elif len(item) > self._limits.payload_bytes_max:
+            self.close(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
+        else:
+            tell(self, self._receiver.received, item)
+
+    def open(self, accept: Accept) -> None:
+        """The link is up."""
+        tell(self, self._open, accept)
+
+    def _open(self, accept: Accept) -> None:
+        self._receiver = accept()
+        self._receiver.opened(self)
+
+    def sever(self) -> None:
+        """The wire is gone: say so, as soon as nobody is in the middle of something."""
+        self._end = self._end or _RESET
+        asyncio.get_running_loop().call_soon(self._lose)
+
+    def _lose(self) -> None:
+        if self.is_lost:
+            return
+        self.is_lost = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self.wire.network.forget(self.wire)
+        if self._receiver is not None:
+            tell(self, self._receiver.lost, *(self._end or _RESET))
+
+    def drop_waiting(self) -> None:
+        """Lose what is still on its way."""
+        self._waiting.clear()
+        self.buffered_bytes = 0
+
+
+class Wire:
+    """What joins two ends, the dialing one first; here faults happen."""
+
+    def __init__(self, network: "MemoryNetwork") -> None:
+        self.network = network
+        self.ends: tuple[MemoryTransport, MemoryTransport]
+        self.is_stalled = False
+        self.is_cut = False
+
+    def opposite(self, end: MemoryTransport) -> MemoryTransport:
+        """The other end."""
+        first, second = self.ends
+        return second if end is first else first
+
+    def stall(self) -> None:
+        """Let nothing through for now: what is sent piles up in `buffered_bytes`."""
+        self.is_stalled = True
+
+    def flow(self) -> None:
+        """Let everything through again."""
+        self.is_stalled = False
+        for end in self.ends:
+            asyncio.get_running_loop().call_soon(end.deliver)
+
+    def cut(self, *, unaware: Collection[MemoryTransport] = ()) -> None:
+        """Lose what is on its way and tell the ends VANISHED, except the unaware: theirs is a half-open link."""
+        self.is_cut = True
+        for end in self.ends:
+            end.drop_waiting()
+            if end not in unaware:
+                end.sever()
+
+
+@dataclass(slots=True, kw_only=True)
+class MemoryListener:
+    """An address that can be dialed."""
+
+    addresses: Sequence[tuple[str, int]]
+    accept: Accept
+    dialects: Sequence[Dialect]
+    limits: TransportLimits
+    is_open: bool = True
+
+    async def close(self) -> None:
+        """See the port."""
+        self.is_open = False
+
+
+class MemoryNetwork:
+    """The addresses and wires of one process, or of one test."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, MemoryListener] = {}
+        # In the order of their making, for whoever picks one to break: a run can be repeated.
+        self._wires: dict[Wire, None] = {}
+        self._dialed_count = 0
+
+    @property
+    def wires(self) -> Sequence[Wire]:
+        """Every wire with an end that has not been told of its loss."""
+        return list(self._wires)
+
+    def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
+        """Seconds until a payload arrives, or None to lose it and cut its wire. A close travels as b""."""
+        return 0.0
+
+    async def listen(
+        self, accept: Accept, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> MemoryListener:
+        """Accept who dials this address."""
+        if address in self._listeners and self._listeners[address].is_open:
+            raise OSError(errno.EADDRINUSE, f"somebody listens at {address} already")
+        listener = MemoryListener(addresses=[(address, 0)], accept=accept, dialects=dialects, limits=limits)
+        self._listeners[address] = listener
+        return listener
+
+    async def dial(
+        self, receiver: Receiver, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> MemoryTransport:
+        """Connect to an address; `opened` has been called when it returns."""
+        await asyncio.sleep(0)  # whoever dials is not in the middle of something when the other end hears of it
+        listener = self._listeners.get(address)
+        if listener is None or not listener.is_open:
+            raise DialError(f"nobody listens at {address}")
+        dialect = agree([dialect.name for dialect in dialects], listener.dialects)
+        if dialect is None:
+            raise DialError(f"{address} speaks none of the dialects that were offered", retry=False)
+        self._dialed_count += 1
+        wire = Wire(self)
+        dialed = MemoryTransport(wire, address, dialect, limits)
+        accepted = MemoryTransport(wire, f"memory:{self._dialed_count}", dialect, listener.limits)
+        wire.ends = (dialed, accepted)
+        self._wires[wire] = None
+        accepted.open(listener.accept)
+        dialed.open(lambda: receiver)
+        return dialed
+
+    def forget(self, wire: Wire) -> None:
+        """Drop a wire that both ends have lost."""
+        if all(end.is_lost for end in wire.ends):
+            self._wires.pop(wire, None)

@@ -1,0 +1,130 @@
+"""The contract of a transport: whole payloads of bytes in and out, an end that is told exactly once.
+
+A transport knows nothing of codecs, sessions or rooms. `send` never blocks and never raises; a peer that does not
+read makes `buffered_bytes` grow, and the receiver decides when that is too much. `received` is called for whole
+payloads only, from the event loop's thread, never from inside `send`, `close` or `abort`, and never after one of
+`close`, `abort` and `lost`. `congested` alone may come from inside `send` or `close`. A receiver that raises has a bug:
+it is logged, and its link is closed with INTERNAL.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+NORMAL = 1000
+GOING_AWAY = 1001
+BROKEN = 1002
+UNSUPPORTED = 1003
+NO_STATUS = 1005
+VANISHED = 1006
+NOT_TEXT = 1007
+TOO_BIG = 1009
+INTERNAL = 1011
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """An application protocol that both ends may agree on: its name, and whether payloads are text."""
+
+    name: str
+    text: bool
+
+
+def agree(offered: Iterable[str], spoken: Sequence[Dialect]) -> Dialect | None:
+    """The first dialect that the dialing side offered and we speak: its order is its preference."""
+    by_name = {dialect.name: dialect for dialect in spoken}
+    return next((by_name[name] for name in offered if name in by_name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportLimits:
+    """What a transport enforces by itself."""
+
+    payload_bytes_max: int
+    handshake_s: float
+    close_s: float
+    # The receiver hears `congested` above this and `drained` well below it.
+    write_high_bytes: int
+
+
+class Transport(Protocol):
+    """One live link to a peer."""
+
+    @property
+    def kind(self) -> str:
+        """The adapter's name: "websocket", "tcp", "memory"."""
+
+    @property
+    def peer(self) -> str:
+        """The other end's address, for logs and limits: "203.0.113.7:51234", "[::1]:51234"."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """What both ends agreed to speak."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes accepted by `send` that the operating system has not taken yet."""
+
+    def send(self, payload: bytes) -> None:
+        """Queue one payload. After `close`, `abort` or the peer's end it is dropped."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Deliver what was sent, then end in order; cut after `close_s` if the peer does not answer. Idempotent.
+
+        A reason longer than 123 bytes of UTF-8 is shortened: it is for people, the code is for programs.
+        """
+
+    def abort(self) -> None:
+        """Cut at once, undelivered bytes and all."""
+
+    def pause_reading(self) -> None:
+        """Take no more from the peer for now; payloads already read may still arrive."""
+
+    def resume_reading(self) -> None:
+        """Take payloads again."""
+
+
+class Receiver(Protocol):
+    """What a transport talks to: `opened` first, once; `lost` last, exactly once."""
+
+    def opened(self, transport: Transport) -> None:
+        """The link is up and the dialect agreed."""
+
+    def received(self, payload: bytes) -> None:
+        """One whole payload came in."""
+
+    def congested(self) -> None:
+        """The write buffer is above its high-water mark."""
+
+    def drained(self) -> None:
+        """The write buffer fell below its low-water mark."""
+
+    def lost(self, code: int, reason: str) -> None:
+        """The link is gone: with the code of the side that closed, or VANISHED (1006) if it went without a word.
+
+        When both ends close at once, each hears its own code. `abort` is going without a word, on both ends.
+        """
+
+
+class Listener(Protocol):
+    """An open door."""
+
+    @property
+    def addresses(self) -> Sequence[tuple[str, int]]:
+        """Where it listens, with the port the system chose when 0 was asked for."""
+
+    async def close(self) -> None:
+        """Accept nobody any more, not even who is halfway through the door. Links that are open stay open."""
+
+
+Accept = Callable[[], Receiver]
+"""Makes the receiver for a link that has just been opened; its `opened` follows at once."""
+
+
+class DialError(OSError):
+    """Nobody answered, or not with one of our dialects: the message says which, and `retry` whether to try again."""
+
+    def __init__(self, message: str, *, retry: bool = True) -> None:
+        super().__init__(message)
+        self.retry = retry

@@ -1,0 +1,305 @@
+"""Links over plain TCP: each payload behind its length in 4 big-endian bytes.
+
+The top bit of the length marks the close frame: a 16-bit code, then a reason in UTF-8. The client's first frame is a
+preface, the names of the dialects it speaks with commas between them; the server's first frame is the name it chose, or
+a close frame. Whoever gets a close frame answers with one and hangs up, so that nothing sent before it is lost.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable, Sequence
+from ssl import SSLContext, create_default_context
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+from holdfast.transports.closing import CLOSE_BYTES_MAX, failed, pack_close, tell, unpack_close
+from holdfast.transports.port import (
+    BROKEN,
+    GOING_AWAY,
+    INTERNAL,
+    TOO_BIG,
+    UNSUPPORTED,
+    VANISHED,
+    Accept,
+    Dialect,
+    DialError,
+    Listener,
+    Receiver,
+    Transport,
+    TransportLimits,
+    agree,
+)
+from holdfast.transports.sockets import SocketListener, peer_name, server_options, unreachable
+
+_HEAD = struct.Struct(">I")
+_CLOSE_BIT = 1 << 31
+# A dialect's name is some twenty bytes; nothing larger is read from a stranger.
+_PREFACE_BYTES_MAX = 256
+
+
+class TcpTransport(asyncio.Protocol):
+    """One link: framing and closing. How it opens is the subclasses' part."""
+
+    kind: Final = "tcp"
+    peer: str
+    dialect: Dialect
+    _tcp: asyncio.Transport
+
+    def __init__(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> None:
+        self._accept = accept
+        self._dialects = dialects
+        self._limits = limits
+        self._receiver: Receiver | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        # Who takes the next payload: the handshake, then the receiver.
+        self._deliver: Callable[[bytes], None] = self._shake_hands
+        self._payload_bytes_max = _PREFACE_BYTES_MAX
+        # The start of a frame whose rest is still to come, and how long it must be to go on with it.
+        self._partial = bytearray()
+        self._partial_bytes_wanted = 0
+        # Where the next frame starts is not known any more, or there is none.
+        self._is_deaf = False
+        # Known as soon as the end is certain: from then on nothing is sent or received.
+        self._end: tuple[int, str] | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """See the port."""
+        return self._tcp.get_write_buffer_size()
+
+    def send(self, payload: bytes) -> None:
+        """See the port."""
+        if self._end is None:
+            self._tcp.write(_HEAD.pack(len(payload)) + payload)
+
+    def close(self, code: int, reason: str) -> None:
+        """See the port."""
+        if self._end is None:
+            self._end = (code, reason)
+            self._say_close(code, reason)
+            # The peer's answer is still to come.
+            self._tcp.resume_reading()
+
+    def abort(self) -> None:
+        """See the port."""
+        self._end = self._end or (VANISHED, "")
+        self._tcp.abort()
+
+    def pause_reading(self) -> None:
+        """See the port."""
+        if self._end is None:
+            self._tcp.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See the port."""
+        if self._end is None:
+            self._tcp.resume_reading()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is connected; the handshake has its deadline from now on."""
+        self._tcp = cast("asyncio.Transport", transport)
+        self.peer = peer_name(self._tcp.get_extra_info("peername"))
+        self._tcp.set_write_buffer_limits(high=self._limits.write_high_bytes)
+        self._set_deadline(self._limits.handshake_s)
+
+    def _shake_hands(self, payload: bytes) -> None:
+        raise NotImplementedError
+
+    def _open(self, dialect: Dialect) -> None:
+        self._set_deadline(None)
+        self.dialect = dialect
+        self._payload_bytes_max = self._limits.payload_bytes_max
+        self._receiver = self._accept()
+        self._deliver = self._receiver.received
+        self._receiver.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Deliver every payload that is whole, and keep the start of the next."""
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._partial_bytes_wanted:
+                return
+            data = bytes(self._partial)
+            self._partial = bytearray()
+        start, end, wanted = 0, len(data), _HEAD.size
+        while end - start >= _HEAD.size and not self._is_deaf:
+            (length,) = _HEAD.unpack_from(data, start)
+            is_payload = length <= self._payload_bytes_max
+            if not is_payload:
+                length -= _CLOSE_BIT
+                if not 0 <= length <= CLOSE_BYTES_MAX:
+                    self._refuse_size()
+                    break
+            wanted = _HEAD.size + length
+            if end - start < wanted:
+                break
+            body = data[start + _HEAD.size : start + wanted]
+            start, wanted = start + wanted, _HEAD.size
+            if not is_payload:
+                self._on_close(body)
+            elif self._end is None:
+                try:
+                    self._deliver(body)
+                except Exception:  # noqa: BLE001 - as `tell` does, without the cost of its call
+                    failed(self)
+        if not self._is_deaf:
+            self._partial += data[start:]
+            self._partial_bytes_wanted = wanted
+
+    def _refuse_size(self) -> None:
+        self._is_deaf = True
+        self.close(TOO_BIG, f"a payload may have {self._payload_bytes_max} bytes")
+
+    def _on_close(self, body: bytes) -> None:
+        self._is_deaf = True
+        if self._end is None:
+            self._end = unpack_close(body)
+            self._say_close(*self._end)
+        self._tcp.close()
+
+    def _say_close(self, code: int, reason: str) -> None:
+        body = pack_close(code, reason)
+        self._tcp.write(_HEAD.pack(_CLOSE_BIT | len(body)) + body)
+        self._set_deadline(self._limits.close_s)
+
+    def _set_deadline(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if seconds is not None:
+            self._deadline = asyncio.get_running_loop().call_later(seconds, self.abort)
+
+    def eof_received(self) -> None:
+        """The peer hung up; whatever it was still to get, it will not read."""
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._set_deadline(None)
+        self._partial = bytearray()
+        self._end = self._end or (VANISHED, "")
+        if self._receiver is not None:
+            tell(self, self._receiver.lost, *self._end)
+
+    def pause_writing(self) -> None:
+        """The write buffer is above its high-water mark."""
+        if self._receiver is not None:
+            tell(self, self._receiver.congested)
+
+    def resume_writing(self) -> None:
+        """The write buffer fell below its low-water mark."""
+        if self._receiver is not None:
+            tell(self, self._receiver.drained)
+
+
+class _AcceptedTransport(TcpTransport):
+    """The server's end: it waits for the preface and chooses."""
+
+    def __init__(
+        self, listener: SocketListener, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> None:
+        super().__init__(accept, dialects, limits)
+        self._listener = listener
+
+    def _shake_hands(self, payload: bytes) -> None:
+        dialect = agree(payload.decode("utf-8", "replace").split(","), self._dialects)
+        if self._listener.closed:
+            self.close(GOING_AWAY, "the server is stopping")
+        elif dialect is None:
+            self.close(UNSUPPORTED, f"spoken here: {_names(self._dialects)}")
+        else:
+            self.send(dialect.name.encode())
+            self._open(dialect)
+
+
+class _DialedTransport(TcpTransport):
+    """The client's end: it sends the preface and waits for the choice."""
+
+    def __init__(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> None:
+        super().__init__(accept, dialects, limits)
+        self._settled = asyncio.Event()
+
+    async def wait_open(self) -> None:
+        """Until the server has chosen; raises `DialError` if it did not."""
+        try:
+            await self._settled.wait()
+        except asyncio.CancelledError:
+            self.abort()  # nobody is left to hold the link
+            raise
+        if self._receiver is None:
+            code, reason = self._end or (VANISHED, "")
+            may_recover = code in {VANISHED, GOING_AWAY, INTERNAL}
+            raise DialError(f"{self.peer} ended the handshake with {code} {reason}".rstrip(), retry=may_recover)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.send(_names(self._dialects).encode())
+
+    def _shake_hands(self, payload: bytes) -> None:
+        dialect = agree([payload.decode("utf-8", "replace")], self._dialects)
+        if dialect is None:
+            self.close(BROKEN, "the choice was not on offer")
+        else:
+            self._settled.set()
+            self._open(dialect)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._settled.set()
+
+
+def _names(dialects: Sequence[Dialect]) -> str:
+    return ",".join(dialect.name for dialect in dialects)
+
+
+async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
+    accept: Accept,
+    *,
+    host: str,
+    port: int,
+    dialects: Sequence[Dialect],
+    limits: TransportLimits,
+    ssl: SSLContext | None = None,
+) -> Listener:
+    """Accept clients that speak this framing."""
+    listener = SocketListener()
+
+    def make() -> TcpTransport:
+        return _AcceptedTransport(listener, accept, dialects, limits)
+
+    server = await asyncio.get_running_loop().create_server(make, host, port, **server_options(limits, ssl))
+    listener.serves(server)
+    return listener
+
+
+async def dial(
+    receiver: Receiver,
+    url: str,
+    *,
+    dialects: Sequence[Dialect],
+    limits: TransportLimits,
+    ssl: SSLContext | None = None,
+) -> Transport:
+    """Connect to tcp://host:port, or to tcps://host:port with TLS; `opened` has been called when it returns."""
+    host, port, context = _endpoint(url, ssl)
+    transport = _DialedTransport(lambda: receiver, dialects, limits)
+    try:
+        async with asyncio.timeout(limits.handshake_s):
+            await asyncio.get_running_loop().create_connection(lambda: transport, host, port, ssl=context)
+            await transport.wait_open()
+    except DialError:
+        raise
+    except OSError as error:
+        raise unreachable(url, error) from error
+    return transport
+
+
+def _endpoint(url: str, ssl: SSLContext | None) -> tuple[str, int, SSLContext | None]:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise DialError(f"{url} is not a URL: {error}", retry=False) from error
+    if parts.scheme not in {"tcp", "tcps"} or not host or not port:
+        raise DialError(f"{url} should look like tcp://host:port", retry=False)
+    return host, port, (ssl or create_default_context()) if parts.scheme == "tcps" else None
