@@ -766,12 +766,13 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def stale_connections_change_nothing(self) -> None:
-        for connection_id in range(1, self.used + 1):
-            if self.model.holder(connection_id) is None:
-                assert not self.sessions.set(connection_id, Hero())
-                assert not self.sessions.disconnect(connection_id)
-                with pytest.raises(Invalid):
-                    self.sessions.connect(connection_id, "ada", Hero())
+        stale = [used for used in range(1, self.used + 1) if self.model.holder(used) is None]
+
+        assert not any(self.sessions.set(connection_id, Hero()) for connection_id in stale)
+        assert not any(self.sessions.disconnect(connection_id) for connection_id in stale)
+        if stale:
+            with pytest.raises(Invalid):
+                self.sessions.connect(stale[-1], "ada", Hero())
 
     @invariant()
     def only_the_data_of_known_players_is_alive(self) -> None:
@@ -781,5 +782,5 @@ class AnyOrder(RuleBasedStateMachine):
         assert len(self.heroes) == len(self.model.players)
 
 
-AnyOrder.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestAnyOrder = AnyOrder.TestCase

@@ -4,20 +4,22 @@ It mirrors the server: the same frames, the same `Channel`. Everything that must
 lost connection changes nothing but `is_welcome`, and `save` is enough to go on in another process.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
-from holdfast.core.channel import Channel
+from holdfast.client.channels import Channels
+from holdfast.client.events import Arrived, Closed, Event, LatestArrived, Replied, Welcomed
+from holdfast.client.saved import SavedState
+from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.codec import Codec
-from holdfast.core.errors import NotSeated, ProtocolError
+from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.frames import (
     Ack,
     Auth,
     Bye,
-    ChannelInfo,
     Close,
     Data,
     FromServer,
@@ -26,7 +28,6 @@ from holdfast.core.frames import (
     Outcome,
     Ping,
     Pong,
-    Position,
     Problem,
     Reply,
     Request,
@@ -36,217 +37,186 @@ from holdfast.core.frames import (
     Welcome,
 )
 from holdfast.core.limits import Limits
-from holdfast.core.messages import SeatLeft
+from holdfast.core.messages import Message, SeatLeft
+from holdfast.core.reasons import Reason
 
-
-@dataclass(frozen=True, slots=True)
-class Welcomed:
-    """The session is attached to this connection."""
-
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Replied:
-    """A request was answered."""
-
-    id: int
-    result: Any
-    problem: Problem | None
-
-
-@dataclass(frozen=True, slots=True)
-class SeatTaken:
-    """A channel began: the session has a seat."""
-
-    channel: int
-    room: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """The next reliable message of a channel; call `processed` when it has been dealt with."""
-
-    channel: int
-    generation: int
-    seq: int
-    name: str
-    body: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class LatestArrived:
-    """An unreliable message."""
-
-    channel: int
-    name: str
-    body: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class Restarted:
-    """Messages of a channel could not be kept; its stream begins anew with the current state."""
-
-    channel: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelGone:
-    """The server has this channel no more, and its last message did not reach us."""
-
-    channel: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The server said why it closes this connection."""
-
-    code: int
-    reason: str
-    message: str
-    retry_after_s: float
-
-
-Event = Welcomed | Replied | SeatTaken | Arrived | LatestArrived | Restarted | ChannelGone | Closed
-
-
-class SavedChannel(msgspec.Struct, frozen=True):
-    """What a channel needs to go on elsewhere."""
-
-    number: int
-    generation: int
-    received: int
-    last_seq: int
-    room: str
-    kind: str
-    outbox: list[tuple[str, bytes]]
-
-
-class SavedState(msgspec.Struct, frozen=True):
-    """What a session needs to go on in another process. It holds secrets: keep it like a password."""
-
-    dialect: str
-    session: str
-    token: str
-    player: str
-    credential: str
-    channels: list[SavedChannel]
+# Room for the head of a frame beside the body that it carries.
+_FRAME_HEAD_BYTES = 256
 
 
 class ClientProtocol:
-    """One session, as its client sees it."""
+    """One session, as its client sees it. Every payload from the server goes to `receive`, in order."""
 
     def __init__(self, codec: Codec, auth: Auth | None, limits: Limits) -> None:
         self.codec = codec
-        self.auth = auth
         self.session_id = ""
         self.player_id = ""
         self.credential = ""
         self.terms: Terms | None = None
         self.latency_ms = 0.0
         self.is_welcome = False
+        self.channels = Channels(limits)
+        self._auth = auth
+        self._scheme = auth.scheme if auth is not None else ""
         self._token = ""
         self._limits = limits
-        self._channels: dict[int, Channel] = {}
-        self._rooms: dict[int, tuple[str, str]] = {}
         self._last_request = 0
         self._requests: dict[int, Request] = {}
         self._unsent: list[bytes] = []
+        self._latest: dict[tuple[int, str, str], bytes] = {}
+        self._reset_reason = ""
 
-    # To the server
+    # The session
 
     def hello(self) -> bytes:
-        """The first payload of a new connection."""
-        resume = None
-        if self.session_id:
-            positions = [Position(c.number, c.generation, c.applied) for c in self._channels.values()]
-            resume = Resume(self.session_id, self._token, positions)
-        return self.codec.payload(Hello(self.auth, resume, "holdfast-python"))
+        """The first payload of a new connection: come back to the session if there is one, else sign in."""
+        resume = Resume(self.session_id, self._token, self.channels.positions()) if self.session_id else None
+        return self.codec.payload(Hello(self._auth, resume, "holdfast-python"))
 
     def lost(self) -> None:
-        """The connection is gone; what was not written to it is written to the next one."""
+        """The connection is gone: what must arrive is written to the next one."""
         self.is_welcome = False
         self._unsent.clear()
+        self._latest.clear()
 
-    def request(self, operation: str, arguments: Any) -> int:
-        """Ask for something; the answer comes as `Replied` with this id, also after a resume."""
-        self._last_request += 1
-        request = Request(self._last_request, operation, Raw(self.codec.encode(arguments)))
-        self._requests[request.id] = request
-        if self.is_welcome:
-            self._unsent.append(self.codec.encode(request))
-        return request.id
-
-    def push(self, channel: int, name: str, body: bytes) -> None:
-        """Send a reliable message: kept until the server has applied it."""
-        self._channel(channel).push(name, body)
-
-    def push_latest(self, channel: int, name: str, body: bytes) -> None:
-        """Send an unreliable message, if there is a connection."""
-        if self.is_welcome:
-            self._unsent.append(self.codec.encode(Latest(channel, name, Raw(body))))
-
-    def is_full(self, channel: int) -> bool:
-        """Whether the sender should wait for acknowledgements."""
-        return self._channel(channel).is_full
-
-    def unacked(self, channel: int) -> int:
-        """Messages that the server has not acknowledged."""
-        known = self._channels.get(channel)
-        return known.kept if known is not None else 0
+    def sign_in_again(self, reason: str) -> bool:
+        """Let the next hello sign in instead of coming back; False if it did so already, or has nothing to do it with."""
+        if not self.session_id or self._auth is None:
+            return False
+        self.session_id = self._token = ""
+        self._reset_reason = reason
+        return True
 
     def bye(self) -> bytes:
         """The payload that ends the session on purpose."""
         return self.codec.payload(Bye())
 
-    def outgoing(self, *, with_acks: bool = False) -> list[bytes]:
-        """The payloads to write now; nothing while there is no welcome."""
-        if not self.is_welcome or self.terms is None:
-            return []
-        parts, self._unsent = self._unsent, []
-        for channel in self._channels.values():
-            taken = channel.take()
-            for seq, name, body in taken:
-                parts.append(self.codec.encode(Data(channel.number, seq, channel.applied, name, Raw(body))))
-            if not taken and channel.owes_ack and (with_acks or self._is_ack_due(channel)):
-                parts.append(self.codec.encode(Ack(channel.number, channel.applied)))
-                taken.append((0, "", b""))
-            if taken:
-                channel.ack_sent = channel.applied
-        return self.codec.payloads(parts, self.terms.payload_bytes_max) if parts else []
+    def save(self) -> bytes:
+        """Everything that is needed to go on elsewhere, secrets included."""
+        return SavedState(
+            dialect=self.codec.name,
+            session=self.session_id,
+            token=self._token,
+            player=self.player_id,
+            scheme=self._scheme,
+            credential=self.credential,
+            channels=self.channels.save(),
+            finished=self.channels.finished(),
+        ).write()
+
+    def load(self, state: SavedState) -> None:
+        """Go on from a saved state. If the session is gone, sign in with what we were given, else what it remembers."""
+        self.session_id, self.player_id = state.session, state.player
+        self._token, self.credential = state.token, state.credential
+        if self._auth is None:
+            self._scheme = state.scheme
+            self._auth = Auth(state.scheme, state.credential) if state.credential else None
+        self.channels.load(state)
+
+    # To the server
+
+    def request(self, operation: str, arguments: Any) -> int:
+        """Ask for something; the answer comes as `Replied` with this id, also after a resume."""
+        # Encoded before it gets its id: one that cannot be encoded must not leave a gap.
+        request = Request(self._last_request + 1, operation, Raw(self._fitting(operation, arguments)))
+        self._last_request = request.id
+        self._requests[request.id] = request
+        if self.is_welcome:
+            self._unsent.append(self.codec.encode(request))
+        return request.id
+
+    @property
+    def may_request(self) -> bool:
+        """Whether the server would take another request now."""
+        return len(self._requests) < self._limits.requests_in_flight_max
+
+    def body(self, message: Message) -> bytes:
+        """A message's body, for `push`; `Invalid` if no payload can carry it."""
+        return self._fitting(message.wire_name, message)
+
+    def push(self, channel: int, name: str, body: bytes) -> None:
+        """Send a reliable message: kept until the server has applied it. Wait first while `is_full`."""
+        kept = self.channels.seat(channel).push(name, body)
+        assert kept, "what may be kept is more than the window that `is_full` tells of"
+
+    def push_latest(self, channel: int, name: str, body: bytes, key: str = "") -> None:
+        """Send an unreliable message, if there is a connection; a newer one with the same key takes its place."""
+        self.channels.seat(channel)
+        if self.is_welcome:
+            if (channel, name, key) not in self._latest and len(self._latest) >= self._limits.latest_kept_max:
+                del self._latest[next(iter(self._latest))]
+            self._latest[channel, name, key] = self.codec.encode(Latest(channel, name, Raw(body)))
+
+    def is_full(self, channel: int) -> bool:
+        """Whether the sender should wait for acknowledgements."""
+        return self.channels.seat(channel).is_full
+
+    def unacked(self, channel: int) -> int:
+        """Messages that the server has not acknowledged."""
+        known = self.channels.get(channel)
+        return known.kept if known is not None else 0
 
     @property
     def owes_ack(self) -> bool:
         """Whether something was processed that the server does not know of yet."""
-        return any(channel.owes_ack for channel in self._channels.values())
-
-    def _is_ack_due(self, channel: Channel) -> bool:
-        return channel.applied - channel.ack_sent >= self._limits.ack_messages
+        return any(channel.owes_ack for channel in self.channels)
 
     def processed(self, arrived: Arrived) -> None:
-        """The application has dealt with a message: it may be acknowledged."""
-        channel = self._channels.get(arrived.channel)
-        if channel is not None and channel.generation == arrived.generation:
-            channel.applied = arrived.seq
-            if arrived.name == SeatLeft.wire_name and self.is_welcome:
-                # The last of its stream: acknowledge it now, the channel is over.
-                self._unsent.append(self.codec.encode(Ack(channel.number, channel.applied)))
-                self._forget(channel.number)
+        """The application has dealt with this message and all before it: they may be acknowledged."""
+        channel = self.channels.get(arrived.channel)
+        if channel is None or (arrived.session, arrived.generation) != (self.session_id, channel.generation):
+            return
+        channel.applied = max(channel.applied, arrived.seq)
+        if arrived.name == SeatLeft.wire_name:
+            # The last of its stream: acknowledge it now, the channel is over.
+            self._unsent.append(self.codec.encode(Ack(channel.number, channel.applied)))
+            self.channels.finish(channel)
+
+    def outgoing(self, *, with_acks: bool = False, with_latest: bool = True) -> list[bytes]:
+        """The payloads to write now; nothing while there is no welcome."""
+        if not self.is_welcome:
+            return []
+        parts: list[bytes] = []
+        for channel in self.channels:
+            self._append_channel(parts, channel, with_ack=with_acks)
+        # After the messages: a request to leave must not overtake what was said before.
+        parts += self._unsent
+        self._unsent.clear()
+        if with_latest:
+            parts += self._latest.values()
+            self._latest.clear()
+        return self.codec.payloads(parts, self._limits.payload_bytes_max) if parts else []
+
+    def _append_channel(self, parts: list[bytes], channel: Channel, *, with_ack: bool) -> None:
+        ack = channel.applied
+        taken = channel.take()
+        for seq, name, body in taken:
+            parts.append(self.codec.encode(Data(channel.number, seq, ack, name, Raw(body))))
+        if not taken:
+            # Where the window is small, it must not close before enough was processed to say so.
+            due = min(self._limits.ack_messages, max(1, self._limits.window_messages_max // 2))
+            if not channel.owes_ack or not (with_ack or ack - channel.ack_sent >= due):
+                return
+            parts.append(self.codec.encode(Ack(channel.number, ack)))
+        channel.ack_sent = ack
+
+    def _fitting(self, name: str, content: Any) -> bytes:
+        encoded = self.codec.encode(content)
+        bytes_max = self._limits.payload_bytes_max - _FRAME_HEAD_BYTES
+        if len(encoded) > bytes_max:
+            raise Invalid(f"a {name!r} of {len(encoded)} bytes is more than the {bytes_max} that fit: send it in parts")
+        return encoded
 
     # From the server
 
-    def receive(self, payload: bytes) -> list[Event]:
-        """What a payload means; `ProtocolError` if it means nothing."""
-        events: list[Event] = []
+    def receive(self, payload: bytes) -> Iterator[Event]:
+        """What a payload means, one frame after the other; `ProtocolError` at the first that means nothing."""
         for frame in self.codec.from_server(payload):
             if not self.is_welcome and not isinstance(frame, Welcome | Close):
                 raise ProtocolError(f"a {frame.name} came before the welcome")
-            events += self._on(frame)
-        return events
+            yield from self._on(frame)
 
-    def _on(self, frame: FromServer) -> list[Event]:
+    def _on(self, frame: FromServer) -> Iterable[Event]:
         match frame:
             case Data():
                 return self._on_data(frame)
@@ -258,131 +228,81 @@ class ClientProtocol:
             case Ping():
                 return self._on_ping(frame)
             case Reply():
-                return self._on_reply(frame)
+                is_new = self._requests.pop(frame.id, None) is not None
+                return [Replied(frame.id, frame.result, frame.problem)] if is_new else []
             case Seat():
-                self._open(ChannelInfo(frame.channel, frame.generation, 0, frame.room, frame.kind))
-                return [SeatTaken(frame.channel, frame.room, frame.kind)]
+                return self.channels.on_seat(frame)
             case Welcome():
                 return self._on_welcome(frame)
             case Close():
-                return [Closed(frame.code, frame.reason, frame.message, frame.retry_after_s)]
+                # In this order `max` also turns a NaN into a 0.
+                return [Closed(frame.code, frame.reason, frame.message, max(0.0, frame.retry_after_s))]
 
     def _on_data(self, frame: Data) -> list[Event]:
-        channel = self._channels.get(frame.channel)
+        channel = self.channels.get(frame.channel)
         if channel is None:
-            raise ProtocolError(f"a message came for channel {frame.channel}, which was never opened")
+            if not self.channels.was_opened(frame.channel):
+                raise ProtocolError(f"a message came for channel {frame.channel}, which was never opened")
+            return []
         self._acknowledged(frame.channel, frame.ack)
         if not channel.accept(frame.seq):
             return []
-        return [Arrived(channel.number, channel.generation, frame.seq, frame.type, frame.body)]
+        return [Arrived(self.session_id, channel.number, channel.generation, frame.seq, frame.type, frame.body)]
 
     def _on_ping(self, frame: Ping) -> list[Event]:
         self.latency_ms = frame.latency_ms
         self._acknowledged(frame.channel, frame.ack)
-        channel = self._channels.get(frame.channel)
+        channel = self.channels.get(frame.channel)
         ack = channel.applied if channel is not None else 0
         if channel is not None:
             channel.ack_sent = ack
         self._unsent.append(self.codec.encode(Pong(frame.id, frame.channel, ack)))
         return []
 
-    def _on_reply(self, frame: Reply) -> list[Event]:
-        if self._requests.pop(frame.id, None) is None:
-            return []
-        return [Replied(frame.id, frame.result, frame.problem)]
-
     def _acknowledged(self, number: int, ack: int) -> None:
-        channel = self._channels.get(number)
+        channel = self.channels.get(number)
         if channel is not None and ack > channel.acked:
             channel.acknowledge(ack)
 
     def _on_welcome(self, frame: Welcome) -> list[Event]:
         if self.is_welcome:
             raise ProtocolError("a second welcome came")
+        is_first = not self.session_id and not self._reset_reason
         is_same = frame.session == self.session_id
+        outcome = Outcome("reset", reason=self._reset_reason) if self._reset_reason else frame.outcome
         self.is_welcome = True
         self.session_id, self.player_id, self._token = frame.session, frame.player, frame.token
-        self.credential = frame.credential or self.credential
-        if frame.credential and self.auth is not None:
-            self.auth = Auth(self.auth.scheme, frame.credential)
-        self.terms = frame.terms
+        self._reset_reason = ""
+        if frame.credential:
+            self.credential = frame.credential
+            self._auth = Auth(self._scheme, frame.credential)
+        self._agree(frame.terms)
+        events: list[Event] = []
+        if not is_same:
+            events += self.channels.clear(outcome.reason)
+        events += self.channels.resume(frame.channels, outcome.reason or Reason.LEFT)
+        events += self._continue_requests(frame.requests, are_lost=not is_same and not is_first)
+        return [*events, Welcomed(outcome)]
+
+    def _agree(self, terms: Terms) -> None:
+        """Keep to the server's terms; with them, what may be kept has room for whatever `is_full` lets through."""
+        self.terms = terms
         self._limits = replace(
             self._limits,
-            window_messages_max=min(self._limits.window_messages_max, frame.terms.window_messages_max),
-            window_bytes_max=min(self._limits.window_bytes_max, frame.terms.window_bytes_max),
+            payload_bytes_max=terms.payload_bytes_max,
+            requests_in_flight_max=terms.requests_in_flight_max,
+            window_messages_max=terms.window_messages_max,
+            window_bytes_max=terms.window_bytes_max,
+            kept_messages_max=terms.window_messages_max,
+            kept_bytes_max=terms.window_bytes_max + terms.payload_bytes_max + MESSAGE_OVERHEAD_BYTES,
         )
-        events: list[Event] = [Welcomed(frame.outcome)]
-        events += self._continue_channels(frame.channels if is_same else [], frame.outcome)
-        events += self._continue_requests(frame.requests, is_same=is_same)
-        return events
+        self.channels.agree(self._limits)
 
-    def _continue_channels(self, infos: list[ChannelInfo], outcome: Outcome) -> list[Event]:
-        events: list[Event] = []
-        known = {info.channel for info in infos}
-        for number in [number for number in self._channels if number not in known]:
-            self._forget(number)
-            events.append(ChannelGone(number, outcome.reason or "left"))
-        for info in infos:
-            channel = self._channels.get(info.channel)
-            if channel is None:
-                channel = self._open(info)
-                events.append(SeatTaken(info.channel, info.room, info.kind))
-            elif info.generation != channel.generation:
-                channel.restart_inward(info.generation)
-                events.append(Restarted(info.channel))
-            if channel.resume(channel.generation, info.applied) is None:
-                channel.skip_to(info.applied)
-        return events
-
-    def _continue_requests(self, answered: int, *, is_same: bool) -> list[Event]:
-        if is_same:
-            self._last_request = max(self._last_request, answered)
-            self._unsent += [self.codec.encode(request) for request in self._requests.values()]
-            return []
-        lost, self._requests, self._last_request = self._requests, {}, 0
-        problem = Problem("reset", "the session began anew before this was answered; ask again")
-        return [Replied(request_id, None, problem) for request_id in lost]
-
-    # Channels
-
-    def _open(self, info: ChannelInfo) -> Channel:
-        channel = Channel(info.channel, self._limits)
-        channel.generation = info.generation
-        self._channels[info.channel] = channel
-        self._rooms[info.channel] = (info.room, info.kind)
-        return channel
-
-    def _forget(self, number: int) -> None:
-        del self._channels[number], self._rooms[number]
-
-    def _channel(self, number: int) -> Channel:
-        channel = self._channels.get(number)
-        if channel is None:
-            raise NotSeated("the seat is gone; join again")
-        return channel
-
-    def seats(self) -> list[SeatTaken]:
-        """The channels that are open, as they were announced."""
-        return [SeatTaken(number, room, kind) for number, (room, kind) in self._rooms.items()]
-
-    # Another process
-
-    def save(self) -> bytes:
-        """Everything that is needed to go on elsewhere, secrets included."""
-        channels = [
-            SavedChannel(c.number, c.generation, c.applied, c.last_seq, *self._rooms[c.number], c.kept_messages())
-            for c in self._channels.values()
-        ]
-        state = SavedState(self.codec.name, self.session_id, self._token, self.player_id, self.credential, channels)
-        return msgspec.msgpack.encode(state)
-
-    def load(self, state: SavedState) -> None:
-        """Go on from a saved state; messages that were received but not processed will be sent again."""
-        self.session_id, self.player_id = state.session, state.player
-        self._token, self.credential = state.token, state.credential
-        if self.auth is not None and state.credential:
-            self.auth = Auth(self.auth.scheme, state.credential)
-        for saved in state.channels:
-            channel = self._open(ChannelInfo(saved.number, saved.generation, 0, saved.room, saved.kind))
-            channel.accepted = channel.applied = channel.ack_sent = saved.received
-            channel.restore_outward(saved.last_seq, saved.outbox)
+    def _continue_requests(self, last_known: int, *, are_lost: bool) -> list[Event]:
+        if are_lost:
+            lost, self._requests, self._last_request = self._requests, {}, 0
+            problem = Problem("reset", "the session began anew before this was answered; ask again")
+            return [Replied(request_id, None, problem) for request_id in lost]
+        self._last_request = max(self._last_request, last_known)
+        self._unsent += [self.codec.encode(request) for request in self._requests.values()]
+        return []

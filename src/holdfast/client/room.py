@@ -73,7 +73,11 @@ class ClientRoom:
     async def leave(self) -> None:
         """Give the seat back; messages that were not read are dropped."""
         await self._session.request("leave", {})
-        self.end(SeatLeft("left"))
+        self.left = self.left or SeatLeft("left")
+        self._finish_in_hand()
+        while self._queue:
+            self.arrived(*self._queue.popleft())
+        self._changed.set()
 
     async def receive(self) -> Message:
         """The next message; `NotSeated` when the seat is gone, `SessionEnded` when the session is."""
@@ -120,8 +124,11 @@ class ClientRoom:
 
     def arrived(self, arrived: Arrived | None, message: Message) -> None:
         """A message for this seat."""
-        self._queue.append((arrived, message))
-        self._changed.set()
+        if self.left is None:
+            self._queue.append((arrived, message))
+            self._changed.set()
+        elif arrived is not None:
+            self._session.processed(arrived)
 
     def end(self, left: SeatLeft) -> None:
         """The seat is gone; what came before it can still be read."""

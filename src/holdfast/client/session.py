@@ -147,7 +147,7 @@ class ClientSession:
 
     async def request(self, operation: str, arguments: dict[str, Any]) -> Any:
         """Ask the server for something; asked again by itself after a resume, answered once."""
-        await self.until(lambda: len(self._replies) < self.limits.requests_in_flight_max)
+        await self.until(lambda: len(self._replies) < self._requests_max)
         request_id = self.protocol.request(operation, arguments)
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._replies[request_id] = reply
@@ -156,6 +156,12 @@ class ClientSession:
             return await reply
         finally:
             self._replies.pop(request_id, None)
+
+    @property
+    def _requests_max(self) -> int:
+        terms = self.protocol.terms
+        ours = self.limits.requests_in_flight_max
+        return min(ours, terms.requests_in_flight_max) if terms is not None else ours
 
     def _room_named(self, info: dict[str, Any]) -> ClientRoom:
         for room in reversed(self._rooms.values()):
@@ -271,7 +277,9 @@ class ClientSession:
             case Restarted():
                 self._rooms[event.channel].arrived(None, Resynced())
             case ChannelGone():
-                self._rooms.pop(event.channel).end(SeatLeft(event.reason))
+                room = self._rooms.pop(event.channel, None)
+                if room is not None:
+                    room.end(SeatLeft(event.reason))
             case Welcomed():
                 self._welcomed(event.outcome)
             case Closed():
@@ -304,6 +312,9 @@ class ClientSession:
         room = self._rooms.get(channel)
         if room is not None:
             room.arrived(arrived, self._vocabulary.message(name, body))
+        elif arrived is not None:
+            # The last words of a seat that was left: nobody will read them.
+            self.processed(arrived)
 
     def _seated(self, seat: SeatTaken) -> None:
         over = [number for number, room in self._rooms.items() if room.left is not None]

@@ -92,11 +92,6 @@ class Channel:
             return False
         return True
 
-    def finish(self, name: str, body: bytes) -> bool:
-        """Keep the stream's last message; once it is acknowledged, nothing is left of the channel."""
-        self.is_finished = True
-        return self.push(name, body)
-
     @property
     def is_over(self) -> bool:
         """Whether the last message has been acknowledged."""
@@ -104,14 +99,16 @@ class Channel:
 
     def take(self) -> list[tuple[int, str, bytes]]:
         """The messages that may be written now, in order; they count as sent."""
-        kept = self._kept
-        waiting = self.last_seq - self.sent
         taken: list[tuple[int, str, bytes]] = []
         if self.overflowed:
             return taken
-        free = self._limits.window_messages_max - (self.sent - self.acked)
-        for place in range(-waiting, min(0, free - waiting)):
-            if self._flight_bytes >= self._limits.window_bytes_max:
+        limits = self._limits
+        kept = self._kept
+        # From the right: a deque is quick at its ends, and what waits is at the right one.
+        first = self.sent - self.last_seq
+        last = min(0, first + limits.window_messages_max - (self.sent - self.acked))
+        for place in range(first, last):
+            if self._flight_bytes >= limits.window_bytes_max:
                 break
             name, body = kept[place]
             self.sent += 1
@@ -119,15 +116,17 @@ class Channel:
             taken.append((self.sent, name, body))
         return taken
 
-    def acknowledge(self, ack: int) -> None:
-        """The peer has applied everything up to this number."""
+    def acknowledge(self, ack: int) -> bool:
+        """The peer has applied everything up to this number; True if messages wait for the window it opens."""
         if ack > self.sent and not self.overflowed:
             raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
-        while self.acked < ack and self._kept:
-            _, body = self._kept.popleft()
+        kept = self._kept
+        while self.acked < ack and kept:
+            size = len(kept.popleft()[1]) + MESSAGE_OVERHEAD_BYTES
             self.acked += 1
-            self._kept_bytes -= len(body) + MESSAGE_OVERHEAD_BYTES
-            self._flight_bytes -= len(body) + MESSAGE_OVERHEAD_BYTES
+            self._kept_bytes -= size
+            self._flight_bytes -= size
+        return self.sent < self.last_seq
 
     def resume(self, generation: int, received: int | None) -> int | None:
         """A new connection continues after `received`: how many messages it will be sent, or None if they are gone."""

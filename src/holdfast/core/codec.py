@@ -12,10 +12,20 @@ from holdfast.core.errors import ProtocolError
 from holdfast.core.frames import Frame, FromClient, FromServer
 
 
+# What msgspec raises for bytes it does not like: RecursionError for input nested deeper than the interpreter allows,
+# ValueError for text that is not Unicode.
+DECODE_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def _not_frames(error: Exception) -> ProtocolError:
+    return ProtocolError(f"not a payload of frames: {error}")
+
+
 class BodyDecoder(Protocol):
     """Decodes one type of message body."""
 
-    def decode(self, body: Any, /) -> Any: ...
+    def decode(self, body: Any, /) -> Any:
+        """The message, or one of `DECODE_ERRORS`."""
 
 
 class Codec:
@@ -36,8 +46,8 @@ class Codec:
         self.encode: Callable[[Any], bytes] = module.Encoder().encode
         """Encodes one frame or one message body."""
         self._module = module
-        self._from_client = module.Decoder(list[FromClient]).decode
-        self._from_server = module.Decoder(list[FromServer]).decode
+        self._from_client: Callable[[bytes], list[FromClient]] = module.Decoder(list[FromClient]).decode
+        self._from_server: Callable[[bytes], list[FromServer]] = module.Decoder(list[FromServer]).decode
 
     def body_decoder(self, kind: Any) -> BodyDecoder:
         """A decoder for bodies of one type; make it once and keep it."""
@@ -46,13 +56,17 @@ class Codec:
 
     def from_client(self, payload: bytes) -> list[FromClient]:
         """What a client said, checked."""
-        frames: list[FromClient] = self._checked(self._from_client, payload)
-        return frames
+        try:
+            return self._from_client(payload)
+        except DECODE_ERRORS as error:
+            raise _not_frames(error) from None
 
     def from_server(self, payload: bytes) -> list[FromServer]:
         """What a server said, checked."""
-        frames: list[FromServer] = self._checked(self._from_server, payload)
-        return frames
+        try:
+            return self._from_server(payload)
+        except DECODE_ERRORS as error:
+            raise _not_frames(error) from None
 
     def payload(self, *frames: Frame) -> bytes:
         """A whole payload of these frames."""
@@ -60,7 +74,7 @@ class Codec:
 
     def payloads(self, frames: list[bytes], bytes_max: int) -> list[bytes]:
         """Encoded frames as payloads of at most this size, in order: one, unless they do not fit."""
-        if sum(map(len, frames)) + len(frames) + _PACK_BYTES <= bytes_max:
+        if len(frames) == 1 or sum(map(len, frames)) + len(frames) + _PACK_BYTES <= bytes_max:
             return [self.pack(frames)]
         payloads: list[bytes] = []
         batch: list[bytes] = []
@@ -74,23 +88,15 @@ class Codec:
         payloads.append(self.pack(batch))
         return payloads
 
-    @staticmethod
-    def _checked(decode: Callable[[bytes], Any], payload: bytes) -> Any:
-        try:
-            return decode(payload)
-        # RecursionError: input nested deeper than the interpreter allows. UnicodeDecodeError is a ValueError.
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise ProtocolError(f"not a payload of frames: {error}") from None
-
     def __repr__(self) -> str:
         return f"<Codec {self.name}>"
 
 
 def _pack_msgpack(frames: Sequence[bytes]) -> bytes:
     count = len(frames)
-    if count < 16:
+    if count < len(_FIXARRAY):
         head = _FIXARRAY[count]
-    elif count < 65_536:
+    elif count <= _ARRAY16_MAX:
         head = b"\xdc" + count.to_bytes(2, "big")
     else:
         head = b"\xdd" + count.to_bytes(4, "big")
@@ -103,6 +109,7 @@ def _pack_json(frames: Sequence[bytes]) -> bytes:
 
 # The most that packing adds to the frames themselves, beside JSON's comma after each.
 _PACK_BYTES = 5
+_ARRAY16_MAX = 0xFFFF
 _FIXARRAY = [bytes([0x90 | count]) for count in range(16)]
 
 MSGPACK = Codec("holdfast.v1.msgpack", text=False, module=msgspec.msgpack, pack=_pack_msgpack)

@@ -47,6 +47,22 @@ CONNECTION_TABLE = Table(
 class Connection:
     """What the rules know of a connection: its state, its peer and its counters."""
 
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "end_reason",
+        "heard_at",
+        "id",
+        "is_dirty",
+        "opened_at",
+        "owes_ack",
+        "payloads_in",
+        "payloads_out",
+        "peer",
+        "state",
+        "transport_kind",
+    )
+
     def __init__(self, connection_id: ConnectionId, now: float) -> None:
         self.id = connection_id
         self.state = CONNECTION_TABLE.start
@@ -59,11 +75,16 @@ class Connection:
         self.bytes_in = 0
         self.bytes_out = 0
         self.end_reason: Reason | None = None
+        self.is_dirty = False
+        self.owes_ack = False
 
     @property
     def is_open(self) -> bool:
         """Whether the peer may still be spoken to."""
         return self.state not in (_S.DISCONNECTING, _S.DISCONNECTED)
+
+    def wake(self) -> None:
+        """Something waits to be written; a connection with no wire has nothing to do."""
 
     def happened(self, event: ConnectionEvent) -> None:
         """Take one step of the table."""

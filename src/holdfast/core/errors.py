@@ -12,6 +12,8 @@
     │   ├── Throttled            a limit was reached; try later
     │   └── Failed               a hook or handler of the game raised
     ├── ProtocolError        broken by the peer; the connection closes with its reason
+    ├── NotAuthentic         a credential proves nothing; the client may sign in again (identity/port.py)
+    ├── IllegalTransition    not in the table of states; nothing changed (tables.py)
     └── SessionEnded         the session is over, on the client's side of the wire (reason, message)
 
 Anything else that is raised is a bug of ours or of the game: logged once, counted, contained.

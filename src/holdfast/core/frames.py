@@ -9,14 +9,19 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Raw, Struct
 
 NUMBER_MAX = 2**53 - 1
+# A session has one channel and a few (`Limits.closing_channels_max`) that still owe their last messages.
+POSITIONS_MAX = 8
 
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Text = Annotated[str, Meta(max_length=1024)]
 
 
-class Frame(Struct, array_like=True, frozen=True, tag_field="frame", tag=str.lower):
-    """The base of all frames: an array on the wire, its first element the class's name in lower case."""
+class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", tag=str.lower):
+    """The base of all frames: an array on the wire, its first element the class's name in lower case.
+
+    Frames hold values only, never each other, so the garbage collector need not look at them.
+    """
 
     name: ClassVar[str]
 
@@ -26,10 +31,13 @@ class Frame(Struct, array_like=True, frozen=True, tag_field="frame", tag=str.low
 
 
 class Auth(Struct, frozen=True, omit_defaults=True):
-    """Who the client says it is, for the authenticator of that scheme to prove."""
+    """Who the client says it is, for the authenticator of that scheme to prove. The credential is a secret."""
 
     scheme: Name = "guest"
     credential: Text = ""
+
+    def __repr__(self) -> str:
+        return f"Auth(scheme={self.scheme!r}, credential=***)"
 
 
 class Position(Struct, frozen=True):
@@ -45,7 +53,7 @@ class Resume(Struct, frozen=True):
 
     session: Name
     token: Annotated[str, Meta(max_length=64)]
-    positions: Annotated[list[Position], Meta(max_length=8)] = []
+    positions: Annotated[list[Position], Meta(max_length=POSITIONS_MAX)] = []
 
     def __repr__(self) -> str:
         return f"Resume(session={self.session!r}, token=***)"

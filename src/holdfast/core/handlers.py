@@ -28,6 +28,8 @@ def on(message_type: type[M]) -> Callable[[F], F]:
         raise TypeError(f"{message_type.__name__} is Holdfast's own message and cannot be handled by a room")
 
     def mark(method: F) -> F:
+        if hasattr(method, _MARK):
+            raise TypeError(f"{method.__name__} is marked with @on already: write one method per message")
         setattr(method, _MARK, message_type)
         return method
 

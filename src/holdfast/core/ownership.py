@@ -47,11 +47,16 @@ class Ownership(Generic[D]):
 
     def orphan(self, player: Player[D], policy: Orphans, heir: Callable[[Player[D], str], Player[Any] | None]) -> None:
         """The player has really left: what they still own goes where the policy says."""
-        for object_id in sorted(player.owned):
-            match policy:
-                case "destroy":
-                    self.destroy(object_id)
-                case "heir":
-                    self.own(heir(player, object_id), object_id)
-                case "server":
-                    self.own(None, object_id)
+        try:
+            for object_id in sorted(player.owned):
+                match policy:
+                    case "destroy":
+                        self.destroy(object_id)
+                    case "heir":
+                        self.own(heir(player, object_id), object_id)
+                    case "server":
+                        self.own(None, object_id)
+        finally:
+            # `heir` is the game's code: if it raises or names the one who left, no ghost stays the owner.
+            for object_id in sorted(player.owned):
+                self.own(None, object_id)

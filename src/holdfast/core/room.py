@@ -89,8 +89,8 @@ class Room(Generic[D]):
         if "kind" not in cls.__dict__:
             cls.kind = snake_case(cls.__name__)
         for base in getattr(cls, "__orig_bases__", ()):
-            arguments = get_args(base)
-            if arguments and isinstance(get_origin(base), type) and isinstance(arguments[0], type):
+            origin, arguments = get_origin(base), get_args(base)
+            if isinstance(origin, type) and issubclass(origin, Room) and isinstance(arguments[0], type):
                 cls.data_type = arguments[0]
 
     def __init__(self, room_id: str, host: Host, random: "Random") -> None:
@@ -139,12 +139,18 @@ class Room(Generic[D]):
         if self.phase != "playing":
             return
         self.phase = "lobby"
+        failures: list[Exception] = []
         for player in self.players:
-            if player.connected:
-                player.data.reset()
-            else:
+            if not player.connected:
                 self._host.free(player, Reason.ROUND_ENDED)
+                continue
+            try:
+                player.data.reset()
+            except Exception as failure:  # noqa: BLE001 - one player's data must not keep the others from their reset
+                failures.append(failure)
         self._host.follow(self.on_end)
+        if failures:
+            raise ExceptionGroup("the round ended, but reset() raised", failures)
 
     def close(self) -> None:
         """End the room: everybody leaves, then it is gone."""

@@ -77,6 +77,38 @@ class SessionCommands(Protocol):
 class Session:
     """What the server keeps of one player's presence."""
 
+    __slots__ = (
+        "_channels_opened",
+        "_commands",
+        "_limits",
+        "channel",
+        "closing",
+        "codec",
+        "connection",
+        "created_at",
+        "data",
+        "drops",
+        "end_reason",
+        "epoch",
+        "expires_at",
+        "flags",
+        "grace_s",
+        "id",
+        "last_active_at",
+        "last_request",
+        "latency",
+        "on_disconnect",
+        "player",
+        "player_id",
+        "replayed",
+        "replies",
+        "resumes",
+        "roles",
+        "room",
+        "state",
+        "tokens",
+    )
+
     def __init__(  # noqa: PLR0913 - one call site; all but the first two by keyword
         self,
         session_id: SessionId,
@@ -188,7 +220,7 @@ class Session:
         channel, self.channel = self.channel, None
         if channel is not None:
             self.closing.append(channel)
-            del self.closing[: -self._limits.closing_channels_max]
+            del self.closing[: max(0, len(self.closing) - self._limits.closing_channels_max)]
 
     def channels(self) -> Iterator[Channel]:
         """Every channel that still has something to say, oldest first."""

@@ -31,9 +31,14 @@ class Guest:
             player_id = "guest-" + printable(self._random.randbytes(_ID_BYTES))
             return Identity(player_id, credential=f"{player_id}.{self._secret(player_id)}")
         player_id, _, secret = credential.rpartition(".")
-        if not player_id or not hmac.compare_digest(secret.encode(), self._secret(player_id).encode()):
+        if not player_id or not hmac.compare_digest(_bytes(secret), _bytes(self._secret(player_id))):
             raise NotAuthentic("this guest credential was not issued here; sign in without one to become a new guest")
         return Identity(player_id, credential=credential)
 
     def _secret(self, player_id: str) -> str:
-        return printable(hmac.digest(self._key, player_id.encode("utf-8", "surrogatepass"), hashlib.sha256))
+        return printable(hmac.digest(self._key, _bytes(player_id), hashlib.sha256))
+
+
+def _bytes(text: str) -> bytes:
+    # Also for text that is no Unicode: it is refused like any other that was not issued.
+    return text.encode("utf-8", "surrogatepass")

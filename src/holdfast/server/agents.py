@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.codec import Codec
@@ -105,9 +105,11 @@ class Agent:
         connection.happened(ConnectionEvent.WELCOMED)
         node.sessions.attach(self.session, connection, node.now())
 
-    async def create(self, kind: str, **properties: Any) -> str:
+    async def create(
+        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
+    ) -> str:
         """Make a room and return its id."""
-        host = await self._node.rooms.create(kind, properties)
+        host = await self._node.rooms.create(kind, dict(properties or {}), max_players)
         return host.room.id
 
     async def join(self, room_id: str) -> AgentRoom:

@@ -25,9 +25,27 @@ if TYPE_CHECKING:
 class LiveConnection(Connection):
     """A connection with its transport. It speaks for `session` until that has a newer one."""
 
+    __slots__ = (
+        "_control",
+        "_is_confirmed",
+        "_is_congested",
+        "_latest",
+        "_node",
+        "_now",
+        "_on_frame",
+        "_ping_id",
+        "_ping_sent_at",
+        "_transport",
+        "_writes",
+        "codec",
+        "session",
+    )
+
     def __init__(self, node: "Node", connection_id: ConnectionId, now: float) -> None:
         super().__init__(connection_id, now)
         self._node = node
+        self._now = node.now
+        self._writes = node.writes
         self._transport: Transport | None = None
         self._control: list[bytes] = []
         self._latest: dict[tuple[str, str], bytes] = {}
@@ -38,8 +56,6 @@ class LiveConnection(Connection):
         self._ping_sent_at = 0.0
         self.codec: Codec = MSGPACK
         self.session: Session | None = None
-        self.is_dirty = False
-        self.owes_ack = False
 
     # From the transport
 
@@ -53,28 +69,28 @@ class LiveConnection(Connection):
 
     def received(self, payload: bytes) -> None:
         """One payload from the client."""
-        on_frame = self._on_frame
-        if not on_frame:
+        if not self._on_frame:
             return
         self.payloads_in += 1
         self.bytes_in += len(payload)
-        self.heard_at = self._node.now()
+        self.heard_at = self._now()
+        self._writes.is_receiving = True
         try:
             if not self._is_confirmed:
                 self._check_first(payload)
             for frame in self.codec.from_client(payload):
                 handle = self._on_frame.get(type(frame))
-                if handle is None:
-                    if not self.is_open:
-                        return
-                    raise ProtocolError(f"a {frame.name} is not allowed while {self.state.value}")
-                handle(self, frame)
+                if handle is not None:
+                    handle(self, frame)
+                elif self.is_open:
+                    self._refuse(frame)
         except ProtocolError as error:
             self._node.counters.protocol_errors += 1
             self.close(error.reason, str(error))
         except Exception:
             self._node.internal_error(f"connection {self.id} of {self.peer}")
             self.close(Reason.INTERNAL)
+        self._writes.received(self)
 
     def congested(self) -> None:
         """The client reads slower than we write."""
@@ -84,7 +100,7 @@ class LiveConnection(Connection):
         """The client has caught up."""
         self._is_congested = False
         if self._latest:
-            self._node.wake(self)
+            self.wake()
 
     def lost(self, code: int, reason: str) -> None:
         """The link is gone."""
@@ -104,6 +120,9 @@ class LiveConnection(Connection):
         elif len(payload) > self._node.limits.hello_bytes_max:
             raise ProtocolError("the first payload is larger than a hello can be", Reason.TOO_BIG)
 
+    def _refuse(self, frame: Frame) -> None:
+        raise ProtocolError(f"a {frame.name} is not allowed while {self.state.value}")
+
     def _on_hello(self, frame: Hello) -> None:
         self._node.handshake.hello(self, frame)
 
@@ -116,14 +135,14 @@ class LiveConnection(Connection):
             # In flight while the seat was freed: the stream's last message says so, and the client knows.
             self._node.counters.messages_refused += 1
             return
-        if frame.ack > channel.acked:
-            self._acknowledged(channel, frame.ack)
+        if frame.ack > channel.acked and channel.acknowledge(frame.ack):
+            self.wake()
         if channel.accept(frame.seq):
             session.last_active_at = self.heard_at
             player.host.deliver(player, frame)
         else:
             self._node.counters.duplicates_ignored += 1
-            self._node.owe_ack(self)
+            self._writes.owe_ack(self)
 
     def _on_latest(self, frame: Latest) -> None:
         session = self.session
@@ -137,8 +156,12 @@ class LiveConnection(Connection):
         session = self.session
         assert session is not None
         channel = session.channel_numbered(frame.channel)
-        if channel is not None and frame.ack > channel.acked:
-            self._acknowledged(channel, frame.ack)
+        if channel is None or frame.ack <= channel.acked:
+            return
+        if channel.acknowledge(frame.ack):
+            self.wake()
+        if channel.is_over:
+            session.closing.remove(channel)
 
     def _on_pong(self, frame: Pong) -> None:
         self._on_ack(frame)
@@ -156,19 +179,18 @@ class LiveConnection(Connection):
         assert self.session is not None
         self._node.end_session(self.session, Reason.BYE, frame.reason)
 
-    def _acknowledged(self, channel: Channel, ack: int) -> None:
-        channel.acknowledge(ack)
-        if channel.sent < channel.last_seq:
-            self._node.wake(self)
-        if channel.is_over and self.session is not None:
-            self.session.closing.remove(channel)
-
     # To the client
+
+    def wake(self) -> None:
+        """Something waits to be written."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            self._writes.add(self)
 
     def send(self, frame: Frame) -> None:
         """Write a frame with the next flush, before the messages of channels."""
         self._control.append(self.codec.encode(frame))
-        self._node.wake(self)
+        self.wake()
 
     def send_latest(self, channel: int, name: str, body: bytes, key: str) -> None:
         """Write an unreliable message with the next flush, or never if a newer one comes first."""
@@ -176,7 +198,7 @@ class LiveConnection(Connection):
         if (name, key) not in latest and len(latest) >= self._node.limits.latest_kept_max:
             del latest[next(iter(latest))]
         latest[name, key] = self.codec.encode(Latest(channel, name, Raw(body)))
-        self._node.wake(self)
+        self.wake()
 
     def ping(self, now: float) -> None:
         """Ask for a sign of life, and tell the client its latency."""
@@ -195,33 +217,40 @@ class LiveConnection(Connection):
     def flush(self) -> None:
         """Write everything that waits for this client, in as few payloads as the size limit allows: usually one."""
         self.is_dirty = False
-        transport = self._transport
-        if not self._on_frame or transport is None:
+        if not self._on_frame:
             return
-        parts, self._control = self._control, []
-        session = self.session
-        if session is not None:
-            for closing in session.closing:
-                self._append_channel(parts, closing)
-            if session.channel is not None:
-                self._append_channel(parts, session.channel)
-            if self._latest and not self._is_congested:
-                parts += self._latest.values()
-                self._latest.clear()
-        if parts:
-            self._write(transport, parts)
+        try:
+            parts, self._control = self._control, []
+            session = self.session
+            if session is not None:
+                for closing in session.closing:
+                    self._append_channel(parts, closing)
+                if session.channel is not None:
+                    self._append_channel(parts, session.channel)
+                if self._latest and not self._is_congested:
+                    parts += self._latest.values()
+                    self._latest.clear()
+            if parts:
+                self._write(parts)
+        except Exception:
+            self._node.internal_error(f"writing to connection {self.id} of {self.peer}")
+            self.cut(Reason.INTERNAL)
 
     def _append_channel(self, parts: list[bytes], channel: Channel) -> None:
         encode = self.codec.encode
         number, ack = channel.number, channel.applied
-        taken = channel.take() if channel.sent < channel.last_seq else ()
-        for seq, name, body in taken:
-            parts.append(encode(Data(number, seq, ack, name, Raw(body))))
-        if not taken and channel.ack_sent < ack:
+        if channel.sent < channel.last_seq:
+            for seq, name, body in channel.take():
+                parts.append(encode(Data(number, seq, ack, name, Raw(body))))
+                channel.ack_sent = ack
+        if channel.ack_sent < ack:
             parts.append(encode(Ack(number, ack)))
-        channel.ack_sent = ack
+            channel.ack_sent = ack
 
-    def _write(self, transport: Transport, parts: list[bytes]) -> None:
+    def _write(self, parts: list[bytes]) -> None:
+        transport = self._transport
+        if transport is None:
+            return
         for payload in self.codec.payloads(parts, self._node.limits.payload_bytes_max):
             self.payloads_out += 1
             self.bytes_out += len(payload)

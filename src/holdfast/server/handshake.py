@@ -111,10 +111,10 @@ class Handshake:
         for channel in list(session.channels()):
             position = known.get(channel.number, Position(channel.number, channel.generation, 0))
             kept = channel.resume(position.generation, position.received)
-            if channel.is_over:
-                session.closing.remove(channel)
             if kept is not None:
                 replayed += kept
+                if channel.is_over:
+                    session.closing.remove(channel)
                 continue
             lost.append(channel)
             if channel is session.channel:

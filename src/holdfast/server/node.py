@@ -21,14 +21,12 @@ from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory
 from holdfast.server.handshake import Handshake
 from holdfast.server.requests import RequestDesk
+from holdfast.server.writes import Writes
 
 log = logging.getLogger("holdfast")
 
 # A restart takes about this long; clients add their jitter.
 _RETRY_AFTER_STOP_S = 1.0
-
-# Ends of a session, as its seat sees them; every other reason is passed on as it is.
-_SEAT_REASON = {Reason.BYE: Reason.LEFT}
 
 
 class Node:
@@ -51,6 +49,7 @@ class Node:
         self.counters = Counters()
         self.sessions = SessionRegistry()
         self.connections: dict[ConnectionId, LiveConnection] = {}
+        self.writes = Writes(loop, ack_s=limits.ack_s)
         self.rooms = Directory(self, loop)
         self.handshake = Handshake(self, loop, authenticators)
         self.desk = RequestDesk(self, loop)
@@ -58,8 +57,6 @@ class Node:
         self._connections_opened = 0
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
-        self._dirty: list[LiveConnection] = []
-        self._owing: list[LiveConnection] = []
 
     # Connections
 
@@ -146,8 +143,11 @@ class Node:
             return
         self.counters.sessions_ended += 1
         if session.player is not None:
-            seat_reason = _SEAT_REASON.get(reason, reason)
-            self.rooms.host_of(session.player).free(session.player, seat_reason, message)
+            host = self.rooms.host_of(session.player)
+            if reason is Reason.BYE:
+                host.leave(session.player)
+            else:
+                host.free(session.player, reason, message)
         if connection is not None:
             connection.close(reason if reason in _CLOSING else Reason.ENDED, message)
 
@@ -177,46 +177,12 @@ class Node:
         """End the session for good."""
         self.end_session(session, Reason.KICKED, reason)
 
-    def overflowed(self, session: Session, connection: LiveConnection | None) -> None:
+    def overflowed(self, session: Session) -> None:
         """More piled up for a client than may be kept: it will be resynced when it resumes."""
         self.counters.streams_overflowed += 1
+        connection = self.connection_of(session)
         if connection is not None:
             connection.close(Reason.SLOW, "too many messages are waiting for you; resume for the current state")
-
-    # Writing: what one turn of the loop produced for a client leaves in one write
-
-    def wake(self, connection: LiveConnection) -> None:
-        """Flush the connection when this turn of the loop ends."""
-        if not connection.is_dirty:
-            connection.is_dirty = True
-            if not self._dirty:
-                self._loop.call_soon(self._flush)
-            self._dirty.append(connection)
-
-    def _flush(self) -> None:
-        dirty, self._dirty = self._dirty, []
-        for connection in dirty:
-            try:
-                connection.flush()
-            except Exception:
-                self.internal_error(f"writing to connection {connection.id}")
-                connection.close(Reason.INTERNAL)
-
-    def owe_ack(self, connection: LiveConnection) -> None:
-        """Acknowledge within `ack_s`, unless something else is written before."""
-        if not connection.owes_ack:
-            connection.owes_ack = True
-            if not self._owing:
-                self._loop.call_later(self.limits.ack_s, self._pay_acks)
-            self._owing.append(connection)
-
-    def _pay_acks(self) -> None:
-        owing, self._owing = self._owing, []
-        for connection in owing:
-            connection.owes_ack = False
-            session = connection.session
-            if session is not None and session.channel is not None and session.channel.owes_ack:
-                self.wake(connection)
 
     def internal_error(self, where: str) -> None:
         """Something of ours raised: logged once with its traceback, counted, contained."""

@@ -18,61 +18,74 @@ FRAME_HEAD_BYTES = 256
 class ChannelOutlet:
     """The outlet of one seat: its session's codec and its channel."""
 
+    __slots__ = (
+        "_body_bytes_max",
+        "_channel",
+        "_codec",
+        "_encode",
+        "_node",
+        "_session",
+    )
+
     def __init__(self, node: "Node", session: Session, channel: Channel) -> None:
         self._node = node
         self._session = session
         self._channel = channel
         self._codec = session.codec or MSGPACK
+        self._encode = self._codec.encode
         self._body_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES
 
     def send(self, message: Message) -> None:
         """Keep the message and write it soon."""
-        self._push(message, self._codec.encode(message))
+        self._push(message.wire_name, self._encode(message))
 
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
         """The same with a body that is encoded once for all."""
         body = bodies.get(self._codec)
         if body is None:
             body = bodies[self._codec] = self._codec.encode(message)
-        self._push(message, body)
+        self._push(message.wire_name, body)
 
     def send_latest(self, message: Message, key: str) -> None:
         """Hand the message to the connection, if there is one."""
         body = self._codec.encode(message)
-        self._check_size(message, body)
+        if len(body) > self._body_bytes_max:
+            raise self._too_large(message.wire_name, body)
         connection = self._node.connection_of(self._session)
         if connection is not None:
             connection.send_latest(self._channel.number, message.wire_name, body, key)
 
     def finish(self, farewell: Message) -> None:
         """Keep the last message until the client has it."""
-        self._written(kept=self._channel.finish(farewell.wire_name, self._codec.encode(farewell)))
+        self._push(farewell.wire_name, self._codec.encode(farewell))
+        self._channel.is_finished = True
 
     def applied(self, seq: int) -> None:
         """Acknowledge: with what is written anyway, else soon."""
         self._channel.applied = seq
-        connection = self._node.connection_of(self._session)
+        connection = self._session.connection
         if connection is not None and not connection.is_dirty:
             if seq - self._channel.ack_sent >= self._node.limits.ack_messages:
-                self._node.wake(connection)
+                connection.wake()
             else:
-                self._node.owe_ack(connection)
+                self._node.writes.owe_ack(connection)
 
-    def _push(self, message: Message, body: bytes) -> None:
+    def _push(self, name: str, body: bytes) -> None:
         if len(body) > self._body_bytes_max:
-            self._check_size(message, body)
-        self._written(kept=self._channel.push(message.wire_name, body))
+            raise self._too_large(name, body)
+        channel = self._channel
+        if channel.overflowed or channel.is_finished:
+            # Nothing more is kept: until the resync, or for good after the farewell.
+            return
+        if not channel.push(name, body):
+            self._node.overflowed(self._session)
+            return
+        connection = self._session.connection
+        if connection is not None and not connection.is_dirty:
+            connection.wake()
 
-    def _written(self, *, kept: bool) -> None:
-        connection = self._node.connection_of(self._session)
-        if not kept:
-            self._node.overflowed(self._session, connection)
-        elif connection is not None and not connection.is_dirty:
-            self._node.wake(connection)
-
-    def _check_size(self, message: Message, body: bytes) -> None:
-        if len(body) > self._body_bytes_max:
-            raise Invalid(
-                f"a {message.wire_name!r} of {len(body)} bytes is more than the {self._body_bytes_max} that fit in a"
-                " payload: send it in parts, or raise Limits.payload_bytes_max on both ends"
-            )
+    def _too_large(self, name: str, body: bytes) -> Invalid:
+        return Invalid(
+            f"a {name!r} of {len(body)} bytes is more than the {self._body_bytes_max} that fit in a payload: "
+            "send it in parts, or raise Limits.payload_bytes_max on both ends"
+        )

@@ -183,7 +183,8 @@ class RequestDesk:
         """Give the seat back."""
         if session.player is None:
             raise NotSeated("this session has no seat to leave")
-        self._node.rooms.host_of(session.player).free(session.player, Reason.LEFT)
+        host = self._node.rooms.host_of(session.player)
+        await host.call(host.free, session.player, Reason.LEFT)
 
     async def search(self, session: Session, wish: Search) -> list[RoomInfo]:
         """Rooms with a free seat, oldest first."""

@@ -201,8 +201,13 @@ class RoomHost:
             return
         player.happened(SeatEvent.FREED)
         self.room.remove_seat(player)
+        self._turns.forget(player)
         self._take_seat_away(player.session)
         self._turns.follow(self.room.on_leave, (player, reason), self._left, (player, reason, message))
+
+    def leave(self, player: Player[Any]) -> None:
+        """The player leaves on purpose: what they said before is applied before."""
+        self._turns.take(self.free, (player, Reason.LEFT))
 
     def _take_seat_away(self, session: Session) -> None:
         session.room = None
@@ -283,6 +288,9 @@ class RoomHost:
         raise Invalid(why)
 
     def _applied(self, error: Exception | None, _: Any, player: Player[Any], seq: int, name: str) -> None:
+        if player.seat is SeatState.FREED:
+            # Kicked by its own message, or the room ended: the stream's last message tells.
+            return
         self._node.counters.messages_applied += 1
         if error is not None:
             self._answer_refusal(error, player, seq, name)

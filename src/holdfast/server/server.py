@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random, SystemRandom
 from typing import Any
 
@@ -133,9 +133,11 @@ class Server:
         self.addresses.clear()
         await node.stop()
 
-    async def create_room(self, kind: str, *, max_players: int | None = None, **properties: Any) -> Room[Any]:
+    async def create_room(
+        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
+    ) -> Room[Any]:
         """Make a room from the server's side."""
-        host = await self.node.rooms.create(kind, properties, max_players)
+        host = await self.node.rooms.create(kind, dict(properties or {}), max_players)
         return host.room
 
     def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:

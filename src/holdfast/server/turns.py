@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import Any
 
+from holdfast.core.errors import NotFound
+
 Done = Callable[..., None]
 Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
 
@@ -23,7 +25,7 @@ class Turns:
         self._next: deque[Turn] = deque()
         self._waiting: deque[Turn] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._stopped = False
+        self._is_stopped = False
 
     def __len__(self) -> int:
         return len(self._next) + len(self._waiting)
@@ -32,7 +34,7 @@ class Turns:
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
     ) -> None:
         """Run now if the room is free, else in order."""
-        if self._busy or self._stopped:
+        if self._busy:
             self._waiting.append((run, args, done, done_args))
             return
         self._run(run, args, done, done_args)
@@ -48,13 +50,17 @@ class Turns:
         else:
             self.take(run, args, done, done_args)
 
+    def forget(self, owner: object) -> None:
+        """Drop the waiting turns whose first `done_args` is this: their player has left."""
+        self._waiting = deque(turn for turn in self._waiting if not (turn[3] and turn[3][0] is owner))
+
     def stop(self) -> None:
-        """Cancel what runs and forget what waits."""
-        self._stopped = True
-        self._next.clear()
-        self._waiting.clear()
+        """The room has ended: cancel what runs, and refuse what waits and whatever still comes."""
+        self._busy = False
+        self._is_stopped = True
         if self._task is not None:
             self._task.cancel()
+        self._drain()
 
     def _run(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None, done_args: tuple[Any, ...]
@@ -63,6 +69,8 @@ class Turns:
         error: Exception | None = None
         result: Any = None
         try:
+            if self._is_stopped:
+                raise NotFound("the room has ended")  # noqa: TRY301 - the same way out as any other refusal
             result = run(*args)
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
@@ -89,7 +97,7 @@ class Turns:
         self._drain()
 
     def _drain(self) -> None:
-        while not self._busy and not self._stopped:
+        while not self._busy:
             if self._next:
                 self._run(*self._next.popleft())
             elif self._waiting:

@@ -1,1 +1,43 @@
-"""Tools for testing games: virtual time, an in-memory network with seeded faults."""
+"""Tools for testing games: virtual time, a network that breaks when told to, a whole server in memory.
+
+    import holdfast
+    from holdfast.testing import MemoryServer, run
+
+    class Say(holdfast.Message):
+        text: str
+
+    class Chat(holdfast.Room[holdfast.PlayerData]):
+        @holdfast.on(Say)
+        def said(self, player, say):
+            self.broadcast(say)
+
+    async def a_message_survives_a_broken_connection():
+        async with MemoryServer([Chat]) as server:
+            ada = await server.connect("ada", messages=[Say])
+            room = await ada.join_or_create("chat")
+            server.link(ada).cut()
+            await room.send(Say("still here"))
+            assert await room.receive() == Say("still here")
+            assert ada.drops == 1
+
+    run(a_message_survives_a_broken_connection())
+
+Waiting costs nothing: `await asyncio.sleep(3600)` returns at once, an hour later. See docs/guide/testing.md.
+"""
+
+from holdfast.testing.clock import Deadlock, Livelock, VirtualLoop, run
+from holdfast.testing.network import Dialer, Link, Network, Side
+from holdfast.testing.server import MemoryServer, Named
+
+__all__ = [
+    "Deadlock",
+    "Dialer",
+    "Link",
+    "Livelock",
+    "MemoryServer",
+    "Named",
+    "Network",
+    "Side",
+    "VirtualLoop",
+    "run",
+]

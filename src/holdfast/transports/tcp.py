@@ -155,7 +155,8 @@ class TcpTransport(asyncio.Protocol):
         if self._end is None:
             self._end = unpack_close(body)
             self._say_close(*self._end)
-        self._tcp.close()
+        # Not from inside a read: TLS trips over it, in asyncio and in uvloop, if the peer has hung up already.
+        asyncio.get_running_loop().call_soon(self._tcp.close)
 
     def _say_close(self, code: int, reason: str) -> None:
         body = pack_close(code, reason)

@@ -9,6 +9,7 @@ handshake and its deadline, and the refusal of what we do not speak. Two of its 
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from ssl import SSLContext
@@ -77,6 +78,7 @@ class WebSocketTransport(WSListener):
         self._opcode = WSMsgType.BINARY
         self._is_congested = False
         self._deadline: asyncio.TimerHandle | None = None
+        self._hearing: asyncio.Task[None] | None = None
         # Known as soon as the end is certain: from then on nothing is sent or received.
         self._end: tuple[int, str] | None = None
 
@@ -184,7 +186,8 @@ class WebSocketTransport(WSListener):
         if self._end is None and not transport.is_close_frame_sent:
             code, reason = self._end = unpack_close(frame.get_payload_as_bytes())
             self._say_close(NORMAL if code == NO_STATUS else code, reason)
-        transport.disconnect()
+        # Not from inside a read: TLS trips over it, in asyncio and in uvloop, if the peer has hung up already.
+        asyncio.get_running_loop().call_soon(transport.disconnect)
 
     def _say_close(self, code: int, reason: str) -> None:
         # The enumeration only names codes: picows sends and takes any.
@@ -195,13 +198,18 @@ class WebSocketTransport(WSListener):
         """The socket is gone."""
         if self._deadline is not None:
             self._deadline.cancel()
-        if self._end is None:
-            self._end = (VANISHED, "")
-            if transport.is_close_frame_sent and (said := transport.close_handshake.sent) is not None:
-                # By picows, about a malformed frame.
-                self._end = (int(said.code.value), said.reason)
+        self._end = self._end or self._end_by_picows(transport)
         if self._receiver is not None:
             tell(self, self._receiver.lost, *self._end)
+
+    def _end_by_picows(self, transport: WSTransport) -> tuple[int, str]:
+        # It closes by itself only after a malformed frame.
+        if not transport.is_close_frame_sent or (said := transport.close_handshake.sent) is None:
+            return VANISHED, ""
+        if transport.is_client_side:
+            # It keeps the error for whoever waits for the end; unheard, asyncio would report it as forgotten.
+            self._hearing = asyncio.create_task(_hear_out(transport))
+        return int(said.code.value), said.reason
 
     def pause_writing(self) -> None:
         """The write buffer is above its high-water mark."""
@@ -214,6 +222,11 @@ class WebSocketTransport(WSListener):
         self._is_congested = False
         if self._receiver is not None:
             tell(self, self._receiver.drained)
+
+
+async def _hear_out(transport: WSTransport) -> None:
+    with contextlib.suppress(WSError):
+        await transport.wait_disconnected()
 
 
 async def listen(  # noqa: PLR0913 - the port asks for all of them, by name

@@ -1,0 +1,43 @@
+"""Where the demo is seen: a live table in a terminal, lines anywhere else."""
+
+from rich.console import Console
+from rich.live import Live
+
+from holdfast.cli.demo.show import Show
+from holdfast.cli.demo.table import line, picture
+
+
+class LiveScreen:
+    """A table that is drawn over and over in its place."""
+
+    draw_s = 0.125
+
+    def __init__(self, console: Console, live: Live) -> None:
+        self._console = console
+        self._live = live
+
+    def draw(self, show: Show) -> None:
+        """Draw the table anew."""
+        self._live.update(picture(show, self._console), refresh=True)
+
+    def finish(self, show: Show) -> None:
+        """Leave the last table standing."""
+        self.draw(show)
+
+
+class PlainScreen:
+    """A line a second, and one table at the end."""
+
+    draw_s = 1.0
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def draw(self, show: Show) -> None:
+        """Print one line."""
+        self._console.print(line(show), soft_wrap=True)
+
+    def finish(self, show: Show) -> None:
+        """Print the table."""
+        self.draw(show)
+        self._console.print(picture(show, self._console))

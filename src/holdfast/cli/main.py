@@ -1,0 +1,20 @@
+"""The command `holdfast`."""
+
+import click
+
+import holdfast
+from holdfast.cli.demo.command import demo
+from holdfast.cli.serve import serve
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(holdfast.__version__, prog_name="holdfast")
+def main() -> None:
+    """The session layer for multiplayer games: connections break, sessions don't.
+
+    Begin with `holdfast demo` to see it work, then `holdfast serve game.py` to run a game of your own.
+    """
+
+
+main.add_command(serve)
+main.add_command(demo)

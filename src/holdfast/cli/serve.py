@@ -1,0 +1,156 @@
+"""`holdfast serve game.py`: run a game until it is told to stop."""
+
+import errno
+import logging
+import os
+import re
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.text import Text
+
+import holdfast
+from holdfast import Server
+from holdfast.cli.loading import Game, load
+from holdfast.core.tokens import TOKEN_BYTES
+
+_PORT = click.IntRange(0, 65535)
+_LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_SECRET_VARIABLE = "HOLDFAST_SECRET"  # noqa: S105 - where it is, not what it is
+_SECRET_RECIPE = 'python -c "import secrets; print(secrets.token_hex())"'  # noqa: S105 - how to make one
+
+
+@click.command()
+@click.argument("game")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen; 0.0.0.0 is everywhere."
+)
+@click.option(
+    "--port", type=_PORT, default=7777, show_default=True, metavar="PORT", help="For WebSocket; 0 is any free one."
+)
+@click.option(
+    "--tcp-port", type=_PORT, default=7779, show_default=True, metavar="PORT", help="For TCP; 0 is any free one."
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a session without a seat outlives its connection; in a room, the room's grace_s counts.",
+)
+@click.option(
+    "--secret-file",
+    type=click.Path(path_type=Path),
+    help=f"Holds the key that proves who a guest is. Without it ${_SECRET_VARIABLE} is used, else a new key.",
+)
+@click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
+@click.pass_context
+def serve(  # noqa: PLR0913 - one parameter for each option
+    context: click.Context,
+    game: str,
+    *,
+    host: str,
+    port: int,
+    tcp_port: int,
+    grace: float,
+    secret_file: Path | None,
+    verbose: int,
+) -> None:
+    """Run a game until Ctrl-C.
+
+    GAME is a Python file (game.py) or module (games.arena). The Room classes that it defines are served, or those in
+    its list `rooms`; if it has a holdfast.Server named `server`, that is run as it is.
+    """
+    logging.basicConfig(level=_LOG_LEVELS[min(verbose, 2)], format=_LOG_FORMAT)
+    loaded = load(game, full_traceback=verbose > 0)
+    if loaded.server is not None:
+        _refuse_options(context, game)
+        _run(loaded.server, loaded, forgets_guests=False)
+        return
+    secret = _secret(secret_file)
+    try:
+        server = Server(loaded.rooms, host=host, port=port, tcp_port=tcp_port, grace_s=grace, secret=secret)
+    except ValueError as error:
+        raise click.ClickException(f"{game}: {error}") from None
+    _run(server, loaded, forgets_guests=secret is None)
+
+
+def _run(server: Server, game: Game, *, forgets_guests: bool) -> None:
+    console = Console(highlight=False)
+    is_open = False
+
+    def ready(server: Server) -> None:
+        nonlocal is_open
+        is_open = True
+        _announce(console, server, game, forgets_guests=forgets_guests)
+
+    try:
+        holdfast.run(server, ready=ready)
+    except (OSError, ValueError) as error:
+        if is_open:
+            raise
+        what = _closed_door(error, game) if isinstance(error, OSError) else f"{game.name}: {error}"
+        raise click.ClickException(what) from None
+    console.print("Stopped.")
+
+
+def _announce(console: Console, server: Server, game: Game, *, forgets_guests: bool) -> None:
+    facts = [("rooms", ", ".join(f"{room.kind} ({room.max_players:g} seats)" for room in game.rooms))]
+    for transport, scheme in (("websocket", "ws"), ("tcp", "tcp")):
+        if transport in server.addresses:
+            host, port = server.addresses[transport]
+            facts.append((transport, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"))
+    if forgets_guests:
+        facts.append(
+            ("guests", f"will not be known after a restart, unless --secret-file or ${_SECRET_VARIABLE} is set")
+        )
+    console.print(Text.assemble(("Holdfast", "bold"), f" {holdfast.__version__} serves {game.name}"), soft_wrap=True)
+    for name, fact in facts:
+        if fact:
+            console.print(Text.assemble((f"  {name:<10}", "dim"), fact), soft_wrap=True)
+    console.print("Ctrl-C ends it.", style="dim")
+
+
+def _refuse_options(context: click.Context, game: str) -> None:
+    """A server that the game made has its settings already."""
+    for parameter in context.command.params:
+        is_setting = isinstance(parameter, click.Option) and parameter.name != "verbose"
+        if is_setting and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+            raise click.ClickException(f"{game} makes its own server: set what {parameter.opts[0]} asks for there.")
+
+
+def _secret(file: Path | None) -> bytes | None:
+    if file is not None:
+        try:
+            secret = file.read_bytes().strip()
+        except OSError as error:
+            raise click.ClickException(f"The secret file {file} cannot be read: {error.strerror}.") from None
+        where = str(file)
+    else:
+        secret = os.environ.get(_SECRET_VARIABLE, "").strip().encode()
+        where = f"${_SECRET_VARIABLE}"
+        if not secret:
+            return None
+    if len(secret) < TOKEN_BYTES:
+        raise click.ClickException(
+            f"The secret in {where} has {len(secret)} bytes and needs {TOKEN_BYTES}; make one with: {_SECRET_RECIPE}"
+        )
+    return secret
+
+
+def _closed_door(error: OSError, game: Game) -> str:
+    """Which address could not be opened, and what to do about it."""
+    found = re.search(r"\('(?P<host>[^']*)', (?P<port>\d+)", str(error))
+    if found is None or error.errno is None:
+        return f"Cannot listen: {error.strerror}. Is --host an address of this machine?"
+    address = f"{found['host']}:{found['port']}"
+    where = "with --port or --tcp-port" if game.server is None else f"in {game.name}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{address} is in use, perhaps by another server: stop that one, or choose another port {where}."
+    if error.errno == errno.EACCES:
+        return f"{address} may not be opened by this user: choose a port above 1023 {where}."
+    return f"Cannot listen at {address}: {os.strerror(error.errno)}."

@@ -1,0 +1,179 @@
+"""The channels of a session, as its client keeps them: opened by seats, continued by resumes, over with their last word.
+
+A session has at most one seat, so of several channels only the newest has a seat behind it; the others still owe
+messages that nobody has read yet.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from holdfast.client.events import ChannelGone, Restarted, SeatEvent, SeatTaken
+from holdfast.client.saved import SavedChannel, SavedState
+from holdfast.core.channel import Channel
+from holdfast.core.errors import NotSeated, ProtocolError
+from holdfast.core.frames import ChannelInfo, Position, Seat
+from holdfast.core.limits import Limits
+from holdfast.core.reasons import Reason
+
+# A hello may name no more than this.
+_POSITIONS_MAX = 8
+
+
+class Channels:
+    """Everything a client remembers of its streams."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._open: dict[int, Channel] = {}
+        self._rooms: dict[int, tuple[str, str]] = {}
+        # Processed to the end, but the server may not have heard so: the next hello tells it again.
+        self._finished: dict[int, Position] = {}
+        self._last_number = 0
+
+    def __iter__(self) -> Iterator[Channel]:
+        return iter(self._open.values())
+
+    def get(self, number: int) -> Channel | None:
+        """The channel with this number; None if it is over."""
+        return self._open.get(number)
+
+    def seat(self, number: int) -> Channel:
+        """The channel to send on; `NotSeated` if it is over."""
+        channel = self._open.get(number)
+        if channel is None:
+            raise NotSeated("the seat is gone; join again")
+        return channel
+
+    def was_opened(self, number: int) -> bool:
+        """Whether there is or was such a channel."""
+        return number <= self._last_number
+
+    def is_newest(self, number: int) -> bool:
+        """Whether no seat was taken after this one."""
+        return number == self._last_number
+
+    def seats(self) -> list[SeatTaken]:
+        """The open channels, as they were announced."""
+        return [SeatTaken(number, *self._rooms[number]) for number in self._open if number in self._rooms]
+
+    def positions(self) -> list[Position]:
+        """How far each channel got: what a hello says to come back."""
+        processed = [Position(channel.number, channel.generation, channel.applied) for channel in self]
+        positions = sorted([*self._finished.values(), *processed], key=lambda position: position.channel)
+        return positions[-_POSITIONS_MAX:]
+
+    # A channel's life
+
+    def on_seat(self, frame: Seat) -> list[SeatEvent]:
+        """A seat was taken, or its stream begins anew."""
+        if not self.was_opened(frame.channel):
+            return self._begin(ChannelInfo(frame.channel, frame.generation, 0, frame.room, frame.kind))
+        channel = self._open.get(frame.channel)
+        if channel is None or channel.generation == frame.generation:
+            raise ProtocolError(f"channel {frame.channel} was opened twice")
+        channel.restart_inward(frame.generation)
+        return [Restarted(frame.channel)]
+
+    def finish(self, channel: Channel) -> None:
+        """The channel's last message was processed."""
+        self._forget(channel.number)
+        self._finished[channel.number] = Position(channel.number, channel.generation, channel.applied)
+        while len(self._finished) > self._limits.closing_channels_max:
+            del self._finished[next(iter(self._finished))]
+
+    def _begin(self, info: ChannelInfo) -> list[SeatEvent]:
+        # The server gives up on old channels that nobody reads, and so do we.
+        surplus = list(self._open)[: max(0, len(self._open) - self._limits.closing_channels_max)]
+        events: list[SeatEvent] = self._drop(surplus, Reason.LEFT)
+        channel = self._open[info.channel] = Channel(info.channel, self._limits)
+        channel.generation = info.generation
+        self._last_number = max(self._last_number, info.channel)
+        if info.room:
+            # Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
+            self._rooms[info.channel] = (info.room, info.kind)
+            events.append(SeatTaken(info.channel, info.room, info.kind))
+        return events
+
+    def _drop(self, numbers: Iterable[int], reason: str) -> list[SeatEvent]:
+        events: list[SeatEvent] = []
+        for number in numbers:
+            self._forget(number)
+            events.append(ChannelGone(number, reason))
+        return events
+
+    def _forget(self, number: int) -> None:
+        del self._open[number]
+        self._rooms.pop(number, None)
+
+    # A session's life
+
+    def agree(self, limits: Limits) -> None:
+        """The server's terms are these."""
+        if limits != self._limits:
+            self._limits = limits
+            self._open = {channel.number: self._copy(channel) for channel in self}
+
+    def resume(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
+        """A new connection continues the session: bring each channel to where the server has it."""
+        known = {info.channel for info in infos}
+        events = self._drop([number for number in self._open if number not in known], reason)
+        for info in infos:
+            channel = self._open.get(info.channel)
+            if channel is None:
+                events += self._begin(info)
+            elif info.generation != channel.generation:
+                channel.restart_inward(info.generation)
+                events.append(Restarted(info.channel))
+            self._continue(self._open[info.channel], info.applied)
+        self._finished.clear()
+        return events
+
+    @staticmethod
+    def _continue(channel: Channel, applied: int) -> None:
+        if applied < channel.acked:
+            raise ProtocolError(f"the server has forgotten messages that it had acknowledged: {channel.acked}")
+        if channel.resume(channel.generation, applied) is None:
+            channel.skip_to(applied)
+
+    def clear(self, reason: str) -> list[SeatEvent]:
+        """The session is another: none of these channels is part of it, and numbers begin anew."""
+        self._finished.clear()
+        self._last_number = 0
+        return self._drop(list(self._open), reason)
+
+    # Another process
+
+    def save(self) -> list[SavedChannel]:
+        """The open channels, as they would go on elsewhere."""
+        return [
+            SavedChannel(
+                number=channel.number,
+                generation=channel.generation,
+                received=channel.applied,
+                last_seq=channel.last_seq,
+                room=self._rooms.get(channel.number, ("", ""))[0],
+                kind=self._rooms.get(channel.number, ("", ""))[1],
+                outbox=channel.kept_messages(),
+            )
+            for channel in self
+        ]
+
+    def finished(self) -> list[Position]:
+        """The channels that are over, as far as the server may not know."""
+        return list(self._finished.values())
+
+    def load(self, state: SavedState) -> None:
+        """Go on from a saved state; messages that were received but not processed will be sent again."""
+        for saved in state.channels:
+            self._begin(ChannelInfo(saved.number, saved.generation, 0, saved.room, saved.kind))
+            channel = self._open[saved.number]
+            channel.accepted = channel.applied = channel.ack_sent = saved.received
+            channel.restore_outward(saved.last_seq, saved.outbox)
+        self._finished = {position.channel: position for position in state.finished}
+        self._last_number = max([self._last_number, *self._finished])
+
+    def _copy(self, channel: Channel) -> Channel:
+        copy = Channel(channel.number, self._limits)
+        copy.generation = channel.generation
+        copy.accepted, copy.applied, copy.ack_sent = channel.accepted, channel.applied, channel.ack_sent
+        copy.restore_outward(channel.last_seq, channel.kept_messages())
+        return copy

@@ -1,0 +1,102 @@
+"""Virtual time: an event loop whose clock jumps to the next timer, so that a minute of game takes no time at all.
+
+Everything in it is decided by the program alone: run it again and the same happens, at the same virtual times. There
+are no sockets and no threads, for they would bring the real world's time with them.
+"""
+
+import asyncio
+import random
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+# A program that goes round this often without time passing will go round for ever.
+_TURNS_AT_ONE_INSTANT_MAX = 100_000
+
+
+class Deadlock(RuntimeError):
+    """Nothing can ever happen again: no callback is ready and no timer is set, but the program has not ended."""
+
+
+class Livelock(RuntimeError):
+    """Something happens again and again without time passing."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop whose `time()` starts at 0 and moves only when there is nothing else to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._turns = 0
+        # Where asyncio's loops ask the system for events and wait; here is no system, and waiting is arithmetic.
+        self._selector = self
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._now
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Called by asyncio once a turn: 0 if something is ready, else the time to the next timer, None without one."""
+        if timeout is None:
+            raise Deadlock(f"nothing is ready and no timer is set at {self._now:g} s; {self._waiting()}")
+        if timeout > 0:
+            self._now += timeout
+            self._turns = 0
+        self._turns += 1
+        if self._turns > _TURNS_AT_ONE_INSTANT_MAX:
+            self._turns = 0
+            raise Livelock(f"{_TURNS_AT_ONE_INSTANT_MAX} turns at {self._now:g} s, and no time passes")
+        return []
+
+    # Whatever they are given, these would wait for the real world.
+
+    def run_in_executor(self, *_: Any, **options: Any) -> NoReturn:
+        """There are no threads."""
+        raise RuntimeError("virtual time knows no threads: call the function itself, or use a real loop")
+
+    def create_connection(self, *_: Any, **options: Any) -> NoReturn:
+        """There are no sockets."""
+        raise RuntimeError("virtual time knows no sockets: use holdfast.testing.MemoryServer, or a real loop")
+
+    create_server = create_connection
+
+    def _waiting(self) -> str:
+        tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
+        return "waiting: " + (", ".join(_place(task) for task in tasks) or "no task at all")
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nobody has to be woken: `call_soon_threadsafe` is only ever called from this thread."""
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    stack = task.get_stack()
+    where = f" at {stack[-1].f_code.co_filename}:{stack[-1].f_lineno}" if stack else ""
+    return task.get_name() + where
+
+
+def run(main: Coroutine[Any, Any, T], *, seed: int | None = None) -> T:
+    """Run a coroutine to its end in virtual time.
+
+    With a seed, Python's own `random` is seeded for the run, for games that use it, and put back afterwards.
+    """
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, _seeded(seed):
+        return runner.run(main)
+
+
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    if seed is None:
+        yield
+        return
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)

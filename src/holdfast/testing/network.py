@@ -1,0 +1,167 @@
+"""A network in memory with faults: slow, stalled, cut, half-open and late links, all decided by one seed.
+
+A `Dialer` is one client's way in, a `Link` one connection that it dialed. Break them by hand, or let chance do it.
+"""
+
+import asyncio
+from random import Random
+from typing import Literal
+
+from holdfast.transports.memory import MemoryNetwork, MemoryTransport, Wire
+from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
+
+Side = Literal["client", "server"]
+
+
+class Link:
+    """One connection: the dialing side is the client, the other the server."""
+
+    def __init__(self, wire: Wire, latency_s: float, jitter_s: float) -> None:
+        self._wire = wire
+        self._cut_next: set[Side] = set()
+        self.latency_s = latency_s
+        self.jitter_s = jitter_s
+        self.hello = b""
+        """The first payload that the client sent."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether payloads can still pass."""
+        return not (self._wire.is_cut or any(end.is_lost for end in self._wire.ends))
+
+    def buffered_bytes(self, side: Side) -> int:
+        """What this side has sent and the other has not received yet."""
+        return self.end(side).buffered_bytes
+
+    def cut(self) -> None:
+        """Break the link: what is on its way is lost, and both sides are told at once."""
+        self._wire.cut()
+
+    def cut_next(self, side: Side) -> None:
+        """Break the link in the middle of the next payload that this side sends; the other never sees it."""
+        self._cut_next.add(side)
+
+    def half_open(self, unaware: Side) -> None:
+        """Break the link, but this side believes that it is up: what it sends vanishes."""
+        self._wire.cut(unaware=[self.end(unaware)])
+
+    def stall(self) -> None:
+        """Let nothing through in either direction, until `flow`."""
+        self._wire.stall()
+
+    def flow(self) -> None:
+        """Let everything through again, in order."""
+        self._wire.flow()
+
+    def stop_reading(self, side: Side) -> None:
+        """This side is slow: what the other sends piles up, until `read_on`."""
+        self.end(side).pause_reading()
+
+    def read_on(self, side: Side) -> None:
+        """This side takes what has piled up."""
+        self.end(side).resume_reading()
+
+    def end(self, side: Side) -> MemoryTransport:
+        """The transport of one side."""
+        dialed, accepted = self._wire.ends
+        return dialed if side == "client" else accepted
+
+    def fate(self, sender: MemoryTransport, payload: bytes, chance: float) -> float | None:
+        """Seconds until a payload arrives; None if it is lost, and the link with it."""
+        side: Side = "client" if sender is self.end("client") else "server"
+        if side == "client" and not self.hello:
+            self.hello = payload
+        if side in self._cut_next and payload:
+            return None
+        return self.latency_s + chance * self.jitter_s
+
+
+class Dialer:
+    """One client's way into the network. Pass it to a session: `connect(url, dial=dialer)`."""
+
+    def __init__(self, network: "Network", name: str) -> None:
+        self._network = network
+        self.name = name
+        self.links: list[Link] = []
+        """Every link that was dialed, the newest last."""
+        self.delay_s = 0.0
+        """How long a dial takes. Longer than the client waits: it fails, and the client tries again."""
+        self.is_down = False
+        """Whether nobody can be reached."""
+        self.is_dead = False
+        """Whether there is no use in trying again: the client gives up."""
+
+    @property
+    def link(self) -> Link:
+        """The newest link."""
+        return self.links[-1]
+
+    async def __call__(self, receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
+        """Open a link."""
+        await asyncio.sleep(min(self.delay_s, limits.handshake_s))
+        if self.is_dead or self.is_down or self.delay_s > limits.handshake_s:
+            raise DialError(f"{url} does not answer {self.name}", retry=not self.is_dead)
+        transport = await self._network.dial(receiver, url, dialects=[dialect], limits=limits)
+        self.links.append(self._network.link(transport.wire))
+        return transport
+
+
+class Network(MemoryNetwork):
+    """The links of one test. Equal seeds and equal programs give equal runs."""
+
+    def __init__(self, random: Random | None = None, *, latency_s: float = 0.0, jitter_s: float = 0.0) -> None:
+        """Each payload of a new link takes `latency_s` and up to `jitter_s` more; they never overtake each other."""
+        super().__init__()
+        self.latency_s = latency_s
+        self.jitter_s = jitter_s
+        self._random = random or Random(0)
+        self._links: dict[Wire, Link] = {}
+
+    @property
+    def links(self) -> list[Link]:
+        """Every link that is open, oldest first."""
+        return [link for link in map(self.link, self.wires) if link.is_open]
+
+    def link(self, wire: Wire) -> Link:
+        """The link of a wire."""
+        if wire not in self._links:
+            self._links[wire] = Link(wire, self.latency_s, self.jitter_s)
+        return self._links[wire]
+
+    def dialer(self, name: str) -> Dialer:
+        """A new way in."""
+        return Dialer(self, name)
+
+    def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
+        """Called for each payload that is sent; see `MemoryNetwork`."""
+        return self.link(sender.wire).fate(sender, payload, self._random.random())
+
+    def forget(self, wire: Wire) -> None:
+        """Drop a wire that both ends have lost."""
+        super().forget(wire)
+        if wire not in self.wires:
+            self._links.pop(wire, None)
+
+    async def deliver_again(self, link: Link, url: str, limits: TransportLimits, *, stay_s: float = 1.0) -> None:
+        """Let a link's hello arrive again, or late, on a connection whose client has given it up; it stays a while.
+
+        So a proxy behaves that opens its half of a connection after the client has hung up and dialed again.
+        """
+        transport = await self.dial(_Nobody(), url, dialects=[link.end("client").dialect], limits=limits)
+        transport.send(link.hello)
+        await asyncio.sleep(stay_s)
+        transport.abort()
+
+
+class _Nobody:
+    """The receiver of a connection that nobody listens to."""
+
+    def opened(self, transport: Transport) -> None: ...
+
+    def received(self, payload: bytes) -> None: ...
+
+    def congested(self) -> None: ...
+
+    def drained(self) -> None: ...
+
+    def lost(self, code: int, reason: str) -> None: ...

@@ -1,0 +1,89 @@
+"""Sessions, connections and players as the core's tests need them: real objects, no server."""
+
+from typing import Any
+
+from holdfast.core.codec import Codec
+from holdfast.core.connection import Connection, ConnectionId
+from holdfast.core.frames import Data, Latest
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message, PlayerData
+from holdfast.core.player import Player
+from holdfast.core.session import PlayerId, Session, SessionId
+
+
+def a_session(
+    session_id: str = "s-1",
+    player_id: str = "ada",
+    *,
+    now: float = 0.0,
+    grace_s: float = 30.0,
+    limits: Limits | None = None,
+    roles: frozenset[str] = frozenset(),
+) -> Session:
+    return Session(
+        SessionId(session_id),
+        PlayerId(player_id),
+        limits=limits or Limits(),
+        now=now,
+        grace_s=grace_s,
+        roles=roles,
+    )
+
+
+def a_connection(connection_id: str = "c-1", now: float = 0.0) -> Connection:
+    return Connection(ConnectionId(connection_id), now)
+
+
+class Hero(PlayerData):
+    hp: int = 100
+    name: str = ""
+
+    def reset(self) -> None:
+        self.hp = 100
+
+
+class Seats:
+    """A `SeatHost` that writes down what it is asked for."""
+
+    def __init__(self) -> None:
+        self.kicked: list[tuple[Player[Any], str]] = []
+
+    def kick(self, player: Player[Any], message: str) -> None:
+        self.kicked.append((player, message))
+
+    def deliver(self, player: Player[Any], frame: Data) -> None:
+        raise NotImplementedError
+
+    def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
+        raise NotImplementedError
+
+
+class Mailbox:
+    """An `Outlet` that keeps what it is given; mailboxes that share `log` show the order among players."""
+
+    def __init__(self, owner: str = "", log: list[tuple[str, Message]] | None = None) -> None:
+        self.owner = owner
+        self.log: list[tuple[str, Message]] = [] if log is None else log
+        self.latest: list[tuple[Message, str]] = []
+        self.bodies_seen: list[dict[Codec, bytes]] = []
+
+    def send(self, message: Message) -> None:
+        self.log.append((self.owner, message))
+
+    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        self.bodies_seen.append(bodies)
+        self.send(message)
+
+    def send_latest(self, message: Message, key: str) -> None:
+        self.latest.append((message, key))
+
+    def finish(self, farewell: Message) -> None:
+        self.send(farewell)
+
+    def applied(self, seq: int) -> None:
+        raise NotImplementedError
+
+
+def a_player(player_id: str = "ada", *, host: Seats | None = None) -> Player[Hero]:
+    """A player whose seat is reserved."""
+    return Player(a_session(f"s-{player_id}", player_id), Hero(), host=host or Seats())

@@ -1,0 +1,174 @@
+"""`@on(Move)`: which method handles which message, and what a mistake is answered with."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from holdfast.core.codec import CODECS, Codec
+from holdfast.core.handlers import handlers_of, on
+from holdfast.core.messages import Message, MessageRefused, SeatLeft
+from holdfast.core.player import Player
+from holdfast.core.room import Room
+from tests.core.samples import Hero
+
+
+class Move(Message):
+    x: float = 0.0
+
+
+class Jump(Message):
+    height: int
+
+
+class Arena(Room[Hero]):
+    @on(Move)
+    def moved(self, player: Player[Hero], move: Move) -> str:
+        return f"arena {move.x}"
+
+    @on(Jump)
+    async def jumped(self, player: Player[Hero], jump: Jump) -> None: ...
+
+    def helper(self) -> None: ...
+
+
+def test_marked_methods_are_found_by_the_wire_name_of_their_message() -> None:
+    assert {name: handler.method for name, handler in Arena.handlers.items()} == {
+        "move": Arena.moved,
+        "jump": Arena.jumped,
+    }
+    assert Arena.handlers["move"].message_type is Move
+
+
+def test_a_marked_method_is_still_the_method() -> None:
+    def moved(self: Any, player: Any, move: Move) -> None: ...
+
+    assert on(Move)(moved) is moved
+
+
+def test_a_room_without_handlers_has_none() -> None:
+    class Quiet(Room[Hero]):
+        pass
+
+    assert Quiet.handlers == {}
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_a_handler_decodes_its_message_from_every_encoding_of_the_wire(codec: Codec) -> None:
+    body = codec.encode(Jump(3))
+
+    assert Arena.handlers["jump"].decoders[codec].decode(body) == Jump(3)
+
+
+# Inheritance
+
+
+def test_a_subclass_inherits_the_handlers_and_adds_its_own() -> None:
+    class Duck(Message):
+        pass
+
+    class BigArena(Arena):
+        @on(Duck)
+        def ducked(self, player: Player[Hero], duck: Duck) -> None: ...
+
+    assert set(BigArena.handlers) == {"move", "jump", "duck"}
+    assert set(Arena.handlers) == {"move", "jump"}
+
+
+def test_a_method_of_the_same_name_takes_the_place_of_its_bases() -> None:
+    class SlowArena(Arena):
+        @on(Move)
+        def moved(self, player: Player[Hero], move: Move) -> str:
+            return "slow"
+
+    assert SlowArena.handlers["move"].method is SlowArena.moved
+    assert Arena.handlers["move"].method is Arena.moved
+
+
+def test_handlers_may_come_from_a_mixin() -> None:
+    class Jumping:
+        @on(Jump)
+        def jumped(self, player: Player[Hero], jump: Jump) -> None: ...
+
+    class Circus(Jumping, Room[Hero]):
+        pass
+
+    assert Circus.handlers["jump"].method is Circus.jumped
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize("mistake", [None, "move", 3, Move(1.0), int, Hero, [Move]], ids=repr)
+def test_on_takes_a_message_class_and_nothing_else(mistake: Any) -> None:
+    with pytest.raises(TypeError, match=r"@on takes a Message class, as in @on\(Move\)"):
+        on(mistake)
+
+
+def test_on_without_a_message_says_how_it_is_written() -> None:
+    undecorated: Callable[..., Any] = on
+
+    with pytest.raises(TypeError, match=r"@on\(Move\)"):
+
+        @undecorated
+        def moved(self: Any, player: Any, move: Move) -> None: ...
+
+
+@pytest.mark.parametrize("reserved", [MessageRefused, SeatLeft])
+def test_holdfasts_own_messages_cannot_be_handled(reserved: type[Message]) -> None:
+    with pytest.raises(TypeError, match=reserved.__name__):
+        on(reserved)
+
+
+def test_a_game_cannot_take_a_reserved_name_either() -> None:
+    class Sneaky(Message):
+        wire_name: ClassVar[str] = "holdfast.sneaky"
+
+    with pytest.raises(TypeError, match="Sneaky"):
+        on(Sneaky)
+
+
+def test_two_handlers_for_one_message_are_refused_and_both_are_named() -> None:
+    with pytest.raises(TypeError, match="Confused handles 'move' twice") as refused:
+
+        class Confused(Room[Hero]):
+            @on(Move)
+            def moved(self, player: Player[Hero], move: Move) -> None: ...
+
+            @on(Move)
+            def also_moved(self, player: Player[Hero], move: Move) -> None: ...
+
+    assert "moved" in str(refused.value)
+    assert "also_moved" in str(refused.value)
+
+
+def test_a_subclass_cannot_handle_a_message_beside_its_base() -> None:
+    with pytest.raises(TypeError, match="'move' twice"):
+
+        class Confused(Arena):
+            @on(Move)
+            def walked(self, player: Player[Hero], move: Move) -> None: ...
+
+
+def test_two_messages_of_one_wire_name_are_refused() -> None:
+    class Step(Message):
+        wire_name: ClassVar[str] = "move"
+
+    class Confused:
+        @on(Move)
+        def moved(self, player: Player[Hero], move: Move) -> None: ...
+
+        @on(Step)
+        def stepped(self, player: Player[Hero], step: Step) -> None: ...
+
+    with pytest.raises(TypeError, match="'move' twice"):
+        handlers_of(Confused)
+
+
+def test_one_method_for_two_messages_is_refused_and_not_half_registered() -> None:
+    with pytest.raises(TypeError, match=r"moved .*one method per message"):
+
+        class Confused(Room[Hero]):
+            @on(Jump)
+            @on(Move)
+            def moved(self, player: Player[Hero], message: Message) -> None: ...

@@ -1,0 +1,50 @@
+from dataclasses import FrozenInstanceError, asdict, fields, replace
+
+import pytest
+
+from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.frames import Position, Resume
+from holdfast.core.limits import Limits
+
+LIMITS = Limits()
+
+
+def test_every_limit_is_a_positive_number_by_default() -> None:
+    assert all(value > 0 for value in asdict(LIMITS).values())
+
+
+def test_limits_cannot_be_changed_only_copied() -> None:
+    with pytest.raises(FrozenInstanceError):
+        LIMITS.rooms_max = 1  # type: ignore[misc]  # that it is refused is the claim
+
+    assert replace(LIMITS, rooms_max=1).rooms_max == 1
+
+
+def test_every_limit_says_its_unit_or_that_it_counts() -> None:
+    for limit in fields(Limits):
+        assert limit.name.endswith(("_max", "_s", "_messages"))
+
+
+def test_what_is_in_flight_is_always_kept_too() -> None:
+    assert LIMITS.window_messages_max <= LIMITS.kept_messages_max
+    # The window may be passed by the message that fills it.
+    largest = LIMITS.payload_bytes_max + MESSAGE_OVERHEAD_BYTES
+    assert LIMITS.window_bytes_max + largest <= LIMITS.kept_bytes_max
+
+
+def test_an_acknowledgement_is_due_long_before_the_window_closes() -> None:
+    assert LIMITS.ack_messages * 2 <= LIMITS.window_messages_max
+
+
+def test_a_peer_may_lose_two_pings_before_it_counts_as_gone() -> None:
+    assert LIMITS.silence_s > 3 * LIMITS.ping_s
+
+
+def test_a_resume_has_a_place_for_the_position_of_every_channel_a_session_can_have() -> None:
+    channels_max = LIMITS.closing_channels_max + 1
+    position = Position(channel=2**53 - 1, generation=2**53 - 1, received=2**53 - 1)
+
+    hello = Resume("s" * 64, "t" * 64, [position] * channels_max)
+
+    assert channels_max <= 8, "core.frames.Resume takes eight"
+    assert len(repr(hello)) < LIMITS.hello_bytes_max

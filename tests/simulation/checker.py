@@ -1,0 +1,207 @@
+"""The checker: what happened, and which promise it broke. It sees what games see, never how the library does it.
+
+    I1, I12  a room's stream arrives whole, once, in order; every gap the application saw was declared
+    I3       what was acknowledged or answered has taken effect
+    I4       what was sent takes effect at most once, in order, with nothing left out in between; refused means never
+    I7       who lost a session or a seat to a newer connection has no more say
+    I8       a retired token opens nothing
+    I9       everything that piles up stays under its limit
+    I10      when the faults are over, everybody is back and everything is answered
+    P3       a session ends, and begins anew, only for a cause, and says which
+    P6       a room takes one turn at a time; a seat's hooks come in their order
+    BUG      the library logged an error of its own
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Op(NamedTuple):
+    """One thing a client asked of a room: unique, because no process is called like another."""
+
+    process: str
+    n: int
+
+
+class Violation(NamedTuple):
+    """A promise that was broken."""
+
+    invariant: str
+    what: str
+    at_s: float
+
+
+@dataclass(slots=True)
+class Sent:
+    """An operation that was given to the library."""
+
+    stream: "Stream"
+    at_s: float
+    is_refused: bool
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """What one process sent from one seat. It takes effect as a prefix: nothing is left out."""
+
+    player: str
+    # Set for a process that went on from a saved state: these came before, in this seat.
+    after: "Stream | None" = None
+    after_count: int = 0
+    ops: list[Op] = field(default_factory=list)
+    applied: int = 0
+
+
+@dataclass(slots=True)
+class Seat:
+    """A seat, as its hooks tell it."""
+
+    state: str = "new"
+    dropped_at_s: float = 0.0
+
+
+# The hooks of a seat and what may come after them.
+_HOOKS = {
+    "new": {"on_join"},
+    "on_join": {"on_drop", "on_leave"},
+    "on_drop": {"on_rejoin", "on_leave"},
+    "on_rejoin": {"on_drop", "on_leave", "on_resync"},
+    "on_resync": {"on_drop", "on_leave"},
+    "on_leave": set[str](),
+}
+
+
+class Checker:
+    """Told by the rooms and the clients of one world."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.violations: list[Violation] = []
+        self.counts: Counter[str] = Counter()
+        self.history: list[str] = []
+        self.failed: Callable[[], None] = lambda: None
+        self.logs: dict[str, list[Op]] = {}
+        self._sent: dict[Op, Sent] = {}
+        self._applied: dict[Op, str] = {}
+        self._forbidden: dict[Op, str] = {}
+        self._seats: dict[int, Seat] = {}
+        self._welcomed_at: dict[str, float] = {}
+        self._fences: dict[str, tuple[float, float]] = {}
+
+    def note(self, *what: object) -> None:
+        """Remember what happened."""
+        self.history.append(f"{self._now():.6f} " + " ".join(map(str, what)))
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Count it for the summary."""
+        self.counts[what] += times
+
+    def fail(self, invariant: str, what: str) -> None:
+        """A promise is broken."""
+        self.note("VIOLATION", invariant, what)
+        self.violations.append(Violation(invariant, what, self._now()))
+        self.failed()
+
+    def expect(self, invariant: str, holds: bool, what: str) -> None:  # noqa: FBT001 - reads as an assertion
+        """A promise that must hold now."""
+        if not holds:
+            self.fail(invariant, what)
+
+    @property
+    def digest(self) -> str:
+        """The whole history in one number: equal seeds give equal digests."""
+        return hashlib.sha256("\n".join(self.history).encode()).hexdigest()[:16]
+
+    # What clients do
+
+    def sent(self, op: Op, stream: Stream, *, is_refused: bool) -> None:
+        """A client gave an operation to the library."""
+        self.note(op.process, "sent", op.n)
+        self._sent[op] = Sent(stream, self._now(), is_refused)
+        if not is_refused:
+            stream.ops.append(op)
+
+    def forbid(self, op: Op, invariant: str) -> None:
+        """Somebody sends what must never take effect."""
+        self._forbidden[op] = invariant
+
+    def acked(self, ops: list[Op]) -> None:
+        """The library said that these have been applied."""
+        for op in ops:
+            self.expect("I3", self._sent[op].is_refused or op in self._applied, f"{op} was acknowledged, not applied")
+
+    def answered(self, op: Op, room: str, at: int) -> None:
+        """The room said that this is its entry number `at`."""
+        log = self.logs.get(room, [])
+        self.expect("I3", at < len(log) and log[at] == op, f"{op} was answered, but is not entry {at} of {room}")
+
+    def refused(self, op: Op) -> None:
+        """The room said no."""
+        self.expect("I4", self._sent[op].is_refused, f"{op} was refused, but nobody meant to")
+
+    def welcomed(self, process: str) -> None:
+        """The server knows this process."""
+        self._welcomed_at[process] = self._now()
+
+    def took_over(self, former: str, started_at: float) -> None:
+        """Who began to take over at `started_at` has succeeded: what the former says from now on counts no more."""
+        self._fences.setdefault(former, (started_at, self._now()))
+
+    # What rooms do
+
+    def applied(self, room: str, player: str, op: Op) -> int:
+        """An operation took effect: its number in the room's log."""
+        self.note(room, "applied", op.process, op.n)
+        self.count("messages up")
+        log = self.logs.setdefault(room, [])
+        log.append(op)
+        if op in self._forbidden:
+            self.fail(self._forbidden[op], f"{op} must never have been applied")
+        elif op not in self._sent:
+            self.fail("I4", f"{op} was applied, but never sent")
+        elif op in self._applied:
+            self.fail("I4", f"{op} was applied twice")
+        else:
+            self._applied[op] = room
+            self._check_applied(op, self._sent[op], player)
+        return len(log) - 1
+
+    def entered(self, room: str, op: Op) -> int:
+        """The room made an entry of its own."""
+        log = self.logs.setdefault(room, [])
+        log.append(op)
+        return len(log) - 1
+
+    def _check_applied(self, op: Op, sent: Sent, player: str) -> None:
+        stream = sent.stream
+        self.expect("I4", not sent.is_refused, f"{op} was refused and yet applied")
+        self.expect("P5", stream.player == player, f"{op} of {stream.player} was applied for {player}")
+        due = stream.ops[stream.applied] if stream.applied < len(stream.ops) else None
+        self.expect("I4", op == due, f"{op} was applied before {due}")
+        stream.applied = stream.ops.index(op) + 1
+        before = stream.after
+        missing = before is not None and before.applied < stream.after_count
+        self.expect("I4", not missing, f"{op} was applied, but what was saved before it was not")
+        if op.process in self._fences:
+            started_at, fenced_at = self._fences[op.process]
+            came_back = self._welcomed_at.get(op.process, 0.0) >= started_at
+            late = sent.at_s > fenced_at and not came_back
+            self.expect("I7", not late, f"{op} was sent after another took over at {fenced_at:.3f}, and applied")
+
+    def hook(self, name: str, player: str, number: int, *, reason: str = "", grace_s: float = 0.0) -> None:
+        """A room heard of one of its seats."""
+        self.note(name, player, number, reason)
+        self.count(name)
+        seat = self._seats.setdefault(number, Seat())
+        self.expect("P6", name in _HOOKS[seat.state], f"{name} of seat {number} of {player} after {seat.state}")
+        if name == "on_drop":
+            seat.dropped_at_s = self._now()
+        if reason == "grace_ended":
+            away_s = self._now() - seat.dropped_at_s
+            self.expect("P3", seat.state == "on_drop", f"the grace of {player} ended, but they were there")
+            # A second for the turns that `on_drop` had to wait for.
+            self.expect("P3", away_s >= grace_s - 1.0, f"the grace of {player} ended after {away_s:.3f} s")
+        seat.state = name

@@ -1,0 +1,120 @@
+"""What a client knows of a room's stream. The room numbers what it says, so every gap shows, whoever made it."""
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from holdfast import Message, MessageRefused, Resynced
+from tests.simulation.checker import Checker, Op
+
+
+class Append(Message):
+    """Please write this into your log; or please say no."""
+
+    process: str
+    n: int
+    is_refused: bool
+    ballast: str
+
+
+class Shown(Message):
+    """The state: the numbers of the next entry and of the next word to this player."""
+
+    room: str
+    at: int
+    told: int
+
+
+class Told(Message):
+    """A word to one player: their operation is entry `at`; n is 0 for news."""
+
+    number: int
+    room: str
+    at: int
+    process: str
+    n: int
+
+
+class Entered(Message):
+    """A word to all: this is entry `at`."""
+
+    at: int
+    process: str
+    n: int
+    ballast: str
+
+
+MESSAGES = (Shown, Told, Entered)
+
+
+@dataclass(slots=True)
+class View:
+    """Where one client is in one stream. None: it cannot know yet, for it has just come, or was told of a gap."""
+
+    NEWS: ClassVar[int] = 0
+
+    process: str
+    at: int | None = None
+    told: int | None = None
+    # Whether the state is still to come.
+    is_blind: bool = True
+    # What was sent and has no answer yet, and whether answers may have gone with a declared gap.
+    awaited: deque[tuple[Op, bool]] = field(default_factory=deque)
+    has_gap: bool = False
+    # Whether an earlier process may have sent what this one does not remember.
+    has_past: bool = False
+
+    def copy(self, **changes: object) -> "View":
+        """The same, to be saved."""
+        return replace(self, awaited=deque(self.awaited), **changes)  # type: ignore[arg-type]  # its own fields
+
+    def heard(self, message: Message, checker: Checker) -> None:
+        """The next message of the stream, in the order the application sees it."""
+        checker.note(self.process, "heard", message)
+        checker.count("messages down")
+        match message:
+            case Entered(at):
+                checker.expect("I1", self.at in (None, at), f"{self.process} saw entry {at} after {self.at}")
+                self.at = at + 1
+            case Told():
+                self._told(message, checker)
+            case Shown(_, at, told):
+                is_known = self.at in (None, at) and self.told in (None, told)
+                checker.expect("I1", is_known, f"{self.process} was shown {at}, {told} at {self.at}, {self.told}")
+                self.at, self.told, self.is_blind = at, told, False
+            case MessageRefused():
+                self._refused(checker)
+            case Resynced():
+                checker.count("resyncs seen")
+                self.at = self.told = None
+                self.is_blind = self.has_gap = True
+            case _:
+                checker.fail("I1", f"{self.process} saw {message!r}, which no room sends")
+
+    def _told(self, told: Told, checker: Checker) -> None:
+        in_order = self.told in (None, told.number) and self.at in (None, told.at)
+        checker.expect("I1", in_order, f"{self.process} at {self.at}, {self.told} heard {told}")
+        self.told = told.number + 1
+        if told.n == self.NEWS:
+            return
+        op = Op(told.process, told.n)
+        checker.answered(op, told.room, told.at)
+        self._answered(op, checker, is_refused=False)
+
+    def _refused(self, checker: Checker) -> None:
+        op = next((op for op, is_refused in self.awaited if is_refused), None)
+        if op is None:
+            checker.expect("I4", self.has_past, f"{self.process} heard one refusal too many")
+            return
+        checker.refused(op)
+        self._answered(op, checker, is_refused=True)
+
+    def _answered(self, op: Op, checker: Checker, *, is_refused: bool) -> None:
+        if (op, is_refused) not in self.awaited:
+            checker.expect("I1", self.has_past, f"{self.process} heard an answer to {op}, which it does not await")
+            return
+        is_next = self.awaited[0][0] == op
+        # A refusal does not say what it answers, so after a gap it may be taken for another.
+        checker.expect("I1", is_next or self.has_gap, f"{self.process} heard the answer to {op} too early")
+        while self.awaited.popleft()[0] != op:
+            pass

@@ -1,0 +1,159 @@
+"""Both ends of every adapter: listens, dials, and proves at the end that each link was lost exactly once."""
+
+import asyncio
+import itertools
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
+
+from holdfast.transports import memory, tcp, websocket
+from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver, Transport, TransportLimits
+from tests.transports.recorder import DEADLINE_S, Recorder
+
+BINARY = Dialect("test.v1.binary", text=False)
+TEXT = Dialect("test.v1.text", text=True)
+LIMITS = TransportLimits(
+    payload_bytes_max=100_000, handshake_s=DEADLINE_S, close_s=DEADLINE_S, write_high_bytes=256 * 1024
+)
+
+
+class Adapter(Protocol):
+    """One way to listen and to dial."""
+
+    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener: ...
+
+    async def dial(
+        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> Transport: ...
+
+
+class SocketAdapter:
+    """A module with `listen` and `dial`, on the loopback interface."""
+
+    def __init__(self, module: ModuleType, scheme: str, *, host: str = "127.0.0.1", tls: bool = False) -> None:
+        self._module = module
+        self._scheme = scheme
+        self._host = host
+        self._tls = tls
+
+    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
+        context = None
+        if self._tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(_CERTIFICATE)
+        listener: Listener = await self._module.listen(
+            accept, host=self._host, port=0, dialects=dialects, limits=limits, ssl=context
+        )
+        return listener
+
+    async def dial(
+        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> Transport:
+        host, port = listener.addresses[0]
+        url = f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        context = ssl.create_default_context(cafile=str(_CERTIFICATE)) if self._tls else None
+        transport: Transport = await self._module.dial(receiver, url, dialects=dialects, limits=limits, ssl=context)
+        return transport
+
+
+class MemoryAdapter:
+    """A network of its own."""
+
+    def __init__(self, network: memory.MemoryNetwork | None = None) -> None:
+        self.network = network or memory.MemoryNetwork()
+        self._ports = itertools.count(1)
+
+    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
+        return await self.network.listen(accept, f"here:{next(self._ports)}", dialects=dialects, limits=limits)
+
+    async def dial(
+        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> Transport:
+        return await self.network.dial(receiver, listener.addresses[0][0], dialects=dialects, limits=limits)
+
+
+_CERTIFICATE = Path(__file__).with_name("localhost.pem")
+
+ADAPTERS: dict[str, Callable[[], Adapter]] = {
+    "websocket": lambda: SocketAdapter(websocket, "ws"),
+    "websocket-tls": lambda: SocketAdapter(websocket, "wss", tls=True),
+    "tcp": lambda: SocketAdapter(tcp, "tcp"),
+    "tcp-tls": lambda: SocketAdapter(tcp, "tcps", tls=True),
+    "memory": MemoryAdapter,
+}
+
+
+class Harness:
+    """One listener, its accepted ends and the ends that dialed it."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.accepted: list[Recorder] = []
+        self.dialed: list[Recorder] = []
+        self.make: Callable[[], Recorder] = Recorder
+        self._listeners: list[Listener] = []
+        self._has_accepted = asyncio.Event()
+
+    async def listen(self, *, dialects: Sequence[Dialect] = (BINARY,), limits: TransportLimits = LIMITS) -> Listener:
+        listener = await self.adapter.listen(self._accept, dialects, limits)
+        self._listeners.append(listener)
+        return listener
+
+    def _accept(self) -> Recorder:
+        recorder = self.make()
+        self.accepted.append(recorder)
+        self._has_accepted.set()
+        return recorder
+
+    async def dial(
+        self,
+        listener: Listener,
+        *,
+        dialects: Sequence[Dialect] = (BINARY,),
+        limits: TransportLimits = LIMITS,
+        recorder: Recorder | None = None,
+    ) -> Recorder:
+        recorder = recorder or Recorder()
+        self.dialed.append(recorder)
+        await self.adapter.dial(recorder, listener, dialects, limits)
+        return recorder
+
+    async def accept(self, count: int = 1) -> Recorder:
+        """The end that was accepted last, once there are so many and it is open."""
+        async with asyncio.timeout(DEADLINE_S):
+            while len(self.accepted) < count:
+                self._has_accepted.clear()
+                await self._has_accepted.wait()
+        recorder = self.accepted[count - 1]
+        await recorder.opening()
+        return recorder
+
+    async def pair(self, *, dialect: Dialect = BINARY, limits: TransportLimits = LIMITS) -> tuple[Recorder, Recorder]:
+        """A link: the end that dialed, and the one that was accepted."""
+        listener = await self.listen(dialects=[dialect], limits=limits)
+        dialed = await self.dial(listener, dialects=[dialect], limits=limits)
+        return dialed, await self.accept()
+
+    async def fence(self) -> None:
+        """A link of its own, from dial to loss: what was about to happen on the others has happened."""
+        there, back = Recorder(), Recorder()
+        listener = await self.adapter.listen(lambda: back, [BINARY], LIMITS)
+        await self.adapter.dial(there, listener, [BINARY], LIMITS)
+        there.link.send(b"there")
+        await back.payload()
+        back.link.close(NORMAL, "back")
+        assert await there.loss() == await back.loss() == (NORMAL, "back")
+        await listener.close()
+
+    async def finish(self) -> None:
+        """End what is open; every link that was opened must be lost, and no contract broken on the way."""
+        for listener in self._listeners:
+            await listener.close()
+        opened = [recorder for recorder in self.accepted + self.dialed if recorder.transport is not None]
+        for recorder in opened:
+            recorder.link.abort()
+        for recorder in opened:
+            await recorder.loss()
+        assert [violation for recorder in opened for violation in recorder.violations] == []
