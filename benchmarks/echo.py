@@ -230,7 +230,7 @@ _SAMPLE = MSGPACK.payload(Data(1, 1000, 1000, "say", _BODY))
 async def never_sleep() -> None:
     """Keep this process awake: waking a sleeping reader is the dearest part of a send, and would count as the server's
     cost for those servers only that are slower than the load."""
-    while True:
+    while True:  # noqa: ASYNC110 - the spinning is the point
         await asyncio.sleep(0)
 
 
@@ -251,9 +251,13 @@ class Contestant:
         """Open the connections, once."""
         kind = HoldfastClient if self.name == "holdfast" else Client
         for _ in range(clients):
-            _, listener = await picows.ws_connect(
-                kind, f"ws://127.0.0.1:{self._port}", extra_headers=[("Sec-WebSocket-Protocol", SUBPROTOCOL)]
-            ) if kind is HoldfastClient else await picows.ws_connect(kind, f"ws://127.0.0.1:{self._port}")
+            _, listener = (
+                await picows.ws_connect(
+                    kind, f"ws://127.0.0.1:{self._port}", extra_headers=[("Sec-WebSocket-Protocol", SUBPROTOCOL)]
+                )
+                if kind is HoldfastClient
+                else await picows.ws_connect(kind, f"ws://127.0.0.1:{self._port}")
+            )
             assert isinstance(listener, Client)
             await asyncio.wait_for(listener.ready.wait(), 10)
             self._clients.append(listener)

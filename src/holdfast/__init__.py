@@ -1,6 +1,7 @@
 """Holdfast: the session layer for multiplayer games. Connections break; sessions don't."""
 
-from holdfast.client.room import ClientRoom, Resynced
+from holdfast.client.inbox import Resynced
+from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession, RoomInfo, connect
 from holdfast.core.errors import (
     AlreadySeated,

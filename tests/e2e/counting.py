@@ -8,6 +8,8 @@ import msgspec
 from holdfast import Message, Player, PlayerData, Room, on
 
 PULSES_HZ = 20
+LEAD = 10
+"""The room is at most this many pulses ahead of the player, so neither can be done long before the other."""
 
 
 class Begin(Message):
@@ -74,7 +76,9 @@ class Counting(Room[Ledger]):
         for player in self.players:
             ledger = player.data
             if ledger.begin is not None:
-                for _ in range(min(ledger.begin.per_pulse, ledger.begin.numbers - ledger.sent)):
+                per_pulse = ledger.begin.per_pulse
+                goal = min(ledger.begin.numbers, ledger.received + LEAD * per_pulse, ledger.sent + per_pulse)
+                while ledger.sent < goal:
                     ledger.sent += 1
                     player.send(Down(ledger.sent))
 

@@ -126,9 +126,10 @@ class NoJitter(Random):
 
 
 class Gate:
-    """The way of a client to its server: while it is shut, the client tries in vain and stays away."""
+    """The way of a client to its server: while it is shut, the client stays away. It may lead elsewhere by and by."""
 
     def __init__(self) -> None:
+        self.url: str | None = None
         self._is_open = asyncio.Event()
         self._is_open.set()
 
@@ -140,7 +141,7 @@ class Gate:
 
     async def __call__(self, receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
         await self._is_open.wait()
-        return await dial(receiver, url, dialect, limits)
+        return await dial(receiver, self.url or url, dialect, limits)
 
 
 class World:
@@ -186,13 +187,11 @@ def player_in(server: Server, client_room: ClientRoom, session: ClientSession) -
 
 async def until_resumed(session: ClientSession, cause: Callable[[], None]) -> Outcome:
     """Do something that costs a client its connection; what it is told when it is back."""
-    told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    session.on_resume = told.set_result
+    told: asyncio.Queue[Outcome] = asyncio.Queue()
+    session.on_resume = told.put_nowait
     cause()
     async with asyncio.timeout(DEADLINE_S):
-        outcome = await told
-    session.on_resume = None
-    return outcome
+        return await told.get()
 
 
 async def hear(room: ClientRoom, text: str) -> list[Message]:

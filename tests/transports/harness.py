@@ -10,6 +10,7 @@ from typing import Protocol
 
 from holdfast.transports import memory, tcp, websocket
 from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver, Transport, TransportLimits
+from tests.transports.raw import RawPeer
 from tests.transports.recorder import DEADLINE_S, Recorder
 
 BINARY = Dialect("test.v1.binary", text=False)
@@ -94,6 +95,7 @@ class Harness:
         self.dialed: list[Recorder] = []
         self.make: Callable[[], Recorder] = Recorder
         self._listeners: list[Listener] = []
+        self._raw_peers: list[RawPeer] = []
         self._has_accepted = asyncio.Event()
 
     async def listen(self, *, dialects: Sequence[Dialect] = (BINARY,), limits: TransportLimits = LIMITS) -> Listener:
@@ -119,6 +121,17 @@ class Harness:
         self.dialed.append(recorder)
         await self.adapter.dial(recorder, listener, dialects, limits)
         return recorder
+
+    @property
+    def port(self) -> int:
+        """Where the last listener listens."""
+        return self._listeners[-1].addresses[0][1]
+
+    async def raw(self, listener: Listener) -> RawPeer:
+        """A connection to the listener that has said nothing yet."""
+        peer = await RawPeer.connect(*listener.addresses[0])
+        self._raw_peers.append(peer)
+        return peer
 
     async def accept(self, count: int = 1) -> Recorder:
         """The end that was accepted last, once there are so many and it is open."""
@@ -151,6 +164,8 @@ class Harness:
         """End what is open; every link that was opened must be lost, and no contract broken on the way."""
         for listener in self._listeners:
             await listener.close()
+        for peer in self._raw_peers:
+            peer.abandon()
         opened = [recorder for recorder in self.accepted + self.dialed if recorder.transport is not None]
         for recorder in opened:
             recorder.link.abort()

@@ -1,4 +1,4 @@
-"""The channels of a session, as its client keeps them: opened by seats, continued by resumes, over with their last word.
+"""The channels of a session, as its client keeps them: opened by seats, continued by resumes, over when all is read.
 
 A session has at most one seat, so of several channels only the newest has a seat behind it; the others still owe
 messages that nobody has read yet.
@@ -54,6 +54,11 @@ class Channels:
     def seats(self) -> list[SeatTaken]:
         """The open channels, as they were announced."""
         return [SeatTaken(number, *self._rooms[number]) for number in self._open if number in self._rooms]
+
+    @property
+    def owe_ack(self) -> bool:
+        """Whether something was processed that the server does not know of yet."""
+        return any(channel.owes_ack for channel in self)
 
     def positions(self) -> list[Position]:
         """How far each channel got: what a hello says to come back."""
@@ -115,7 +120,7 @@ class Channels:
     def resume(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
         """A new connection continues the session: bring each channel to where the server has it."""
         known = {info.channel for info in infos}
-        events = self._drop([number for number in self._open if number not in known], reason)
+        events = self._drop([number for number in self._open if number not in known], reason or Reason.LEFT)
         for info in infos:
             channel = self._open.get(info.channel)
             if channel is None:

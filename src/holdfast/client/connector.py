@@ -2,24 +2,39 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, Protocol
 
+from holdfast.client.events import Closed, Event
 from holdfast.client.link import Dial, Link
-from holdfast.client.protocol import ClientProtocol, Closed, Event
+from holdfast.client.protocol import ClientProtocol
 from holdfast.core.backoff import backoff_s
 from holdfast.core.errors import ProtocolError, SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
-from holdfast.transports.port import Dialect, DialError, TransportLimits
+from holdfast.transports.port import BROKEN, INTERNAL, NORMAL, VANISHED, Dialect, DialError, TransportLimits
 
 log = logging.getLogger("holdfast.client")
 
+# A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. A server
+# that welcomes everybody and then fails is not asked again and again without a pause.
+SETTLED_S = 2.0
 
-class Owner(Protocol):
-    """Who is told what happens: the session."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Where the server is, how to get there, and for how long to try."""
 
     url: str
+    dial: Dial
+    give_up_s: float
+    random: Random
+    limits: Limits
+
+
+class Owner(Protocol):
+    """Who is told what happens."""
 
     def happened(self, event: Event) -> None:
         """The server said something."""
@@ -27,162 +42,186 @@ class Owner(Protocol):
     def heard(self) -> None:
         """A payload has been dealt with."""
 
+    def drained(self) -> None:
+        """What had to wait may be written."""
+
     def dropped(self) -> None:
         """A connection that was welcomed is gone; another will follow."""
 
-    def ended(self, error: SessionEnded) -> None:
+    def ended(self, reason: str, message: str) -> None:
         """There will be no other connection."""
 
 
+class Patience:
+    """When to try again, and when to stop trying."""
+
+    def __init__(self, reach: Reach, now: float) -> None:
+        self._reach = reach
+        self._attempt = 0
+        self._give_up_at = now + reach.give_up_s
+
+    def was_welcome(self, lasted_s: float, now: float) -> None:
+        """A connection was good, and is gone now."""
+        self._give_up_at = now + self._reach.give_up_s
+        if lasted_s >= SETTLED_S:
+            self._attempt = 0
+
+    def wait_s(self, retry_after_s: float, now: float) -> float | None:
+        """How long to wait before the next attempt; None if that would be too late."""
+        wait_s = backoff_s(self._attempt, self._reach.random.random(), retry_after_s=retry_after_s)
+        self._attempt += 1
+        return wait_s if now + wait_s < self._give_up_at else None
+
+
 class _End(NamedTuple):
-    was_welcome: bool
     closed: Closed
+    welcome_for_s: float | None
 
 
 class Connector:
     """One task, one connection at a time."""
 
-    def __init__(  # noqa: PLR0913 - one call site, all by keyword
-        self,
-        owner: Owner,
-        protocol: ClientProtocol,
-        *,
-        dial: Dial,
-        limits: Limits,
-        give_up_s: float,
-        random: Random,
-    ) -> None:
+    def __init__(self, owner: Owner, protocol: ClientProtocol, reach: Reach) -> None:
         self._owner = owner
         self._protocol = protocol
-        self._dial = dial
-        self._limits = limits
-        self._give_up_s = give_up_s
-        self._random = random
+        self._reach = reach
         self._link: Link | None = None
-        self._closed: Closed | None = None
         self._task: asyncio.Task[None] | None = None
-        self._opening: asyncio.Future[None] | None = None
+        self._opened: asyncio.Future[None] | None = None
+
+    # What the session asks for
 
     async def open(self) -> None:
         """Connect for the first time. An address where nobody answers is an error here, and not tried again."""
-        self._opening = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._stay_connected(), name=f"holdfast session at {self._owner.url}")
+        if self._task is not None:
+            raise RuntimeError("this session was opened before: call `connect` again for another")
+        self._opened = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._live(), name=f"holdfast session at {self._reach.url}")
         try:
-            await asyncio.shield(self._opening)
+            await self._opened
         except BaseException:
-            await self.stop()
+            await self._abort()
             raise
 
-    async def stop(self) -> None:
-        """Let the last connection end, and make no other."""
-        if self._task is None:
-            return
+    async def close(self, code: int, reason: str) -> None:
+        """End the connection in order, if there is one, and make no other."""
+        try:
+            if self._link is not None and self._link.is_up:
+                self._link.close(code, reason)
+                await asyncio.wait([self._link.end])
+        finally:
+            await self._abort()
+
+    async def _abort(self) -> None:
+        self.cut()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def cut(self) -> None:
+        """Break the connection, as a bad network would."""
         if self._link is not None:
-            await self._link.ended()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+            self._link.abort()
 
     def send(self, payload: bytes) -> None:
         """Write to the connection, if there is one."""
         if self._link is not None:
             self._link.send(payload)
 
-    def close(self, code: int, reason: str) -> None:
-        """End the connection in order, if there is one."""
-        if self._link is not None:
-            self._link.close(code, reason)
+    @property
+    def is_congested(self) -> bool:
+        """Whether what may be left out should wait."""
+        return self._link is not None and self._link.is_congested
 
-    def cut(self) -> None:
-        """Break the connection, as a bad network would: for tests and demos."""
-        if self._link is not None:
-            self._link.abort()
+    # The task
 
-    async def _stay_connected(self) -> None:
-        loop = asyncio.get_running_loop()
-        attempt, lost_at = 0, loop.time()
+    async def _live(self) -> None:
+        try:
+            last = await self._stay_connected()
+        except Exception:
+            log.exception("the client of %s failed", self._reach.url)
+            last = Closed(INTERNAL, Reason.INTERNAL, "the client failed; its log says how")
+        reason, message = ("unreachable", str(last)) if isinstance(last, DialError) else (last.reason, last.message)
+        if self._opened is not None and not self._opened.done():
+            self._opened.set_exception(last if isinstance(last, DialError) else SessionEnded(reason, message))
+        self._owner.ended(reason, message)
+
+    async def _stay_connected(self) -> Closed | DialError:
+        """Connect again and again; the result is why there will be no other connection."""
+        now = asyncio.get_running_loop().time
+        patience = Patience(self._reach, now())
+        is_first = True
         while True:
-            end = await self._one_connection()
-            what = advice(end.closed.code)
-            if end.was_welcome:
-                attempt, lost_at = 0, loop.time()
+            try:
+                closed, welcome_for_s = await self._one_connection()
+            except DialError as error:
+                if is_first or not error.retry:
+                    return error
+                closed, welcome_for_s = Closed(VANISHED, Reason.DROPPED, str(error)), None
+            is_first = False
+            what = advice(closed.code)
+            if what is Advice.STOP or (what is Advice.SIGN_IN and not self._protocol.sign_in_again(closed.reason)):
+                return closed
+            if welcome_for_s is not None:
+                patience.was_welcome(welcome_for_s, now())
                 self._owner.dropped()
-            if what is not Advice.RESUME:
-                self._end(SessionEnded(end.closed.reason or str(end.closed.code), end.closed.message))
-                return
-            if loop.time() - lost_at > self._give_up_s:
-                self._end(SessionEnded("unreachable", f"{self._owner.url} did not answer for {self._give_up_s:g} s"))
-                return
-            await asyncio.sleep(backoff_s(attempt, self._random.random(), retry_after_s=end.closed.retry_after_s))
-            attempt += 1
-
-    def _end(self, error: SessionEnded) -> None:
-        if self._opening is not None and not self._opening.done():
-            self._opening.set_exception(error)
-        self._owner.ended(error)
+            wait_s = patience.wait_s(closed.retry_after_s, now())
+            if wait_s is None:
+                gave_up = f"no session at {self._reach.url} within {self._reach.give_up_s:g} s"
+                return Closed(closed.code, "unreachable", f"{gave_up}: {closed.message or closed.reason}")
+            await asyncio.sleep(wait_s)
 
     async def _one_connection(self) -> _End:
         """One link, from dial to end."""
-        link = Link(self._received)
-        self._closed = None
-        dialect = Dialect(self._protocol.codec.name, self._protocol.codec.text)
+        link = self._link = Link(self._received, self._owner.drained)
+        codec = self._protocol.codec
         try:
-            await self._dial(link, self._owner.url, dialect, self._transport_limits())
-        except DialError as error:
-            return self._not_answered(error)
-        self._link = link
-        link.send(self._protocol.hello())
-        watchdog = asyncio.create_task(self._watch(link))
-        try:
-            code, reason = await link.ended()
+            await self._reach.dial(link, self._reach.url, Dialect(codec.name, codec.text), self._transport_limits())
+            link.send(self._protocol.hello())
+            code, reason = await self._listen(link)
         finally:
-            watchdog.cancel()
             link.abort()
             self._link = None
-        was_welcome = self._protocol.is_welcome
-        self._protocol.lost()
-        return _End(was_welcome, self._closed or Closed(code, reason, "", 0.0))
+            self._protocol.lost()
+        welcome_for_s = None
+        if link.welcome_at is not None:
+            welcome_for_s = asyncio.get_running_loop().time() - link.welcome_at
+        return _End(link.closed or Closed(code, reason or str(code)), welcome_for_s)
 
-    def _not_answered(self, error: DialError) -> _End:
-        if self._opening is not None and not self._opening.done():
-            self._opening.set_exception(error)
-            code = CLOSE_CODES[Reason.ENDED]
-        else:
-            code = CLOSE_CODES[Reason.DROPPED if error.retry else Reason.PROTOCOL]
-        return _End(was_welcome=False, closed=Closed(code, "unreachable", str(error), 0.0))
-
-    async def _watch(self, link: Link) -> None:
-        """A server that says nothing for too long is gone, whatever the socket says."""
-        loop = asyncio.get_running_loop()
-        while True:
-            terms = self._protocol.terms
-            is_welcome = terms is not None and self._protocol.is_welcome
-            silence_s = terms.silence_s if terms is not None and is_welcome else self._limits.auth_s
-            wait_s = link.heard_at + silence_s - loop.time()
-            if wait_s <= 0:
+    async def _listen(self, link: Link) -> tuple[int, str]:
+        """Until the end; a server that says nothing for too long is gone, whatever the socket says."""
+        now = asyncio.get_running_loop().time
+        while not link.end.done():
+            patience_s = link.heard_at + self._protocol.limits.silence_s - now()
+            if patience_s <= 0:
                 link.abort()
-                return
-            await asyncio.sleep(wait_s)
+                return await link.end
+            await asyncio.wait([link.end], timeout=patience_s)
+        return link.end.result()
 
     def _transport_limits(self) -> TransportLimits:
+        limits = self._reach.limits
         return TransportLimits(
-            payload_bytes_max=self._limits.payload_bytes_max,
-            handshake_s=self._limits.hello_s,
-            close_s=self._limits.close_s,
-            write_high_bytes=self._limits.window_bytes_max,
+            payload_bytes_max=limits.payload_bytes_max,
+            handshake_s=limits.hello_s,
+            close_s=limits.close_s,
+            write_high_bytes=limits.window_bytes_max,
         )
 
     def _received(self, link: Link, payload: bytes) -> None:
-        if link is not self._link:
-            return
         try:
             for event in self._protocol.receive(payload):
                 if isinstance(event, Closed):
-                    self._closed = event
-                self._owner.happened(event)
+                    link.closed = event
+                    link.close(NORMAL, "")
+                else:
+                    self._owner.happened(event)
         except ProtocolError as error:
-            log.warning("the server broke the protocol: %s", error)
-            self._closed = Closed(CLOSE_CODES[error.reason], error.reason, str(error), 0.0)
-            link.close(1002, error.reason)
-        if self._opening is not None and not self._opening.done() and self._protocol.is_welcome:
-            self._opening.set_result(None)
+            log.warning("%s broke the protocol: %s", self._reach.url, error)
+            link.closed = Closed(CLOSE_CODES[error.reason], error.reason, str(error))
+            link.close(BROKEN, error.reason)
+        if self._protocol.is_welcome and link.welcome_at is None:
+            link.welcome_at = link.heard_at
+            if self._opened is not None and not self._opened.done():
+                self._opened.set_result(None)
         self._owner.heard()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from holdfast.client.events import Closed
 from holdfast.transports import tcp, websocket
 from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
 
@@ -12,26 +13,34 @@ Dial = Callable[[Receiver, str, Dialect, TransportLimits], Awaitable[Transport]]
 
 async def dial(receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
     """Open a link by the address's scheme."""
-    scheme = url.partition("://")[0]
-    if scheme in ("ws", "wss"):
-        return await websocket.dial(receiver, url, dialects=[dialect], limits=limits)
-    if scheme == "tcp":
-        return await tcp.dial(receiver, url, dialects=[dialect], limits=limits)
-    raise DialError(f"{url!r} is no address: use ws://host:7777, wss://host:7777 or tcp://host:7779", retry=False)
+    match url.partition("://")[0]:
+        case "ws" | "wss":
+            return await websocket.dial(receiver, url, dialects=[dialect], limits=limits)
+        case "tcp" | "tcps":
+            return await tcp.dial(receiver, url, dialects=[dialect], limits=limits)
+        case _:
+            raise DialError(f"{url!r} is no address: use ws://, wss://, tcp:// or tcps://host:port", retry=False)
 
 
 class Link:
-    """The receiver of one connection: hands payloads on, and remembers how it ended."""
+    """The receiver of one connection: hands payloads on, and knows how it ended."""
 
-    def __init__(self, received: Callable[["Link", bytes], None]) -> None:
+    def __init__(self, received: Callable[["Link", bytes], None], drained: Callable[[], None]) -> None:
         self._received = received
-        self._ended: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
-        self.transport: Transport | None = None
+        self._drained = drained
+        self._transport: Transport | None = None
         self.heard_at = 0.0
+        self.welcome_at: float | None = None
+        """When the session was attached to it."""
+        self.closed: Closed | None = None
+        """What the server said about its end."""
+        self.is_congested = False
+        self.end: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+        """Its code and reason, once it is there."""
 
     def opened(self, transport: Transport) -> None:
         """The link is up."""
-        self.transport = transport
+        self._transport = transport
         self.heard_at = asyncio.get_running_loop().time()
 
     def received(self, payload: bytes) -> None:
@@ -40,32 +49,36 @@ class Link:
         self._received(self, payload)
 
     def congested(self) -> None:
-        """Nothing to do: the window bounds what is written."""
+        """The server reads slower than we write; reliable messages are bounded by the window, others must wait."""
+        self.is_congested = True
 
     def drained(self) -> None:
-        """Nothing to do."""
+        """The server has caught up."""
+        self.is_congested = False
+        self._drained()
 
     def lost(self, code: int, reason: str) -> None:
         """The link is gone."""
-        self.transport = None
-        if not self._ended.done():
-            self._ended.set_result((code, reason))
+        self._transport = None
+        if not self.end.done():
+            self.end.set_result((code, reason))
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is somebody to speak to."""
+        return self._transport is not None
 
     def send(self, payload: bytes) -> None:
         """Write a payload, if the link is up."""
-        if self.transport is not None:
-            self.transport.send(payload)
+        if self._transport is not None:
+            self._transport.send(payload)
 
     def close(self, code: int, reason: str) -> None:
         """End in order."""
-        if self.transport is not None:
-            self.transport.close(code, reason)
+        if self._transport is not None:
+            self._transport.close(code, reason)
 
     def abort(self) -> None:
         """End at once."""
-        if self.transport is not None:
-            self.transport.abort()
-
-    async def ended(self) -> tuple[int, str]:
-        """Wait for the end: its code and reason."""
-        return await asyncio.shield(self._ended)
+        if self._transport is not None:
+            self._transport.abort()

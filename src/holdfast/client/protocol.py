@@ -38,7 +38,6 @@ from holdfast.core.frames import (
 )
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
-from holdfast.core.reasons import Reason
 
 # Room for the head of a frame beside the body that it carries.
 _FRAME_HEAD_BYTES = 256
@@ -52,14 +51,13 @@ class ClientProtocol:
         self.session_id = ""
         self.player_id = ""
         self.credential = ""
-        self.terms: Terms | None = None
         self.latency_ms = 0.0
         self.is_welcome = False
+        self.limits = limits
         self.channels = Channels(limits)
         self._auth = auth
         self._scheme = auth.scheme if auth is not None else ""
         self._token = ""
-        self._limits = limits
         self._last_request = 0
         self._requests: dict[int, Request] = {}
         self._unsent: list[bytes] = []
@@ -80,7 +78,7 @@ class ClientProtocol:
         self._latest.clear()
 
     def sign_in_again(self, reason: str) -> bool:
-        """Let the next hello sign in instead of coming back; False if it did so already, or has nothing to do it with."""
+        """Let the next hello sign in, not come back; False if that was tried, or there is nothing to do it with."""
         if not self.session_id or self._auth is None:
             return False
         self.session_id = self._token = ""
@@ -117,7 +115,7 @@ class ClientProtocol:
 
     def request(self, operation: str, arguments: Any) -> int:
         """Ask for something; the answer comes as `Replied` with this id, also after a resume."""
-        # Encoded before it gets its id: one that cannot be encoded must not leave a gap.
+        # Encoded before the id is given out: one that cannot be encoded must not leave a gap.
         request = Request(self._last_request + 1, operation, Raw(self._fitting(operation, arguments)))
         self._last_request = request.id
         self._requests[request.id] = request
@@ -128,7 +126,7 @@ class ClientProtocol:
     @property
     def may_request(self) -> bool:
         """Whether the server would take another request now."""
-        return len(self._requests) < self._limits.requests_in_flight_max
+        return len(self._requests) < self.limits.requests_in_flight_max
 
     def body(self, message: Message) -> bytes:
         """A message's body, for `push`; `Invalid` if no payload can carry it."""
@@ -143,7 +141,7 @@ class ClientProtocol:
         """Send an unreliable message, if there is a connection; a newer one with the same key takes its place."""
         self.channels.seat(channel)
         if self.is_welcome:
-            if (channel, name, key) not in self._latest and len(self._latest) >= self._limits.latest_kept_max:
+            if (channel, name, key) not in self._latest and len(self._latest) >= self.limits.latest_kept_max:
                 del self._latest[next(iter(self._latest))]
             self._latest[channel, name, key] = self.codec.encode(Latest(channel, name, Raw(body)))
 
@@ -153,13 +151,7 @@ class ClientProtocol:
 
     def unacked(self, channel: int) -> int:
         """Messages that the server has not acknowledged."""
-        known = self.channels.get(channel)
-        return known.kept if known is not None else 0
-
-    @property
-    def owes_ack(self) -> bool:
-        """Whether something was processed that the server does not know of yet."""
-        return any(channel.owes_ack for channel in self.channels)
+        return known.kept if (known := self.channels.get(channel)) is not None else 0
 
     def processed(self, arrived: Arrived) -> None:
         """The application has dealt with this message and all before it: they may be acknowledged."""
@@ -168,8 +160,9 @@ class ClientProtocol:
             return
         channel.applied = max(channel.applied, arrived.seq)
         if arrived.name == SeatLeft.wire_name:
-            # The last of its stream: acknowledge it now, the channel is over.
-            self._unsent.append(self.codec.encode(Ack(channel.number, channel.applied)))
+            # The last of its stream: acknowledge it now, or with the next hello.
+            if self.is_welcome:
+                self._unsent.append(self.codec.encode(Ack(channel.number, channel.applied)))
             self.channels.finish(channel)
 
     def outgoing(self, *, with_acks: bool = False, with_latest: bool = True) -> list[bytes]:
@@ -185,7 +178,7 @@ class ClientProtocol:
         if with_latest:
             parts += self._latest.values()
             self._latest.clear()
-        return self.codec.payloads(parts, self._limits.payload_bytes_max) if parts else []
+        return self.codec.payloads(parts, self.limits.payload_bytes_max) if parts else []
 
     def _append_channel(self, parts: list[bytes], channel: Channel, *, with_ack: bool) -> None:
         ack = channel.applied
@@ -194,7 +187,7 @@ class ClientProtocol:
             parts.append(self.codec.encode(Data(channel.number, seq, ack, name, Raw(body))))
         if not taken:
             # Where the window is small, it must not close before enough was processed to say so.
-            due = min(self._limits.ack_messages, max(1, self._limits.window_messages_max // 2))
+            due = min(self.limits.ack_messages, max(1, self.limits.window_messages_max // 2))
             if not channel.owes_ack or not (with_ack or ack - channel.ack_sent >= due):
                 return
             parts.append(self.codec.encode(Ack(channel.number, ack)))
@@ -202,7 +195,7 @@ class ClientProtocol:
 
     def _fitting(self, name: str, content: Any) -> bytes:
         encoded = self.codec.encode(content)
-        bytes_max = self._limits.payload_bytes_max - _FRAME_HEAD_BYTES
+        bytes_max = self.limits.payload_bytes_max - _FRAME_HEAD_BYTES
         if len(encoded) > bytes_max:
             raise Invalid(f"a {name!r} of {len(encoded)} bytes is more than the {bytes_max} that fit: send it in parts")
         return encoded
@@ -239,64 +232,62 @@ class ClientProtocol:
                 return [Closed(frame.code, frame.reason, frame.message, max(0.0, frame.retry_after_s))]
 
     def _on_data(self, frame: Data) -> list[Event]:
-        channel = self.channels.get(frame.channel)
-        if channel is None:
-            if not self.channels.was_opened(frame.channel):
-                raise ProtocolError(f"a message came for channel {frame.channel}, which was never opened")
-            return []
-        self._acknowledged(frame.channel, frame.ack)
-        if not channel.accept(frame.seq):
+        channel = self._acknowledged(frame.channel, frame.ack)
+        if channel is None and not self.channels.was_opened(frame.channel):
+            raise ProtocolError(f"a message came for channel {frame.channel}, which was never opened")
+        if channel is None or not channel.accept(frame.seq):
             return []
         return [Arrived(self.session_id, channel.number, channel.generation, frame.seq, frame.type, frame.body)]
 
     def _on_ping(self, frame: Ping) -> list[Event]:
         self.latency_ms = frame.latency_ms
-        self._acknowledged(frame.channel, frame.ack)
-        channel = self.channels.get(frame.channel)
-        ack = channel.applied if channel is not None else 0
+        channel = self._acknowledged(frame.channel, frame.ack)
+        ack = 0
         if channel is not None:
-            channel.ack_sent = ack
+            ack = channel.ack_sent = channel.applied
         self._unsent.append(self.codec.encode(Pong(frame.id, frame.channel, ack)))
         return []
 
-    def _acknowledged(self, number: int, ack: int) -> None:
+    def _acknowledged(self, number: int, ack: int) -> Channel | None:
+        """The channel that a frame speaks of, with what the frame acknowledges."""
         channel = self.channels.get(number)
         if channel is not None and ack > channel.acked:
             channel.acknowledge(ack)
+        return channel
 
     def _on_welcome(self, frame: Welcome) -> list[Event]:
         if self.is_welcome:
             raise ProtocolError("a second welcome came")
+        events: list[Event] = []
         is_first = not self.session_id and not self._reset_reason
         is_same = frame.session == self.session_id
         outcome = Outcome("reset", reason=self._reset_reason) if self._reset_reason else frame.outcome
-        self.is_welcome = True
         self.session_id, self.player_id, self._token = frame.session, frame.player, frame.token
         self._reset_reason = ""
         if frame.credential:
             self.credential = frame.credential
             self._auth = Auth(self._scheme, frame.credential)
         self._agree(frame.terms)
-        events: list[Event] = []
         if not is_same:
             events += self.channels.clear(outcome.reason)
-        events += self.channels.resume(frame.channels, outcome.reason or Reason.LEFT)
+        events += self.channels.resume(frame.channels, outcome.reason)
         events += self._continue_requests(frame.requests, are_lost=not is_same and not is_first)
+        self.is_welcome = True
         return [*events, Welcomed(outcome)]
 
     def _agree(self, terms: Terms) -> None:
         """Keep to the server's terms; with them, what may be kept has room for whatever `is_full` lets through."""
-        self.terms = terms
-        self._limits = replace(
-            self._limits,
+        self.limits = replace(
+            self.limits,
             payload_bytes_max=terms.payload_bytes_max,
             requests_in_flight_max=terms.requests_in_flight_max,
             window_messages_max=terms.window_messages_max,
             window_bytes_max=terms.window_bytes_max,
             kept_messages_max=terms.window_messages_max,
             kept_bytes_max=terms.window_bytes_max + terms.payload_bytes_max + MESSAGE_OVERHEAD_BYTES,
+            silence_s=terms.silence_s,
         )
-        self.channels.agree(self._limits)
+        self.channels.agree(self.limits)
 
     def _continue_requests(self, last_known: int, *, are_lost: bool) -> list[Event]:
         if are_lost:

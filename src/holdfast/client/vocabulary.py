@@ -15,7 +15,8 @@ class Vocabulary:
 
     def __init__(self, codec: Codec, message_types: Iterable[type[Message]]) -> None:
         self._decoders: dict[str, BodyDecoder] = {}
-        for kind in dict.fromkeys([MessageRefused, SeatLeft, *message_types]):
+        known: list[type[Message]] = [MessageRefused, SeatLeft, *message_types]
+        for kind in dict.fromkeys(known):
             if kind.wire_name in self._decoders:
                 raise Invalid(f"two types of messages are called {kind.wire_name!r}: set `wire_name` on one of them")
             self._decoders[kind.wire_name] = codec.body_decoder(kind)

@@ -27,10 +27,14 @@ class Channel:
     """One end of both streams."""
 
     __slots__ = (
-        "_flight_bytes",
         "_kept",
         "_kept_bytes",
-        "_limits",
+        "_kept_bytes_max",
+        "_kept_messages_max",
+        "_sent_before",
+        "_unsent_bytes",
+        "_window_bytes_max",
+        "_window_messages_max",
         "accepted",
         "ack_sent",
         "acked",
@@ -46,14 +50,18 @@ class Channel:
     def __init__(self, number: int, limits: Limits) -> None:
         self.number = number
         self.generation = 1
-        self._limits = limits
+        self._kept_bytes_max = limits.kept_bytes_max
+        self._kept_messages_max = limits.kept_messages_max
+        self._window_bytes_max = limits.window_bytes_max
+        self._window_messages_max = limits.window_messages_max
         # Outward: numbers up to `acked` are done with, up to `sent` are in flight, up to `last_seq` are kept.
         self.last_seq = 0
         self.acked = 0
         self.sent = 0
+        self._sent_before = 0
         self._kept: deque[tuple[str, bytes]] = deque()
         self._kept_bytes = 0
-        self._flight_bytes = 0
+        self._unsent_bytes = 0
         self.overflowed = False
         self.is_finished = False
         # Inward.
@@ -76,57 +84,79 @@ class Channel:
     @property
     def is_full(self) -> bool:
         """Whether one more message might overflow the stream; a sender that can wait should."""
-        return len(self._kept) >= self._limits.window_messages_max or self._kept_bytes >= self._limits.window_bytes_max
+        return len(self._kept) >= self._window_messages_max or self._kept_bytes >= self._window_bytes_max
 
     def push(self, name: str, body: bytes) -> bool:
         """Give a message its number and keep it; False if the stream has overflowed and keeps nothing."""
         if self.overflowed:
             return False
+        kept = self._kept
+        kept.append((name, body))
         self.last_seq += 1
-        self._kept.append((name, body))
-        self._kept_bytes += len(body) + MESSAGE_OVERHEAD_BYTES
-        if self._kept_bytes > self._limits.kept_bytes_max or len(self._kept) > self._limits.kept_messages_max:
+        size = len(body) + MESSAGE_OVERHEAD_BYTES
+        self._unsent_bytes += size
+        self._kept_bytes += size
+        if self._kept_bytes > self._kept_bytes_max or len(kept) > self._kept_messages_max:
             self.overflowed = True
-            self._kept.clear()
-            self._kept_bytes = 0
+            self._keep_nothing()
             return False
         return True
+
+    def _keep_nothing(self) -> None:
+        self._kept.clear()
+        self._kept_bytes = self._unsent_bytes = 0
 
     @property
     def is_over(self) -> bool:
         """Whether the last message has been acknowledged."""
-        return self.is_finished and not self._kept
+        return self.is_finished and not self._kept and not self.overflowed
 
     def take(self) -> list[tuple[int, str, bytes]]:
         """The messages that may be written now, in order; they count as sent."""
-        taken: list[tuple[int, str, bytes]] = []
         if self.overflowed:
-            return taken
-        limits = self._limits
+            return []
         kept = self._kept
-        # From the right: a deque is quick at its ends, and what waits is at the right one.
-        first = self.sent - self.last_seq
-        last = min(0, first + limits.window_messages_max - (self.sent - self.acked))
-        for place in range(first, last):
-            if self._flight_bytes >= limits.window_bytes_max:
-                break
-            name, body = kept[place]
+        if self._kept_bytes <= self._window_bytes_max and len(kept) <= self._window_messages_max:
+            # Nearly always: everything that is kept fits into the window.
+            self._unsent_bytes = 0
+            first, self.sent = self.sent + 1, self.last_seq
+            if first == self.sent:
+                return [(first, *kept[-1])]
+            return [(seq, *kept[seq - self.sent - 1]) for seq in range(first, self.sent + 1)]
+        return self._take_what_fits()
+
+    def _take_what_fits(self) -> list[tuple[int, str, bytes]]:
+        taken: list[tuple[int, str, bytes]] = []
+        while (
+            self.sent < self.last_seq
+            and self.sent - self.acked < self._window_messages_max
+            and self._kept_bytes - self._unsent_bytes < self._window_bytes_max
+        ):
+            # From the right: a deque is quick at its ends, and what waits is at that one.
+            name, body = self._kept[self.sent - self.last_seq]
             self.sent += 1
-            self._flight_bytes += len(body) + MESSAGE_OVERHEAD_BYTES
+            self._unsent_bytes -= len(body) + MESSAGE_OVERHEAD_BYTES
             taken.append((self.sent, name, body))
         return taken
 
     def acknowledge(self, ack: int) -> bool:
         """The peer has applied everything up to this number; True if messages wait for the window it opens."""
         if ack > self.sent and not self.overflowed:
-            raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
+            self._count_as_sent(ack)
         kept = self._kept
         while self.acked < ack and kept:
-            size = len(kept.popleft()[1]) + MESSAGE_OVERHEAD_BYTES
             self.acked += 1
-            self._kept_bytes -= size
-            self._flight_bytes -= size
+            self._kept_bytes -= len(kept.popleft()[1]) + MESSAGE_OVERHEAD_BYTES
         return self.sent < self.last_seq
+
+    def _count_as_sent(self, ack: int) -> None:
+        # What went to an earlier connection may be acknowledged before a resume has sent it again: the peer had
+        # accepted it by then and was slow to apply it.
+        if ack > self._sent_before:
+            raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
+        while self.sent < ack:
+            self._unsent_bytes -= len(self._kept[self.sent - self.last_seq][1]) + MESSAGE_OVERHEAD_BYTES
+            self.sent += 1
 
     def resume(self, generation: int, received: int | None) -> int | None:
         """A new connection continues after `received`: how many messages it will be sent, or None if they are gone."""
@@ -134,26 +164,25 @@ class Channel:
             return None
         if not self.acked <= received <= self.last_seq:
             return None
+        self._sent_before = max(self._sent_before, self.sent)
         self.sent = received
         self.acknowledge(received)
-        self._flight_bytes = 0
+        self._unsent_bytes = self._kept_bytes
         self.ack_sent = self.applied
         return self.last_seq - received
 
     def resync(self) -> None:
         """Begin the outward stream anew; what was kept is given up, and the peer will be told."""
         self.generation += 1
-        self.last_seq = self.acked = self.sent = 0
-        self._kept.clear()
-        self._kept_bytes = self._flight_bytes = 0
+        self.last_seq = self.acked = self.sent = self._sent_before = 0
+        self._keep_nothing()
         self.overflowed = False
         self.ack_sent = self.applied
 
     def skip_to(self, applied: int) -> None:
         """The peer applied more than we remember sending (our state is older): never use those numbers again."""
         if applied > self.last_seq:
-            self._kept.clear()
-            self._kept_bytes = self._flight_bytes = 0
+            self._keep_nothing()
             self.last_seq = self.acked = self.sent = applied
 
     def kept_messages(self) -> list[tuple[str, bytes]]:
@@ -162,17 +191,17 @@ class Channel:
 
     def restore_outward(self, last_seq: int, kept: list[tuple[str, bytes]]) -> None:
         """Go on from a saved state: the numbers up to `last_seq` are given out, the last of them still kept."""
-        self.last_seq = last_seq
+        self.last_seq = self._sent_before = last_seq
         self.acked = self.sent = last_seq - len(kept)
         self._kept = deque(kept)
-        self._kept_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
+        self._kept_bytes = self._unsent_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
 
     # Inward
 
     def accept(self, seq: int) -> bool:
         """Whether a message that came in is the next one; False for a double, `ProtocolError` for a gap."""
         if seq == self.accepted + 1:
-            if seq - self.applied > self._limits.window_messages_max:
+            if seq - self.applied > self._window_messages_max:
                 raise ProtocolError("more messages in flight than the window allows", Reason.SEQUENCE)
             self.accepted = seq
             return True

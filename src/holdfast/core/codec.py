@@ -94,6 +94,8 @@ class Codec:
 
 def _pack_msgpack(frames: Sequence[bytes]) -> bytes:
     count = len(frames)
+    if count == 1:
+        return b"\x91" + frames[0]
     if count < len(_FIXARRAY):
         head = _FIXARRAY[count]
     elif count <= _ARRAY16_MAX:

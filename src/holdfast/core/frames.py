@@ -13,8 +13,12 @@ NUMBER_MAX = 2**53 - 1
 POSITIONS_MAX = 8
 
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+# Messages and requests are counted from 1; 0 means "none yet".
+Ordinal = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
-Text = Annotated[str, Meta(max_length=1024)]
+# Sentences for people: whoever writes a longer one has it cut.
+TEXT_CHARS_MAX = 1024
+Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
 
 class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", tag=str.lower):
@@ -123,7 +127,7 @@ class Welcome(Frame, frozen=True):
 class Request(Frame, frozen=True):
     """Ask the server for something; the same id is never carried out twice."""
 
-    id: Number
+    id: Ordinal
     operation: Name
     arguments: Raw
 
@@ -140,7 +144,7 @@ class Data(Frame, frozen=True):
     """One reliable message of a channel; `ack` is the last one applied of the other direction."""
 
     channel: Number
-    seq: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+    seq: Ordinal
     ack: Number
     type: Name
     body: Raw

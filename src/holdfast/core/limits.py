@@ -68,3 +68,5 @@ class Limits:
     name_chars_max: int = 64
     reason_chars_max: int = 120
     properties_max: int = 64
+    # A search shows the properties of twenty rooms in one payload.
+    properties_bytes_max: int = 2 * KIB

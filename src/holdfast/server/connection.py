@@ -29,6 +29,7 @@ class LiveConnection(Connection):
         "_control",
         "_is_confirmed",
         "_is_congested",
+        "_is_receiving",
         "_latest",
         "_node",
         "_now",
@@ -51,6 +52,7 @@ class LiveConnection(Connection):
         self._latest: dict[tuple[str, str], bytes] = {}
         self._is_congested = False
         self._is_confirmed = False
+        self._is_receiving = False
         self._on_frame = _HANDLERS[self.state]
         self._ping_id = 0
         self._ping_sent_at = 0.0
@@ -74,7 +76,7 @@ class LiveConnection(Connection):
         self.payloads_in += 1
         self.bytes_in += len(payload)
         self.heard_at = self._now()
-        self._writes.is_receiving = True
+        self._is_receiving = True
         try:
             if not self._is_confirmed:
                 self._check_first(payload)
@@ -90,7 +92,12 @@ class LiveConnection(Connection):
         except Exception:
             self._node.internal_error(f"connection {self.id} of {self.peer}")
             self.close(Reason.INTERNAL)
-        self._writes.received(self)
+        self._is_receiving = False
+        if self.is_dirty:
+            if self._writes.is_idle:
+                self.flush()
+            else:
+                self._writes.add(self)
 
     def congested(self) -> None:
         """The client reads slower than we write."""
@@ -185,7 +192,8 @@ class LiveConnection(Connection):
         """Something waits to be written."""
         if not self.is_dirty:
             self.is_dirty = True
-            self._writes.add(self)
+            if not self._is_receiving:
+                self._writes.add(self)
 
     def send(self, frame: Frame) -> None:
         """Write a frame with the next flush, before the messages of channels."""

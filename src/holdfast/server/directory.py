@@ -24,6 +24,7 @@ class Directory:
         self._loop = loop
         self._types: dict[str, type[Room[Any]]] = {}
         self._hosts: dict[str, RoomHost] = {}
+        self._all_forgotten: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -84,15 +85,22 @@ class Directory:
         self._node.counters.rooms_created += 1
         return host
 
-    def close_all(self) -> None:
-        """End every room."""
+    async def close_all(self, within_s: float) -> None:
+        """End every room; one that is still in the middle of a turn when the time is up is abandoned."""
         for host in list(self._hosts.values()):
             host.close()
+        if self._hosts:
+            self._all_forgotten = self._loop.create_future()
+            await asyncio.wait([self._all_forgotten], timeout=within_s)
+        for host in list(self._hosts.values()):
+            host.abandon()
 
     def forget(self, host: RoomHost) -> None:
         """A room has ended."""
         if self._hosts.pop(host.room.id, None) is not None:
             self._node.counters.rooms_ended += 1
+        if self._all_forgotten is not None and not self._hosts and not self._all_forgotten.done():
+            self._all_forgotten.set_result(None)
 
 
 def check_room_type(room_type: type[Room[Any]]) -> None:

@@ -155,7 +155,7 @@ class Node:
         """End the rooms, then the connections, and see their links out."""
         await self.handshake.stop()
         await self.desk.stop()
-        self.rooms.close_all()
+        await self.rooms.close_all(self.limits.close_s)
         closing = list(self.connections.values())
         for connection in closing:
             connection.close(Reason.STOPPING, "the server is stopping", retry_after_s=_RETRY_AFTER_STOP_S)

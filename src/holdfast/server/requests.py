@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
-from holdfast.core.errors import AlreadySeated, Invalid, NotFound, NotSeated, ProtocolError, Refused, RoomFull
-from holdfast.core.frames import Name, Problem, Reply, Request
+from holdfast.core.codec import CODECS
+from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, ProtocolError, Refused, RoomFull
+from holdfast.core.frames import TEXT_CHARS_MAX, Name, Problem, Reply, Request
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
+from holdfast.server.outlet import FRAME_HEAD_BYTES
 from holdfast.server.room_host import Interrupted, RoomHost
 
 if TYPE_CHECKING:
@@ -69,12 +71,26 @@ def info_of(host: RoomHost) -> RoomInfo:
     return RoomInfo(room.id, room.kind, room.seats_used, room.max_players, room.phase, room.properties)
 
 
+def _check_properties(properties: dict[str, Any], bytes_max: int) -> None:
+    """Every client may be shown them, in its own dialect: what one of them cannot say is refused."""
+    for codec in CODECS.values():
+        try:
+            size = len(codec.encode(properties))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise Invalid(
+                f"properties: use text, 64-bit numbers, true, false, null, arrays and objects ({error})"
+            ) from None
+        if size > bytes_max:
+            raise Invalid(f"properties: {size} bytes are more than the {bytes_max} that a room may have")
+
+
 class RequestDesk:
     """Takes requests in, answers them in order."""
 
     def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
         self._node = node
         self._loop = loop
+        self._result_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES
         self._queues: dict[Session, deque[Request]] = {}
         self._tasks: dict[Session, asyncio.Task[None]] = {}
 
@@ -83,7 +99,7 @@ class RequestDesk:
         if request.id <= session.last_request:
             self._repeat(session, request.id)
             return
-        queue = self._queues.setdefault(session, deque())
+        queue = self._queues.get(session, deque())
         if any(waiting.id == request.id for waiting in queue):
             return
         if request.id != session.last_request + len(queue) + 1:
@@ -92,6 +108,7 @@ class RequestDesk:
             raise ProtocolError("too many requests are waiting for their answer", Reason.SEQUENCE)
         queue.append(request)
         if session not in self._tasks:
+            self._queues[session] = queue
             self._tasks[session] = self._loop.create_task(self._answer_all(session, queue))
 
     def last_known(self, session: Session) -> int:
@@ -132,14 +149,22 @@ class RequestDesk:
 
     async def _answer(self, session: Session, request: Request) -> Reply | None:
         try:
-            return Reply(request.id, await self._carry_out(session, request))
+            return Reply(request.id, self._encoded(session, await self._carry_out(session, request)))
         except Interrupted:
             return None
         except Refused as refusal:
-            return Reply(request.id, problem=Problem(refusal.code, str(refusal)))
+            return Reply(request.id, problem=Problem(refusal.code, str(refusal)[:TEXT_CHARS_MAX]))
         except Exception:
             self._node.internal_error(f"request {request.operation!r} of session {session.id}")
             return Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))
+
+    def _encoded(self, session: Session, result: Any) -> Raw:
+        """The result as it will be sent, now and again: what cannot be said or does not fit fails here."""
+        assert session.codec is not None
+        encoded = session.codec.encode(result)
+        if len(encoded) > self._result_bytes_max:
+            raise Failed(f"the answer has {len(encoded)} bytes and does not fit in a payload")
+        return Raw(encoded)
 
     def _keep(self, session: Session, reply: Reply) -> None:
         session.last_request = reply.id
@@ -163,7 +188,7 @@ class RequestDesk:
 
     async def create(self, session: Session, wish: Create) -> RoomInfo:
         """Make a room; joining it is another request."""
-        return info_of(await self._node.rooms.create(wish.kind, wish.properties, wish.max_players))
+        return info_of(await self._create(wish))
 
     async def join(self, session: Session, wish: Join) -> RoomInfo:
         """Take a seat in a room."""
@@ -177,7 +202,7 @@ class RequestDesk:
                     return await self._join(session, host)
                 except (RoomFull, NotFound):
                     continue
-        return await self._join(session, await self._node.rooms.create(wish.kind, wish.properties, wish.max_players))
+        return await self._join(session, await self._create(wish))
 
     async def leave(self, session: Session, wish: Leave) -> None:
         """Give the seat back."""
@@ -187,9 +212,24 @@ class RequestDesk:
         await host.call(host.free, session.player, Reason.LEFT)
 
     async def search(self, session: Session, wish: Search) -> list[RoomInfo]:
-        """Rooms with a free seat, oldest first."""
-        open_hosts = (host for host in self._node.rooms.hosts_of_kind(wish.kind) if host.room.has_free_seat)
-        return [info_of(host) for host, _ in zip(open_hosts, range(wish.limit), strict=False)]
+        """Rooms with a free seat, oldest first: as many as were asked for and fit in the answer."""
+        assert session.codec is not None
+        found: list[RoomInfo] = []
+        bytes_left = self._result_bytes_max
+        for host in self._node.rooms.hosts_of_kind(wish.kind):
+            if len(found) == wish.limit:
+                break
+            if host.room.has_free_seat:
+                info = info_of(host)
+                bytes_left -= len(session.codec.encode(info)) + 1
+                if bytes_left < 0:
+                    break
+                found.append(info)
+        return found
+
+    async def _create(self, wish: Create) -> RoomHost:
+        _check_properties(wish.properties, self._node.limits.properties_bytes_max)
+        return await self._node.rooms.create(wish.kind, wish.properties, wish.max_players)
 
     async def _join(self, session: Session, host: RoomHost) -> RoomInfo:
         if session.player is not None:

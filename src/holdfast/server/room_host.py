@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
-from holdfast.core.frames import Data, Latest, Seat
+from holdfast.core.frames import TEXT_CHARS_MAX, Data, Latest, Seat
 from holdfast.core.messages import Message, MessageRefused, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from holdfast.server.node import Node
 
 log = logging.getLogger("holdfast")
+
+# Enum members are slow to look up, and this one is needed for every message.
+_FREED = SeatState.FREED
 
 OutletOf = Callable[[Session], Outlet]
 
@@ -44,6 +47,7 @@ class RoomHost:
         self._turns = Turns(loop, turn_s=node.limits.turn_s)
         self.room: Room[Any] = room_type(room_id, self, Random(node.random.getrandbits(64)))
         self._handlers = room_type.handlers
+        self._counters = node.counters
         self._clockwork = Clockwork(self.room, loop, node.limits, self._turns, self._failed)
         self._empty_timer: asyncio.TimerHandle | None = None
         self._is_closing = False
@@ -86,6 +90,12 @@ class RoomHost:
             self.free(seat, Reason.ROOM_CLOSED)
         self._turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
         self._turns.follow(self._destroyed, ())
+
+    def abandon(self) -> None:
+        """End the room in the middle of a turn, when there is no more time."""
+        self._clockwork.stop()
+        self._turns.stop()
+        self._node.rooms.forget(self)
 
     def _destroyed(self) -> Any:
         self._clockwork.stop()
@@ -224,7 +234,7 @@ class RoomHost:
             self.room.objects.orphan(player, self.room.orphans, self.room.heir)
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
             self._failed(raised, "heir")
-        player.outlet.finish(SeatLeft(reason, message))
+        player.outlet.finish(SeatLeft(reason, message[:TEXT_CHARS_MAX]))
         self._check_empty(self.room.empty_ttl_s)
 
     def kick(self, player: Player[Any], message: str) -> None:
@@ -288,10 +298,10 @@ class RoomHost:
         raise Invalid(why)
 
     def _applied(self, error: Exception | None, _: Any, player: Player[Any], seq: int, name: str) -> None:
-        if player.seat is SeatState.FREED:
+        if player.seat is _FREED:
             # Kicked by its own message, or the room ended: the stream's last message tells.
             return
-        self._node.counters.messages_applied += 1
+        self._counters.messages_applied += 1
         if error is not None:
             self._answer_refusal(error, player, seq, name)
         player.outlet.applied(seq)
@@ -299,7 +309,7 @@ class RoomHost:
     def _answer_refusal(self, error: Exception, player: Player[Any], seq: int, name: str) -> None:
         self._node.counters.messages_refused += 1
         if isinstance(error, Refused):
-            player.outlet.send(MessageRefused(seq, name, error.code, str(error)))
+            player.outlet.send(MessageRefused(seq, name, error.code, str(error)[:TEXT_CHARS_MAX]))
         else:
             self._failed(error, f"the handler of {name!r}", player.id)
             player.outlet.send(MessageRefused(seq, name, Failed.code, "the game's handler failed"))

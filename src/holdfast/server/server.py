@@ -80,6 +80,15 @@ class Server:
         return self._node
 
     @property
+    def url(self) -> str:
+        """Where clients connect: "ws://127.0.0.1:7777"; the TCP door if there is no other."""
+        for transport, scheme in (("websocket", "ws"), ("tcp", "tcp")):
+            if transport in self.addresses:
+                host, port = self.addresses[transport]
+                return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        raise RuntimeError("the server has no open door: await server.start() first, with a port")
+
+    @property
     def sessions(self) -> SessionRegistry:
         """The sessions of this node."""
         return self.node.sessions

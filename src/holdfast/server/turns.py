@@ -35,7 +35,7 @@ class Turns:
     ) -> None:
         """Run now if the room is free, else in order."""
         if self._busy:
-            self._waiting.append((run, args, done, done_args))
+            self._wait((run, args, done, done_args))
             return
         self._run(run, args, done, done_args)
         if self._next or self._waiting:
@@ -45,7 +45,7 @@ class Turns:
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
     ) -> None:
         """Run right after the current turn; now if there is none."""
-        if self._busy:
+        if self._busy and not self._is_stopped:
             self._next.append((run, args, done, done_args))
         else:
             self.take(run, args, done, done_args)
@@ -56,31 +56,41 @@ class Turns:
 
     def stop(self) -> None:
         """The room has ended: cancel what runs, and refuse what waits and whatever still comes."""
-        self._busy = False
-        self._is_stopped = True
+        self._busy = self._is_stopped = True
         if self._task is not None:
             self._task.cancel()
-        self._drain()
+        refused = [*self._next, *self._waiting]
+        self._next.clear()
+        self._waiting.clear()
+        for turn in refused:
+            self._wait(turn)
+
+    def _wait(self, turn: Turn) -> None:
+        if not self._is_stopped:
+            self._waiting.append(turn)
+            return
+        _, _, done, done_args = turn
+        if done is not None:
+            done(NotFound("the room has ended"), None, *done_args)
 
     def _run(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None, done_args: tuple[Any, ...]
     ) -> None:
         self._busy = True
-        error: Exception | None = None
-        result: Any = None
         try:
-            if self._is_stopped:
-                raise NotFound("the room has ended")  # noqa: TRY301 - the same way out as any other refusal
             result = run(*args)
-        except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
-            error = raised
+        except Exception as error:  # noqa: BLE001 - whatever a game raises is contained in its turn
+            self._end(error, None, done, done_args)
+            return
+        if type(result) is CoroutineType:
+            self._task = self._loop.create_task(self._await(result, done, done_args))
         else:
-            if type(result) is CoroutineType:
-                self._task = self._loop.create_task(self._await(result, done, done_args))
-                return
+            self._end(None, result, done, done_args)
+
+    def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
         if done is not None:
             done(error, result, *done_args)
-        self._busy = False
+        self._busy = self._is_stopped
 
     async def _await(self, work: Coroutine[Any, Any, Any], done: Done | None, done_args: tuple[Any, ...]) -> None:
         error: Exception | None = None
@@ -91,9 +101,7 @@ class Turns:
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
         self._task = None
-        if done is not None:
-            done(error, result, *done_args)
-        self._busy = False
+        self._end(error, result, done, done_args)
         self._drain()
 
     def _drain(self) -> None:

@@ -1,7 +1,7 @@
 """When connections are written to: what one turn of the event loop produced for a client leaves in one write.
 
-While a payload is dealt with, woken connections wait for its end. If it only moved the client it came from, that one
-is answered at once: no second turn of the loop, nothing to gather. Else all are written when the loop's turn ends.
+A connection whose own payload is being dealt with is not added here before that is done (see `LiveConnection`): if the
+payload moved nobody else, its client is answered at once, without another turn of the loop.
 """
 
 import asyncio
@@ -21,31 +21,19 @@ class Writes:
         self._ack_s = ack_s
         self._waiting: list[LiveConnection] = []
         self._owing: list[Connection] = []
-        self._is_due = False
-        self.is_receiving = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits."""
+        return not self._waiting
 
     def add(self, connection: "LiveConnection") -> None:
         """A connection has something to write."""
+        if not self._waiting:
+            self._loop.call_soon(self._write_all)
         self._waiting.append(connection)
-        if not self._is_due and not self.is_receiving:
-            self._is_due = True
-            self._loop.call_soon(self._write_all)
-
-    def received(self, connection: "LiveConnection") -> None:
-        """A payload of this connection has been dealt with."""
-        self.is_receiving = False
-        waiting = self._waiting
-        if not waiting or self._is_due:
-            return
-        if len(waiting) == 1 and waiting[0] is connection:
-            waiting.clear()
-            connection.flush()
-        else:
-            self._is_due = True
-            self._loop.call_soon(self._write_all)
 
     def _write_all(self) -> None:
-        self._is_due = False
         waiting, self._waiting = self._waiting, []
         for connection in waiting:
             connection.flush()

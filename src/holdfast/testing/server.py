@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from holdfast.client.session import ClientSession
-from holdfast.core.errors import HoldfastError
+from holdfast.client.session import ClientSession, connect
 from holdfast.core.frames import Auth
 from holdfast.core.limits import Limits
 from holdfast.core.room import Room
@@ -60,7 +59,6 @@ class MemoryServer(Server):
         )
         self.limits = limits or Limits()
         self.network = network or Network(Random(f"{seed}/network"))
-        self.clients: list[ClientSession] = []
         self._seed = seed
         self._dialers: dict[ClientSession, Dialer] = {}
         self._door: Listener | None = None
@@ -82,25 +80,19 @@ class MemoryServer(Server):
 
     async def connect(self, name: str = "", **options: Any) -> ClientSession:
         """A client for the player with this name; the options are those of `holdfast.connect`."""
-        client = self.client(name, **options)
-        try:
-            await client.open()
-        except (HoldfastError, OSError):
-            self.clients.remove(client)
-            raise
-        return client
-
-    def client(self, name: str = "", **options: Any) -> ClientSession:
-        """The same, not opened yet: to set its callbacks, or to break its network, before it dials."""
         number = len(self._dialers)
         dialer = options.setdefault("dial", self.network.dialer(name or f"client {number}"))
         options.setdefault("auth", Auth(Named.scheme, name) if name else None)
         options.setdefault("random", Random(f"{self._seed}/client/{number}"))
         options.setdefault("limits", self.limits)
-        client = ClientSession(URL, **options)
+        client = await connect(URL, **options)
         self._dialers[client] = dialer
-        self.clients.append(client)
         return client
+
+    @property
+    def clients(self) -> list[ClientSession]:
+        """Every client that was ever connected, oldest first."""
+        return list(self._dialers)
 
     def dialer(self, client: ClientSession) -> Dialer:
         """A client's way into the network."""

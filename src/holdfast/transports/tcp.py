@@ -61,11 +61,12 @@ class TcpTransport(asyncio.Protocol):
         self._is_deaf = False
         # Known as soon as the end is certain: from then on nothing is sent or received.
         self._end: tuple[int, str] | None = None
+        self._is_lost = False
 
     @property
     def buffered_bytes(self) -> int:
         """See the port."""
-        return self._tcp.get_write_buffer_size()
+        return 0 if self._is_lost else self._tcp.get_write_buffer_size()
 
     def send(self, payload: bytes) -> None:
         """See the port."""
@@ -176,8 +177,8 @@ class TcpTransport(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
+        self._is_lost = True
         self._set_deadline(None)
-        self._partial = bytearray()
         self._end = self._end or (VANISHED, "")
         if self._receiver is not None:
             tell(self, self._receiver.lost, *self._end)

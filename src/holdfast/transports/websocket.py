@@ -85,7 +85,7 @@ class WebSocketTransport(WSListener):
     @property
     def buffered_bytes(self) -> int:
         """See the port."""
-        return self._ws.underlying_transport.get_write_buffer_size()
+        return 0 if self._ws.is_disconnected else self._ws.underlying_transport.get_write_buffer_size()
 
     def send(self, payload: bytes) -> None:
         """See the port."""

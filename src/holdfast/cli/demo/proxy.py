@@ -108,6 +108,8 @@ class Proxy:
         self._delay_s = delay_s
         self._silent_s = silent_s
         self._is_plugged = True
+        self._refusals = 0
+        self._refused = asyncio.Event()
         self._newest: Link | None = None
         self._linked = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,9 +155,17 @@ class Proxy:
         """Let the client through again."""
         self._is_plugged = True
 
+    async def has_refused(self, times: int) -> None:
+        """Wait until the client was sent away so many times, since the proxy was made."""
+        while self._refusals < times:
+            self._refused.clear()
+            await self._refused.wait()
+
     def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
         if not self._is_plugged:
             writer.transport.abort()
+            self._refusals += 1
+            self._refused.set()
             return
         task = asyncio.create_task(self._forward(reader, writer))
         self._tasks.add(task)

@@ -1,0 +1,133 @@
+"""Writes spec/vectors/*.json: `python -m spec.generate`. A test asserts that the committed files are what it writes.
+
+What is meant is written by hand in the modules beside this one; only the bytes come from the codecs.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.codec import JSON, MSGPACK, Codec
+from holdfast.core.reasons import CLOSE_CODES, advice
+from spec.channels import CHANNEL_SCRIPTS
+from spec.inputs import ACCEPTED, REFUSED, REFUSED_BYTES
+from spec.samples import FRAMES, PAYLOADS
+
+VECTORS = Path(__file__).parent / "vectors"
+
+_BACKOFF_FIRST_S, _BACKOFF_LONGEST_S = 0.25, 15.0
+
+
+def files() -> dict[str, str]:
+    """Every generated file by name."""
+    contents = {
+        "frames.json": [_frame(*case) for case in FRAMES],
+        "payloads.json": [_payload(*case) for case in PAYLOADS],
+        "accepted.json": [_accepted(*case) for case in ACCEPTED],
+        "refused.json": [*_refused_values(), *(_refused(*case) for case in REFUSED_BYTES)],
+        "channels.json": CHANNEL_SCRIPTS,
+        "backoff.json": list(_backoff()),
+        "closes.json": _closes(),
+    }
+    return {name: _pretty(cases) for name, cases in contents.items()}
+
+
+def _pretty(cases: Iterable[Any]) -> str:
+    """One case per line: a change of one case is a change of one line."""
+    lines = ",\n".join(f"  {json.dumps(case)}" for case in cases)
+    return f"[\n{lines}\n]\n"
+
+
+def _encoded(codec: Codec, frame: list[Any], direction: str) -> bytes:
+    """The frame as we write it; what is written by hand must be that already."""
+    plain = codec.encode(frame)
+    decode = codec.from_server if direction == "server" else codec.from_client
+    (decoded,) = decode(codec.pack([plain]))
+    written = codec.encode(decoded)
+    if written != plain:
+        raise ValueError(f"{frame} is written {written!r}, not {plain!r}")
+    return written
+
+
+def _frame(name: str, direction: str, frame: list[Any]) -> dict[str, Any]:
+    text, octets = _encoded(JSON, frame, direction), _encoded(MSGPACK, frame, direction)
+    return {"name": name, "direction": direction, "frame": frame, "json": text.decode(), "msgpack": octets.hex()}
+
+
+def _payload(name: str, direction: str, frames: list[list[Any]]) -> dict[str, Any]:
+    text, octets = (codec.pack([_encoded(codec, each, direction) for each in frames]) for codec in (JSON, MSGPACK))
+    return {"name": name, "direction": direction, "frames": frames, "json": text.decode(), "msgpack": octets.hex()}
+
+
+def _accepted(name: str, direction: str, dialect: str, octets: bytes, frames: list[list[Any]]) -> dict[str, Any]:
+    return {"name": name, "direction": direction, "dialect": dialect, **_octets(octets), "frames": frames}
+
+
+def _refused(name: str, direction: str, dialect: str, octets: bytes) -> dict[str, Any]:
+    return {"name": name, "direction": direction, "dialect": dialect, **_octets(octets), "error": "protocol"}
+
+
+def _refused_values() -> Iterable[dict[str, Any]]:
+    for name, direction, payload in REFUSED:
+        for codec in (JSON, MSGPACK):
+            yield _refused(name, direction, codec.name, codec.encode(payload))
+
+
+def _octets(octets: bytes) -> dict[str, str]:
+    """The hex is the case; the text beside it, where there is one, is for readers."""
+    try:
+        text = octets.decode("ascii")
+    except UnicodeDecodeError:
+        return {"hex": octets.hex()}
+    return {"hex": octets.hex(), "text": text} if text.isprintable() else {"hex": octets.hex()}
+
+
+def _backoff() -> Iterable[dict[str, float]]:
+    for retry_after_s in (0.0, 2.5):
+        for attempt in (0, 1, 2, 3, 4, 5, 6, 7, 20, 1_000_000):
+            ceiling_s = min(_BACKOFF_LONGEST_S, _BACKOFF_FIRST_S * 2 ** min(attempt, 32))
+            yield {
+                "attempt": attempt,
+                "retry_after_s": retry_after_s,
+                "at_least_s": retry_after_s,
+                "below_s": retry_after_s + ceiling_s,
+                "at_chance_half_s": retry_after_s + ceiling_s / 2,
+            }
+
+
+def _closes() -> list[dict[str, Any]]:
+    ours = [
+        {"code": code, "reason": reason.value, "advice": advice(code).value} for reason, code in CLOSE_CODES.items()
+    ]
+    others = (
+        1000,
+        1001,
+        1002,
+        1003,
+        1006,
+        1007,
+        1008,
+        1009,
+        1010,
+        1011,
+        1012,
+        1013,
+        1015,
+        3000,
+        4099,
+        4199,
+        4299,
+        4999,
+    )
+    return ours + [{"code": code, "reason": None, "advice": advice(code).value} for code in others]
+
+
+def main() -> None:
+    """Write them all."""
+    for name, text in files().items():
+        (VECTORS / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

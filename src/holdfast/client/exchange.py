@@ -1,0 +1,165 @@
+"""What a session and its rooms share: the protocol, the connection under it, and everybody who waits for something."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.client.connector import Connector, Reach
+from holdfast.client.events import Arrived, Closed, Event, Replied, SeatEvent, Welcomed
+from holdfast.client.protocol import ClientProtocol
+from holdfast.core.errors import SessionEnded, refusal
+
+
+class Exchange:
+    """Writes what waits, once per turn of the loop, and tells the session what happens."""
+
+    def __init__(
+        self,
+        protocol: ClientProtocol,
+        reach: Reach,
+        *,
+        happened: Callable[[Welcomed | SeatEvent], None],
+        dropped: Callable[[], None],
+    ) -> None:
+        self.protocol = protocol
+        self._limits = reach.limits
+        self._tell = happened
+        self._tell_dropped = dropped
+        self._connector = Connector(self, protocol, reach)
+        self._replies: dict[int, asyncio.Future[Any]] = {}
+        self._end: tuple[str, str] | None = None
+        self._changed = asyncio.Event()
+        self._flush_is_due = False
+        self._ack_timer: asyncio.TimerHandle | None = None
+
+    # Life
+
+    async def open(self) -> None:
+        """Connect for the first time: what fails here is raised, not retried."""
+        await self._connector.open()
+
+    async def close(self, code: int, reason: str, message: str) -> None:
+        """End the connection in order, and with it the session on this side of the wire."""
+        self.ended(reason, message)
+        await self._connector.close(code, reason)
+
+    def say_bye(self) -> None:
+        """Write everything, then that the session is to end."""
+        self.flush()
+        if self.protocol.is_welcome:
+            self._connector.send(self.protocol.bye())
+
+    def cut(self) -> None:
+        """Break the connection."""
+        self._connector.cut()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session has ended on this side."""
+        return self._end is not None
+
+    def check(self) -> None:
+        """Raise `SessionEnded` if there is nothing to be had any more."""
+        if self._end is not None:
+            raise SessionEnded(*self._end)
+
+    # What rooms and requests need
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something is true; `SessionEnded` if the session ends first."""
+        while not holds():
+            self.check()
+            # Whoever waits is woken by `set`, also if another clears it before they look.
+            self._changed.clear()
+            await self._changed.wait()
+
+    def changed(self) -> None:
+        """Something may be true now that somebody waits for."""
+        self._changed.set()
+
+    async def request(self, operation: str, arguments: dict[str, Any]) -> Any:
+        """Ask the server for something; asked again by itself after a resume, answered once.
+
+        If the caller is cancelled, the server may carry it out all the same.
+        """
+        await self.until(lambda: self.protocol.may_request)
+        self.check()
+        request_id = self.protocol.request(operation, arguments)
+        reply = self._replies[request_id] = asyncio.get_running_loop().create_future()
+        self.wake()
+        return await reply
+
+    def processed(self, arrived: Arrived) -> None:
+        """A message was dealt with: acknowledge it soon."""
+        self.protocol.processed(arrived)
+        self.wake()
+
+    # Writing
+
+    def wake(self) -> None:
+        """Write what waits when this turn of the loop ends."""
+        if not self._flush_is_due and self._end is None:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self, *, with_acks: bool = False) -> None:
+        """Write what waits now."""
+        self._flush_is_due = False
+        with_latest = not self._connector.is_congested
+        for payload in self.protocol.outgoing(with_acks=with_acks, with_latest=with_latest):
+            self._connector.send(payload)
+        is_ack_owed = self.protocol.is_welcome and self.protocol.channels.owe_ack
+        if is_ack_owed and self._ack_timer is None and self._end is None:
+            self._ack_timer = asyncio.get_running_loop().call_later(self._limits.ack_s, self._flush_acks)
+
+    def _flush_acks(self) -> None:
+        self._ack_timer = None
+        self.flush(with_acks=True)
+
+    # From the connector
+
+    def happened(self, event: Event) -> None:
+        """The server said something."""
+        match event:
+            case Replied():
+                self._replied(event)
+            case Closed():
+                pass
+            case _:
+                self._tell(event)
+
+    def heard(self) -> None:
+        """A payload has been dealt with."""
+        self.changed()
+        self.wake()
+
+    def drained(self) -> None:
+        """What had to wait may be written."""
+        self.wake()
+
+    def dropped(self) -> None:
+        """The connection is gone; another will follow."""
+        if self._end is None:
+            self._tell_dropped()
+
+    def ended(self, reason: str, message: str) -> None:
+        """The session is over; everybody who waits for something is told."""
+        if self._end is not None:
+            return
+        self._end = (reason, message)
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+        for reply in self._replies.values():
+            if not reply.done():
+                reply.set_exception(SessionEnded(reason, message))
+        self._replies.clear()
+        self.changed()
+
+    def _replied(self, event: Replied) -> None:
+        reply = self._replies.pop(event.id, None)
+        if reply is None or reply.done():
+            return
+        if event.problem is not None:
+            reply.set_exception(refusal(event.problem.code, event.problem.message))
+        else:
+            reply.set_result(event.result)

@@ -1,0 +1,909 @@
+"""The two gapless streams of a channel: rules R1, R5, R6 and R7 of exactly-once delivery, then any order of events."""
+
+from collections import deque
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.errors import ProtocolError
+from holdfast.core.limits import Limits
+from holdfast.core.reasons import Reason
+
+LIMITS = replace(Limits(), window_messages_max=4, window_bytes_max=4096, kept_messages_max=10, kept_bytes_max=16 * 1024)
+
+
+def a_channel(**limits: int) -> Channel:
+    return Channel(1, replace(LIMITS, **limits))
+
+
+def pushed(count: int, **limits: int) -> Channel:
+    """A channel with `count` messages "1", "2" … none of them sent."""
+    channel = a_channel(**limits)
+    for number in range(1, count + 1):
+        assert channel.push("said", b"%d" % number)
+    return channel
+
+
+def numbers(taken: list[tuple[int, str, bytes]]) -> list[int]:
+    return [seq for seq, _, _ in taken]
+
+
+def received(*applied: int) -> Channel:
+    """A channel that accepted and applied these messages."""
+    channel = a_channel()
+    for seq in applied:
+        assert channel.accept(seq)
+        channel.applied = seq
+    return channel
+
+
+# R1: a message is accepted if it is the next one.
+
+
+def test_the_next_message_is_accepted() -> None:
+    channel = a_channel()
+
+    assert channel.accept(1)
+    assert channel.accept(2)
+    assert channel.accepted == 2
+
+
+@pytest.mark.parametrize("seq", [1, 2, 3])
+def test_a_double_is_not_accepted_and_is_acknowledged_again(seq: int) -> None:
+    channel = received(1, 2, 3)
+    channel.ack_sent = 3
+
+    assert not channel.accept(seq)
+
+    assert channel.accepted == channel.applied == 3
+    assert channel.owes_ack
+
+
+@pytest.mark.parametrize("seq", [5, 6, 100, 2**53 - 1])
+def test_a_gap_breaks_the_protocol_and_changes_nothing(seq: int) -> None:
+    channel = received(1, 2, 3)
+
+    with pytest.raises(ProtocolError, match="message 4 is missing") as broken:
+        channel.accept(seq)
+
+    assert broken.value.reason is Reason.SEQUENCE
+    assert channel.accepted == 3
+    assert channel.accept(4)
+
+
+@given(st.lists(st.integers(1, 12), max_size=40))
+def test_whatever_comes_in_each_message_is_accepted_once_and_in_order(arriving: list[int]) -> None:
+    channel = a_channel(window_messages_max=100)
+    accepted = []
+
+    for seq in arriving:
+        try:
+            if channel.accept(seq):
+                accepted.append(seq)
+        except ProtocolError:
+            assert seq > len(accepted) + 1
+
+    assert accepted == list(range(1, len(accepted) + 1))
+
+
+def test_a_message_is_acknowledged_only_once_it_was_applied() -> None:
+    channel = a_channel()
+    channel.accept(1)
+    channel.accept(2)
+
+    before = channel.owes_ack
+    channel.applied = 1
+
+    assert not before
+    assert channel.owes_ack
+    assert (channel.accepted, channel.applied) == (2, 1)
+
+
+def test_a_peer_that_sends_more_than_the_window_allows_breaks_the_protocol() -> None:
+    channel = a_channel(window_messages_max=2)
+    channel.accept(1)
+    channel.accept(2)
+
+    with pytest.raises(ProtocolError, match="window") as broken:
+        channel.accept(3)
+
+    assert broken.value.reason is Reason.SEQUENCE
+    channel.applied = 1
+    assert channel.accept(3)
+
+
+# Sending: numbers, and the window (R7).
+
+
+def test_messages_get_the_numbers_from_one_and_leave_in_order_unchanged() -> None:
+    channel = a_channel()
+    channel.push("said", b"a")
+    channel.push("moved", b"b")
+
+    assert channel.take() == [(1, "said", b"a"), (2, "moved", b"b")]
+
+
+def test_a_message_is_taken_once() -> None:
+    channel = pushed(2)
+    channel.take()
+
+    assert channel.take() == []
+    channel.push("said", b"3")
+    assert numbers(channel.take()) == [3]
+
+
+def test_what_was_taken_is_kept_until_it_is_acknowledged() -> None:
+    channel = pushed(3)
+    channel.take()
+
+    kept = channel.kept
+    channel.acknowledge(3)
+
+    assert kept == 3
+    assert channel.kept == 0
+
+
+def test_no_more_messages_are_in_flight_than_the_window_allows() -> None:
+    channel = pushed(10, window_messages_max=4)
+
+    assert numbers(channel.take()) == [1, 2, 3, 4]
+    assert channel.take() == []
+
+
+def test_each_acknowledgement_opens_the_window_by_what_it_names() -> None:
+    channel = pushed(10, window_messages_max=4)
+    channel.take()
+
+    channel.acknowledge(3)
+
+    assert numbers(channel.take()) == [5, 6, 7]
+    assert channel.take() == []
+
+
+def test_the_window_in_bytes_is_passed_by_at_most_the_message_that_fills_it() -> None:
+    size = 100 + MESSAGE_OVERHEAD_BYTES
+    channel = a_channel(window_messages_max=100, window_bytes_max=2 * size + 1)
+    for _ in range(8):
+        channel.push("said", bytes(100))
+
+    first = numbers(channel.take())
+    channel.acknowledge(1)
+    second = numbers(channel.take())
+    channel.acknowledge(3)
+    third = numbers(channel.take())
+
+    assert (first, second, third) == ([1, 2, 3], [4], [5, 6])
+
+
+def test_a_message_larger_than_the_window_in_bytes_still_gets_through_alone() -> None:
+    channel = a_channel(window_bytes_max=100)
+    channel.push("said", bytes(1000))
+    channel.push("said", b"small")
+
+    assert numbers(channel.take()) == [1]
+    channel.acknowledge(1)
+    assert numbers(channel.take()) == [2]
+
+
+def test_small_messages_are_weighed_with_what_it_costs_to_keep_them() -> None:
+    channel = a_channel()
+
+    channel.push("said", b"")
+
+    assert channel.kept_bytes == MESSAGE_OVERHEAD_BYTES > 0
+
+
+def test_a_full_channel_asks_its_sender_to_wait_long_before_it_overflows() -> None:
+    by_count = pushed(4, window_messages_max=4)
+    by_bytes = pushed(1, window_bytes_max=MESSAGE_OVERHEAD_BYTES)
+
+    assert by_count.is_full
+    assert by_bytes.is_full
+    assert not pushed(3, window_messages_max=4).is_full
+    by_count.take()
+    by_count.acknowledge(1)
+    assert not by_count.is_full
+
+
+# R6: acknowledgements are cumulative and trim what is kept.
+
+
+def test_an_acknowledgement_trims_everything_up_to_it() -> None:
+    channel = pushed(4)
+    channel.take()
+
+    channel.acknowledge(3)
+
+    assert channel.kept_messages() == [("said", b"4")]
+    assert channel.kept_bytes == 1 + MESSAGE_OVERHEAD_BYTES
+
+
+def test_an_acknowledgement_that_comes_late_or_twice_changes_nothing() -> None:
+    channel = pushed(4)
+    channel.take()
+    channel.acknowledge(3)
+
+    for ack in (3, 2, 0):
+        channel.acknowledge(ack)
+
+    assert (channel.acked, channel.kept) == (3, 1)
+
+
+@pytest.mark.parametrize("ack", [3, 4, 5, 2**53 - 1])
+def test_acknowledging_what_was_never_sent_breaks_the_protocol_and_changes_nothing(ack: int) -> None:
+    channel = pushed(4, window_messages_max=2)
+    channel.take()
+
+    with pytest.raises(ProtocolError, match="never sent") as broken:
+        channel.acknowledge(ack)
+
+    assert broken.value.reason is Reason.SEQUENCE
+    assert (channel.acked, channel.kept) == (0, 4)
+
+
+def test_when_everything_is_acknowledged_nothing_is_left_and_the_whole_window_is_open() -> None:
+    channel = a_channel(window_messages_max=4, window_bytes_max=500)
+    for _ in range(50):
+        channel.push("said", bytes(90))
+        channel.take()
+        channel.acknowledge(channel.last_seq)
+
+    assert (channel.kept, channel.kept_bytes) == (0, 0)
+    for _ in range(5):
+        channel.push("said", bytes(60))
+    assert len(channel.take()) == 4
+
+
+# R7: what is kept is bounded, and an overflow is declared.
+
+
+def test_at_most_the_limit_of_messages_is_kept() -> None:
+    channel = pushed(10, kept_messages_max=10)
+
+    kept = channel.kept
+    fits = channel.push("said", b"one too many")
+
+    assert kept == 10
+    assert not fits
+    assert channel.overflowed
+
+
+def test_at_most_the_limit_of_bytes_is_kept() -> None:
+    channel = a_channel(kept_bytes_max=1000)
+
+    assert channel.push("said", bytes(1000 - MESSAGE_OVERHEAD_BYTES))
+    assert not channel.push("said", b"")
+    assert channel.overflowed
+
+
+def test_an_overflowed_channel_keeps_nothing_takes_nothing_and_sends_nothing() -> None:
+    channel = pushed(10)
+    channel.take()
+    channel.push("said", b"one too many")
+
+    again = channel.push("said", b"another")
+
+    assert not again
+    assert (channel.kept, channel.kept_bytes) == (0, 0)
+    assert channel.take() == []
+
+
+def test_late_acknowledgements_of_an_overflowed_channel_do_no_harm() -> None:
+    channel = pushed(10)
+    channel.take()
+    channel.push("said", b"one too many")
+
+    channel.acknowledge(4)
+
+    assert channel.overflowed
+    assert (channel.kept, channel.kept_bytes) == (0, 0)
+
+
+def test_an_overflowed_channel_cannot_be_resumed_and_says_so() -> None:
+    channel = pushed(11 - 1)
+    channel.push("said", b"one too many")
+
+    assert channel.resume(1, 0) is None
+    assert channel.resume(1, channel.last_seq) is None
+
+
+def test_a_resync_begins_the_stream_anew_in_the_next_generation() -> None:
+    channel = pushed(10)
+    channel.take()
+    channel.push("said", b"one too many")
+
+    channel.resync()
+    channel.push("state", b"now")
+
+    assert channel.generation == 2
+    assert not channel.overflowed
+    assert channel.take() == [(1, "state", b"now")]
+    assert channel.resume(1, 0) is None
+    assert channel.resume(2, 0) == 1
+
+
+def test_a_resync_opens_the_whole_window_again() -> None:
+    channel = pushed(8, window_messages_max=4)
+    channel.take()
+
+    channel.resync()
+    for _ in range(8):
+        channel.push("said", b"")
+
+    assert numbers(channel.take()) == [1, 2, 3, 4]
+    assert channel.kept_bytes == 8 * MESSAGE_OVERHEAD_BYTES
+
+
+def test_a_resync_of_one_direction_leaves_the_other_as_it_was() -> None:
+    channel = received(1, 2, 3)
+
+    channel.resync()
+
+    assert not channel.accept(3)
+    assert channel.accept(4)
+
+
+def test_the_receiver_of_a_resync_starts_from_one_again_and_goes_on_sending() -> None:
+    channel = received(1, 2, 3)
+    channel.push("said", b"a")
+    channel.take()
+
+    channel.restart_inward(2)
+
+    assert channel.generation == 2
+    assert channel.accept(1)
+    assert not channel.owes_ack
+    assert channel.resume(2, 0) == 1
+    assert channel.take() == [(1, "said", b"a")]
+
+
+# R5: a resume replays exactly what is missing.
+
+
+@pytest.mark.parametrize("position", range(6))
+def test_a_resume_replays_exactly_what_is_missing_with_unchanged_bytes(position: int) -> None:
+    channel = pushed(5, window_messages_max=10)
+    sent = channel.take()
+
+    missing = channel.resume(1, position)
+
+    assert missing == 5 - position
+    assert channel.take() == sent[position:]
+
+
+def test_a_resume_acknowledges_what_the_peer_has() -> None:
+    channel = pushed(5, window_messages_max=10)
+    channel.take()
+
+    channel.resume(1, 3)
+
+    assert (channel.acked, channel.kept) == (3, 2)
+    assert channel.kept_bytes == 2 * (1 + MESSAGE_OVERHEAD_BYTES)
+
+
+def test_what_was_never_sent_is_sent_after_what_is_repeated() -> None:
+    channel = pushed(3, window_messages_max=2)
+    channel.take()
+
+    assert channel.resume(1, 0) == 3
+    assert numbers(channel.take()) == [1, 2]
+    channel.acknowledge(2)
+    assert numbers(channel.take()) == [3]
+
+
+def test_a_second_resume_before_anything_was_written_replays_the_same() -> None:
+    channel = pushed(3)
+    channel.take()
+
+    assert channel.resume(1, 1) == 2
+    assert channel.resume(1, 1) == 2
+    assert numbers(channel.take()) == [2, 3]
+
+
+def test_a_second_resume_after_the_replay_was_lost_replays_it_again() -> None:
+    channel = pushed(3)
+    first = channel.take()
+    channel.resume(1, 0)
+    second = channel.take()
+    channel.resume(1, 0)
+
+    assert channel.take() == second == first
+
+
+def test_a_resume_opens_the_whole_window_in_bytes() -> None:
+    size = 100 + MESSAGE_OVERHEAD_BYTES
+    channel = a_channel(window_messages_max=100, window_bytes_max=3 * size)
+    for _ in range(6):
+        channel.push("said", bytes(100))
+
+    for _ in range(4):
+        assert numbers(channel.take()) == [1, 2, 3]
+        channel.resume(1, 0)
+    channel.take()
+    channel.acknowledge(3)
+
+    assert numbers(channel.take()) == [4, 5, 6]
+
+
+def test_a_position_older_than_what_is_kept_cannot_be_resumed() -> None:
+    channel = pushed(3)
+    channel.take()
+    channel.acknowledge(2)
+
+    assert channel.resume(1, 1) is None
+    assert channel.resume(1, 2) == 1
+
+
+def test_a_position_beyond_everything_cannot_be_resumed() -> None:
+    channel = pushed(3)
+    channel.take()
+
+    assert channel.resume(1, 4) is None
+    assert (channel.acked, channel.kept) == (0, 3)
+
+
+@pytest.mark.parametrize("generation", [0, 2, 99])
+def test_another_generation_cannot_be_resumed(generation: int) -> None:
+    channel = pushed(3)
+    channel.take()
+
+    assert channel.resume(generation, 1) is None
+    assert channel.resume(1, 1) == 2
+
+
+def test_a_peer_that_lost_its_memory_cannot_be_resumed() -> None:
+    assert pushed(3).resume(1, None) is None
+
+
+def test_a_resume_tells_the_peer_what_was_applied_so_nothing_is_owed() -> None:
+    channel = received(1, 2)
+    before = channel.owes_ack
+
+    channel.resume(1, 0)
+
+    assert before
+    assert not channel.owes_ack
+
+
+def test_what_was_sent_before_a_resume_may_be_acknowledged_before_it_is_sent_again() -> None:
+    channel = pushed(5, window_messages_max=3)
+    channel.take()
+    channel.resume(1, 1)
+
+    channel.acknowledge(3)
+
+    assert (channel.acked, channel.kept) == (3, 2)
+    assert channel.kept_bytes == 2 * (1 + MESSAGE_OVERHEAD_BYTES)
+    assert numbers(channel.take()) == [4, 5]
+    channel.acknowledge(5)
+    assert (channel.kept, channel.kept_bytes) == (0, 0)
+
+
+def test_after_a_resume_what_was_never_sent_can_still_not_be_acknowledged() -> None:
+    channel = pushed(5, window_messages_max=3)
+    channel.take()
+    channel.resume(1, 1)
+
+    with pytest.raises(ProtocolError, match="never sent"):
+        channel.acknowledge(4)
+
+    assert numbers(channel.take()) == [2, 3, 4]
+
+
+def test_an_acknowledgement_before_the_replay_leaves_the_window_in_bytes_whole() -> None:
+    size = 100 + MESSAGE_OVERHEAD_BYTES
+    channel = a_channel(window_messages_max=100, window_bytes_max=2 * size)
+    for _ in range(8):
+        channel.push("said", bytes(100))
+
+    for turn in range(3):
+        assert numbers(channel.take()) == [2 * turn + 1, 2 * turn + 2]
+        channel.resume(1, 2 * turn)
+        channel.acknowledge(2 * turn + 2)
+
+    assert numbers(channel.take()) == [7, 8]
+
+
+# The end of a channel
+
+
+def finished(channel: Channel) -> Channel:
+    """Give the channel its last message, as the server does when a seat is freed."""
+    channel.is_finished = True
+    channel.push("holdfast.left", b"")
+    return channel
+
+
+def test_a_channel_is_over_when_its_last_message_is_acknowledged_and_not_before() -> None:
+    channel = finished(pushed(2))
+    channel.take()
+    seen = [channel.is_over]
+
+    for ack in (1, 2, 3):
+        channel.acknowledge(ack)
+        seen.append(channel.is_over)
+
+    assert seen == [False, False, False, True]
+
+
+def test_a_channel_whose_seat_is_still_taken_is_never_over() -> None:
+    channel = pushed(1)
+    channel.take()
+    channel.acknowledge(1)
+
+    assert not channel.is_over
+
+
+def test_a_resume_that_has_everything_ends_a_finished_channel() -> None:
+    channel = finished(pushed(2))
+    channel.take()
+
+    assert channel.resume(1, 3) == 0
+    assert channel.is_over
+
+
+@pytest.mark.parametrize("messages", [9, 10])
+def test_a_finished_channel_that_overflowed_is_not_over_for_nobody_has_its_last_message(messages: int) -> None:
+    channel = pushed(messages)
+    if messages == 9:
+        channel.push("said", b"fits")
+
+    finished(channel)
+
+    assert channel.overflowed
+    assert not channel.is_over
+    assert channel.resume(1, 0) is None
+
+
+# A client in another process
+
+
+def test_a_saved_stream_goes_on_with_the_same_numbers_and_bytes() -> None:
+    channel = pushed(5, window_messages_max=10)
+    sent = channel.take()
+    channel.acknowledge(2)
+    last_seq, kept = channel.last_seq, channel.kept_messages()
+
+    elsewhere = a_channel()
+    elsewhere.restore_outward(last_seq, kept)
+    replayed = elsewhere.resume(1, 3)
+    elsewhere.push("said", b"6")
+
+    assert replayed == 2
+    assert elsewhere.take() == [*sent[3:], (6, "said", b"6")]
+
+
+def test_a_restored_stream_weighs_what_it_weighed() -> None:
+    channel = pushed(3)
+
+    elsewhere = a_channel()
+    elsewhere.restore_outward(channel.last_seq, channel.kept_messages())
+
+    assert (elsewhere.kept, elsewhere.kept_bytes) == (3, channel.kept_bytes)
+    elsewhere.take()
+    elsewhere.acknowledge(3)
+    assert (elsewhere.kept, elsewhere.kept_bytes) == (0, 0)
+
+
+def test_what_the_former_process_sent_may_be_acknowledged_before_it_is_sent_again() -> None:
+    channel = pushed(3)
+    channel.take()
+
+    elsewhere = a_channel()
+    elsewhere.restore_outward(channel.last_seq, channel.kept_messages())
+    elsewhere.resume(1, 1)
+    elsewhere.acknowledge(2)
+
+    assert numbers(elsewhere.take()) == [3]
+
+
+def test_after_an_older_saved_state_no_number_is_used_for_another_message() -> None:
+    channel = a_channel()
+    channel.restore_outward(3, [("said", b"3")])
+
+    position = channel.resume(1, 7)
+    channel.skip_to(7)
+    channel.push("said", b"new")
+
+    assert position is None
+    assert channel.take() == [(8, "said", b"new")]
+    assert channel.kept_bytes == 3 + MESSAGE_OVERHEAD_BYTES
+    channel.acknowledge(8)
+    assert (channel.kept, channel.kept_bytes) == (0, 0)
+
+
+def test_skipping_to_what_was_given_out_already_skips_nothing() -> None:
+    channel = pushed(3)
+
+    channel.skip_to(2)
+    channel.skip_to(3)
+
+    assert numbers(channel.take()) == [1, 2, 3]
+
+
+def test_a_channel_shows_where_it_is() -> None:
+    channel = pushed(3, window_messages_max=2)
+    channel.take()
+    channel.acknowledge(1)
+    channel.accept(1)
+
+    assert repr(channel) == "<Channel 1.1 out 1/2/3 in 0/1>"
+
+
+# Any order of events: two ends, a link that loses what is under way when it is cut, slow application on both sides.
+
+
+class Frame(NamedTuple):
+    """What travels: a message, or a lone acknowledgement (seq 0)."""
+
+    seq: int
+    ack: int
+    body: bytes
+
+
+class Welcome(NamedTuple):
+    """What a resume is answered with: the generation of the stream that follows, and what the server applied."""
+
+    generation: int
+    applied: int
+
+
+class End:
+    """One end: its channel, what it said, what it has accepted but not applied, and what it applied, by generation."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.channel = Channel(1, limits)
+        self.said: dict[int, list[bytes]] = {1: []}
+        self.hears = 1  # the generation of the stream that comes in; only the server's ever begins anew
+        self.waiting: deque[tuple[int, int, bytes]] = deque()
+        self.applied: dict[int, list[bytes]] = {1: []}
+        self.arriving: deque[Frame | Welcome] = deque()
+
+    def accept(self, frame: Frame) -> None:
+        """Deal with a frame as both ends do; any `ProtocolError` is a failure of this test."""
+        self.channel.acknowledge(frame.ack)
+        if frame.seq and self.channel.accept(frame.seq):
+            self.waiting.append((self.hears, frame.seq, frame.body))
+
+    def apply(self) -> None:
+        generation, seq, body = self.waiting.popleft()
+        self.applied.setdefault(generation, []).append(body)
+        if generation == self.hears:
+            self.channel.applied = seq
+
+    def written(self) -> list[Frame]:
+        taken = [Frame(seq, self.channel.applied, body) for seq, _, body in self.channel.take()]
+        if not taken and self.channel.owes_ack:
+            taken.append(Frame(0, self.channel.applied, b""))
+        self.channel.ack_sent = self.channel.applied
+        return taken
+
+
+SIZES = st.lists(st.integers(0, 120), min_size=1, max_size=4)
+COUNTS = st.integers(1, 6)
+
+
+class Link(RuleBasedStateMachine):
+    """The client waits when its channel is full, as clients do; the server's room does not and may overflow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hello: tuple[int, int] | None = None
+        self.is_up = False  # the server has answered the latest hello on a link that is not cut
+        self.is_welcome = False  # the client has heard so
+        self.bodies = 0
+
+    @initialize(window=st.integers(1, 4), kept=st.integers(4, 9), kept_bytes=st.sampled_from([500, 1200, 10_000]))
+    def limits_are(self, window: int, kept: int, kept_bytes: int) -> None:
+        limits = replace(
+            Limits(),
+            window_messages_max=window,
+            window_bytes_max=min(400, kept_bytes - 200),  # the message that fills the window still fits
+            kept_messages_max=kept,
+            kept_bytes_max=kept_bytes,
+        )
+        self.client, self.server = End(limits), End(limits)
+
+    def body(self, size: int) -> bytes:
+        self.bodies += 1
+        return b"%d:" % self.bodies + bytes(size)
+
+    # What the ends do
+
+    @rule(sizes=SIZES)
+    def client_says(self, sizes: list[int]) -> None:
+        for size in sizes:
+            if not self.client.channel.is_full:
+                body = self.body(size)
+                assert self.client.channel.push("said", body)
+                self.client.said[1].append(body)
+
+    @rule(sizes=SIZES)
+    def server_says(self, sizes: list[int]) -> None:
+        said = self.server.said[self.server.channel.generation]
+        for size in sizes:
+            body = self.body(size)
+            if self.server.channel.push("said", body):
+                said.append(body)
+
+    @precondition(lambda self: self.client.waiting)
+    @rule(count=COUNTS)
+    def client_applies(self, count: int) -> None:
+        for _ in range(min(count, len(self.client.waiting))):
+            self.client.apply()
+
+    @precondition(lambda self: self.server.waiting)
+    @rule(count=COUNTS)
+    def server_applies(self, count: int) -> None:
+        for _ in range(min(count, len(self.server.waiting))):
+            self.server.apply()
+
+    @precondition(lambda self: self.is_welcome)
+    @rule()
+    def client_writes(self) -> None:
+        self.server.arriving += self.client.written()
+
+    @precondition(lambda self: self.is_up)
+    @rule()
+    def server_writes(self) -> None:
+        self.client.arriving += self.server.written()
+
+    # What the link does
+
+    @precondition(lambda self: self.server.arriving)
+    @rule(count=COUNTS)
+    def server_receives(self, count: int) -> None:
+        for _ in range(min(count, len(self.server.arriving))):
+            frame = self.server.arriving.popleft()
+            assert isinstance(frame, Frame)
+            self.server.accept(frame)
+
+    @precondition(lambda self: self.client.arriving)
+    @rule(count=COUNTS)
+    def client_receives(self, count: int) -> None:
+        for _ in range(min(count, len(self.client.arriving))):
+            match self.client.arriving.popleft():
+                case Welcome() as welcome:
+                    self.client_is_welcome(welcome)
+                case Frame() as frame:
+                    self.client.accept(frame)
+
+    @precondition(lambda self: self.is_up or self.hello)
+    @rule()
+    def cut(self) -> None:
+        self.is_up = self.is_welcome = False
+        self.hello = None
+        self.client.arriving.clear()
+        self.server.arriving.clear()
+
+    # Coming back
+
+    @precondition(lambda self: self.hello is None)
+    @rule()
+    def client_comes_back(self) -> None:
+        """On a new connection, also while the server believes in the old one."""
+        self.cut()
+        self.hello = (self.client.channel.generation, self.client.channel.applied)
+
+    @precondition(lambda self: self.hello is not None)
+    @rule()
+    def server_welcomes(self) -> None:
+        assert self.hello is not None
+        channel = self.server.channel
+        (generation, position), self.hello = self.hello, None
+        was_lost = channel.overflowed or generation != channel.generation
+        said = self.server.said[channel.generation]
+
+        replayed = channel.resume(generation, position)
+
+        assert replayed == (None if was_lost else len(said) - position)
+        if replayed is None:
+            channel.resync()
+            self.server.said[channel.generation] = []
+        self.is_up = True
+        self.client.arriving.append(Welcome(channel.generation, channel.applied))
+
+    def client_is_welcome(self, welcome: Welcome) -> None:
+        channel = self.client.channel
+        self.is_welcome = True
+        if welcome.generation != channel.generation:
+            channel.restart_inward(welcome.generation)
+            self.client.hears = welcome.generation
+
+        replayed = channel.resume(channel.generation, welcome.applied)
+
+        assert replayed == len(self.client.said[1]) - welcome.applied
+
+    @precondition(lambda self: not self.is_up)
+    @rule()
+    def client_goes_on_in_another_process(self) -> None:
+        """What it had accepted and not applied is forgotten with the old process, and will be sent again."""
+        self.cut()
+        old = self.client.channel
+        new = Channel(1, self.client.limits)
+        new.generation = old.generation
+        new.accepted = new.applied = new.ack_sent = old.applied
+        new.restore_outward(old.last_seq, old.kept_messages())
+        self.client.channel = new
+        self.client.waiting.clear()
+
+    @rule()
+    def everything_settles(self) -> None:
+        """Without further cuts all that was said is applied, and nothing is left of it but the counters."""
+        if not self.is_up or self.server.channel.overflowed:
+            self.client_comes_back()
+            self.server_welcomes()
+        for _ in range(100):  # far more rounds than windows can be filled
+            self.exchange()
+            if not self.client.arriving and not self.server.arriving:
+                break
+
+        assert self.server.applied[1] == self.client.said[1]
+        generation = self.server.channel.generation
+        assert self.client.applied.get(generation, []) == self.server.said[generation]
+        for end in (self.client, self.server):
+            assert (end.channel.kept, end.channel.kept_bytes) == (0, 0)
+
+    def exchange(self) -> None:
+        for end in (self.client, self.server):
+            while end.waiting:
+                end.apply()
+        self.client_receives(len(self.client.arriving))
+        self.server_receives(len(self.server.arriving))
+        self.client_writes()
+        self.server_writes()
+
+    # What always holds
+
+    @invariant()
+    def what_was_applied_is_a_prefix_of_what_was_said(self) -> None:
+        for speaker, listener in ((self.client, self.server), (self.server, self.client)):
+            for generation, applied in listener.applied.items():
+                assert applied == speaker.said[generation][: len(applied)]
+
+    @invariant()
+    def a_stream_begins_anew_only_in_the_next_generation_and_declared(self) -> None:
+        assert list(self.server.said) == list(range(1, self.server.channel.generation + 1))
+        assert self.client.channel.generation in self.server.said
+        assert list(self.client.said) == [1]
+
+    @invariant()
+    def what_is_kept_and_in_flight_is_within_the_limits(self) -> None:
+        for end in (self.client, self.server):
+            channel, limits = end.channel, end.limits
+            assert channel.kept <= limits.kept_messages_max
+            assert channel.kept_bytes <= limits.kept_bytes_max
+            assert 0 <= channel.sent - channel.acked <= limits.window_messages_max
+            assert len(end.waiting) <= 2 * limits.window_messages_max
+
+    @invariant()
+    def the_bytes_kept_are_the_bytes_of_the_messages_kept(self) -> None:
+        for end in (self.client, self.server):
+            kept = end.channel.kept_messages()
+            assert end.channel.kept_bytes == sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
+            assert end.channel.overflowed or len(kept) == end.channel.last_seq - end.channel.acked
+
+    @invariant()
+    def nothing_is_acknowledged_before_it_was_applied(self) -> None:
+        assert self.client.channel.acked <= len(self.server.applied[1])
+        generation = self.server.channel.generation
+        assert self.server.channel.acked <= len(self.client.applied.get(generation, []))
+
+    def teardown(self) -> None:
+        if hasattr(self, "client"):
+            self.everything_settles()
+
+
+Link.TestCase.settings = settings(
+    max_examples=150,
+    stateful_step_count=50,
+    deadline=None,
+    phases=set(Phase) - {Phase.explain},  # a failure is a list of steps, which explains itself
+)
+TestLink = Link.TestCase

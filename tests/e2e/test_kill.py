@@ -1,0 +1,89 @@
+"""Clients that are killed, and networks that go away for a while."""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+from random import Random
+from typing import Self
+
+import holdfast
+from holdfast.cli.demo.proxy import Proxy
+from tests.e2e import counting
+from tests.e2e.counter import Counter
+from tests.e2e.counting import Down, Report
+from tests.e2e.diarist import Diary
+from tests.e2e.serving import ROOT, read_until, serving
+
+MESSAGES = 120
+KILLS_IN_PLAY = 8
+# Also while a process starts, connects or resumes.
+KILLS_ANYTIME = 8
+DEADLINE_S = 100.0
+
+
+class Life:
+    """A player's process, from its start to its end."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    @classmethod
+    async def begin(cls, address: tuple[str, int], diary: Path) -> Self:
+        url = f"ws://{address[0]}:{address[1]}"
+        command = (sys.executable, "-m", "tests.e2e.diarist", url, str(diary), str(MESSAGES))
+        return cls(await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE))
+
+    async def is_playing(self) -> None:
+        await read_until(self.process, "playing")
+
+    async def kill_after(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.process.kill()
+        await self.process.wait()
+
+
+async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
+    diary_file = tmp_path / "diary"
+    random = Random(1)
+
+    async with asyncio.timeout(DEADLINE_S), serving(Path(counting.__file__)) as address:
+        for _ in range(KILLS_IN_PLAY):
+            life = await Life.begin(address, diary_file)
+            await life.is_playing()
+            await life.kill_after(random.uniform(0.0, 0.3))
+        for _ in range(KILLS_ANYTIME):
+            life = await Life.begin(address, diary_file)
+            await life.kill_after(random.uniform(0.1, 0.7))
+        last_life = await Life.begin(address, diary_file)
+        exit_code = await last_life.process.wait()
+
+    diary = Diary.read(diary_file)
+    assert exit_code == 0
+    assert diary.numbers == list(range(1, MESSAGES + 1))
+    assert diary.strange == []
+    assert diary.report is not None
+    assert (diary.report.received, diary.report.wrong) == (MESSAGES, [])
+    assert KILLS_IN_PLAY <= diary.report.drops <= KILLS_IN_PLAY + KILLS_ANYTIME
+
+
+async def test_a_network_that_goes_away_and_returns_loses_nothing() -> None:
+    counter = Counter(messages=100)
+
+    async def pull_the_plug(proxy: Proxy) -> None:
+        await counter.has_heard(20)
+        proxy.pull()
+        await proxy.has_refused(3)
+        proxy.plug()
+        await counter.has_heard(len(counter.numbers) + 1)
+
+    async with asyncio.timeout(DEADLINE_S), serving(Path(counting.__file__)) as address:
+        async with Proxy(*address, random=Random(1)) as proxy:
+            host, port = proxy.address
+            async with holdfast.connect(f"ws://{host}:{port}", messages=[Down, Report]) as session:
+                room = await session.join_or_create("counting")
+                await counter.play(room, pull_the_plug(proxy))
+
+    counter.check()
+    assert counter.report is not None
+    assert (counter.report.drops, counter.report.rejoins) == (1, 1)

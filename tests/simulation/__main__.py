@@ -1,0 +1,79 @@
+"""`python -m tests.simulation --seeds 200`: run many worlds; a failure prints the line that repeats it."""
+
+import argparse
+import sys
+import time
+from collections import Counter
+
+from tests.simulation.options import STEPS, Options
+from tests.simulation.world import Result, simulate
+
+
+def main() -> int:
+    """Run the seeds that were asked for; 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds to try (200)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
+    parser.add_argument("--seed", type=int, help="repeat this one seed")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"what each player does ({STEPS})")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
+    parser.add_argument("--trace", action="store_true", help="print everything that happened")
+    arguments = parser.parse_args()
+    is_one = arguments.seed is not None
+    seeds = [arguments.seed] if is_one else range(arguments.first, arguments.first + arguments.seeds)
+    began = time.perf_counter()
+    results: list[Result] = []
+    failures: list[Result] = []
+    for seed in seeds:
+        result = simulate(Options.drawn(seed, arguments.steps))
+        results.append(result)
+        if result.violations:
+            failures.append(result)
+            print_failure(result)
+        if is_one:
+            print(f"{result.options}\ndigest {result.digest}")
+        if arguments.trace:
+            print("\n".join(result.history))
+        if result.violations and not arguments.keep_going:
+            break
+        print_progress(len(results), len(seeds), time.perf_counter() - began)
+    print_summary(results, failures, time.perf_counter() - began)
+    return 1 if failures else 0
+
+
+def print_failure(result: Result) -> None:
+    """What was broken, what led to it, and how to see it again."""
+    print(f"\nseed {result.options.seed} FAILED")
+    for violation in result.violations[:5]:
+        print(f"  {violation.invariant} at {violation.at_s:.3f} s: {violation.what}")
+    print(f"  repeat: python -m tests.simulation --seed {result.options.seed} --steps {result.options.steps} --trace")
+
+
+def print_progress(done: int, of: int, elapsed_s: float) -> None:
+    """One line that is written over."""
+    end = "\n" if done == of else ""
+    print(f"\r{done}/{of} seeds, {elapsed_s:.0f} s", end=end, flush=True)
+
+
+def print_summary(results: list[Result], failures: list[Result], elapsed_s: float) -> None:
+    """What was tried and what came of it."""
+    counts: Counter[str] = Counter()
+    for result in results:
+        counts += result.counts
+    virtual_s = sum(result.virtual_s for result in results)
+    print(f"\n{len(results)} seeds, {virtual_s:,.0f} virtual seconds in {elapsed_s:.1f} s, {len(failures)} failed")
+    for title, names in (
+        ("checked", ("messages up", "messages down", "samples")),
+        ("sessions", ("drops", "resumed", "resynced", "reset", "replayed", "doubles ignored", "streams overflowed")),
+        ("takeovers", ("takeovers", "takeovers: clone", "takeovers: second session")),
+        ("programs", ("crashes", "byes", "slow readers", "retired tokens presented")),
+    ):
+        print(f"  {title + ':':11}" + ", ".join(f"{name} {counts[name]:,}" for name in names))
+    for prefix, title in (("fault: ", "faults"), ("ended: ", "ends"), ("on_", "hooks")):
+        found = {name.removeprefix(prefix): times for name, times in sorted(counts.items()) if name.startswith(prefix)}
+        total = sum(found.values())
+        print(f"  {title + ':':11}{total:,}: " + ", ".join(f"{name} {times:,}" for name, times in found.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""One run of a client program: a session, a seat, a reader, and what it would remember after a crash."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast import AlreadySeated, ClientRoom, ClientSession, NotSeated, Outcome, Refused, SessionEnded
+from tests.simulation.checker import Op, Stream
+from tests.simulation.view import MESSAGES, Append, View
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a program wrote to its disk: the library's state and its own, of the same moment."""
+
+    state: bytes
+    # By the session and the channel of the seat.
+    sittings: dict[tuple[str, int], tuple[View, Stream, int]]
+    is_away_since: float
+
+
+@dataclass(slots=True, eq=False)
+class Sitting:
+    """A seat as its client has it."""
+
+    room: ClientRoom
+    view: View
+    stream: Stream
+    reader: asyncio.Task[None] | None = None
+    is_over: bool = False
+
+
+class Process:
+    """It reads what its room says, sends what it is told to, and saves its memory after every resume."""
+
+    def __init__(self, world: "World", player: str, memory: Memory | None = None) -> None:
+        self.world = world
+        self.checker = world.checker
+        self.player = player
+        self.label = world.next_label(player)
+        self.dialer = world.server.network.dialer(self.label)
+        self._session: ClientSession | None = None
+        self.started_at = world.now()
+        self.sitting: Sitting | None = None
+        self.pause_s = 0.0
+        self.is_dead = False
+        self._has_ended = False
+        self.excuses: set[str] = set()
+        """Reasons for which this session may end, because the simulation did something that must end it."""
+        self.resyncs = 0
+        self.resumes = 0
+        self._ops = 0
+        self._saved = memory.sittings if memory is not None else {}
+        self._is_away_since = memory.is_away_since if memory is not None else world.now()
+        self._retiring: Memory | None = None
+        self.memory = memory
+        self.retired: list[Memory] = []
+        world.processes.append(self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can come of it any more."""
+        return self.is_dead or self._session is None or self._has_ended
+
+    @property
+    def session(self) -> ClientSession:
+        """What the library gave us."""
+        assert self._session is not None
+        return self._session
+
+    async def open(self) -> None:
+        """Sign in, or go on from what was remembered."""
+        state = self.memory.state if self.memory is not None else None
+        session = await self.world.server.connect(
+            self.player, dial=self.dialer, messages=MESSAGES, resume=state, give_up_s=float("inf")
+        )
+        self._session = session
+        session.on_drop = self._dropped
+        session.on_resume = self._resumed
+        assert session.outcome is not None
+        self.checker.note(self.label, "is", session.id)
+        self._resumed(session.outcome)
+        self.sit()
+
+    def ended(self, error: SessionEnded) -> None:
+        """The session is over: there must be a cause."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self.checker.note(self.label, "ended", error.reason)
+        self.checker.count(f"ended: {error.reason}")
+        is_caused = self.is_dead or error.reason in self.excuses
+        self.checker.expect("P3", is_caused, f"the session of {self.label} ended: {error.reason}")
+
+    def kill(self, *, silently: bool) -> None:
+        """The program dies; silently: its machine does, and nobody closes its connection."""
+        self.checker.note(self.label, "is killed")
+        self.is_dead = self.dialer.is_dead = True
+        if self.sitting is not None and self.sitting.reader is not None:
+            self.sitting.reader.cancel()
+        for link in self.dialer.links:
+            if not link.is_open:
+                continue
+            if silently:
+                link.half_open("server")
+            else:
+                link.cut()
+
+    # The seat
+
+    def sit(self) -> Sitting | None:
+        """Begin to read the room that the session has a seat in, if it is a new one."""
+        room = self.session.room
+        if room is not None and (self.sitting is None or self.sitting.room is not room):
+            saved = self._saved.pop((self.session.id, room.channel), None)
+            if saved is not None:
+                view, before, count = saved
+                view = view.copy(process=self.label, has_past=True)
+                stream = Stream(self.player, after=before, after_count=count)
+            else:
+                view, stream = View(self.label, has_past=bool(self.memory)), Stream(self.player)
+            self.sitting = Sitting(room, view, stream)
+            self.sitting.reader = self.world.start(self._read(self.sitting))
+        if self.sitting is not None and (self.sitting.is_over or self.sitting.room.left is not None):
+            return None
+        return self.sitting
+
+    async def join(self, kind: str, room_id: str | None = None) -> Sitting | None:
+        """Take a seat, if there is one."""
+        try:
+            if room_id is not None:
+                await self.session.join(room_id)
+            else:
+                await self.session.join_or_create(kind)
+        except AlreadySeated:
+            self.checker.note(self.label, "has a seat")
+        except Refused as refusal:
+            self.checker.note(self.label, "may not join:", refusal.code, refusal)
+            self.checker.expect("BUG", refusal.code != "internal", f"{self.label} could not join: {refusal}")
+        return self.sit()
+
+    async def _read(self, sitting: Sitting) -> None:
+        message = None
+        try:
+            while True:
+                if message is not None:
+                    sitting.view.heard(message, self.checker)
+                # From here on the message counts as processed.
+                message = await sitting.room.receive()
+                if self.pause_s:
+                    await asyncio.sleep(self.pause_s)
+        except NotSeated as error:
+            self.checker.note(self.label, "left", error)
+        except SessionEnded as error:
+            self.ended(error)
+        finally:
+            sitting.is_over = True
+
+    async def send(self, *, is_refused: bool, ballast: int) -> Op | None:
+        """Send one operation; None if there is no seat any more."""
+        sitting = self.sit()
+        if sitting is None:
+            return None
+        self._ops += 1
+        op = Op(self.label, self._ops)
+        try:
+            await sitting.room.send(Append(op.process, op.n, is_refused, "x" * ballast))
+        except NotSeated:
+            return None
+        sitting.view.awaited.append((op, is_refused))
+        self.checker.sent(op, sitting.stream, is_refused=is_refused)
+        return op
+
+    async def flush(self, ops: list[Op]) -> bool:
+        """Wait until what was sent has been applied; False if the seat was gone before."""
+        sitting, resumes = self.sitting, self.resumes
+        if sitting is None:
+            return False
+        try:
+            await sitting.room.flush()
+        except NotSeated:
+            return False
+        if self.sit() is not sitting:
+            return False
+        self.checker.acked(ops)
+        if ops and self._retiring is not None and resumes == self.resumes:
+            # The server has heard us since the last resume: what we held before it is used up.
+            self.retired.append(self._retiring)
+            self._retiring = None
+        return True
+
+    # The memory
+
+    def remember(self) -> Memory:
+        """Write to disk."""
+        sittings = dict(self._saved)
+        if self.sitting is not None and not self.sitting.is_over:
+            stream = self.sitting.stream
+            sittings[self.session.id, self.sitting.room.channel] = (self.sitting.view.copy(), stream, len(stream.ops))
+        self.memory = Memory(self.session.save(), sittings, self.world.now())
+        return self.memory
+
+    def _dropped(self) -> None:
+        self._is_away_since = self.world.now()
+        self.checker.note(self.label, "dropped")
+        self.checker.count("drops")
+
+    def _resumed(self, outcome: Outcome) -> None:
+        if self.is_dead:
+            return
+        self.checker.note(self.label, outcome)
+        self.checker.count(outcome.kind)
+        self.checker.welcomed(self.label)
+        self.resumes += 1
+        self.resyncs += outcome.kind == "resynced"
+        self._retiring = self.memory
+        if outcome.kind == "new":
+            self.remember()
+        elif outcome.kind == "reset":
+            options = self.world.options
+            away_s = self.world.now() - self._is_away_since
+            # The server may have noticed the loss as much as the silence before us.
+            is_caused = "reset" in self.excuses or away_s >= options.grace_s - options.limits.silence_s - 1.0
+            self.checker.expect("P3", is_caused, f"{self.label} was away for {away_s:.3f} s and lost its session")
+        else:
+            self.remember()
