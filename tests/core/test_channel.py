@@ -851,11 +851,10 @@ class Link(RuleBasedStateMachine):
             assert (end.channel.kept, end.channel.kept_bytes) == (0, 0)
 
     def exchange(self) -> None:
-        for end in (self.client, self.server):
-            while end.waiting:
-                end.apply()
         self.client_receives(len(self.client.arriving))
         self.server_receives(len(self.server.arriving))
+        self.client_applies(len(self.client.waiting))
+        self.server_applies(len(self.server.waiting))
         self.client_writes()
         self.server_writes()
 

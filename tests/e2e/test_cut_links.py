@@ -52,9 +52,12 @@ async def cut_links(counter: Counter, proxy: Proxy, random: Random) -> None:
 async def test_links_that_are_cut_lose_double_and_reorder_nothing() -> None:
     counters = [Counter(MESSAGES, PER_PULSE) for _ in range(CLIENTS)]
 
-    async with asyncio.timeout(DEADLINE_S), serving(Path(counting.__file__)) as address:
-        async with asyncio.TaskGroup() as tasks:
-            playing = [tasks.create_task(play(counter, address, Random(seed))) for seed, counter in enumerate(counters)]
+    async with (
+        asyncio.timeout(DEADLINE_S),
+        serving(Path(counting.__file__)) as address,
+        asyncio.TaskGroup() as tasks,
+    ):
+        playing = [tasks.create_task(play(counter, address, Random(seed))) for seed, counter in enumerate(counters)]
 
     for counter in counters:
         counter.check()

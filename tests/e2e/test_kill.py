@@ -3,9 +3,10 @@
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Self
 
 import holdfast
 from holdfast.cli.demo.proxy import Proxy
@@ -22,25 +23,18 @@ KILLS_ANYTIME = 8
 DEADLINE_S = 100.0
 
 
-class Life:
-    """A player's process, from its start to its end."""
-
-    def __init__(self, process: Process) -> None:
-        self.process = process
-
-    @classmethod
-    async def begin(cls, address: tuple[str, int], diary: Path) -> Self:
-        url = f"ws://{address[0]}:{address[1]}"
-        command = (sys.executable, "-m", "tests.e2e.diarist", url, str(diary), str(MESSAGES))
-        return cls(await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE))
-
-    async def is_playing(self) -> None:
-        await read_until(self.process, "playing")
-
-    async def kill_after(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        self.process.kill()
-        await self.process.wait()
+@asynccontextmanager
+async def life(address: tuple[str, int], diary: Path) -> AsyncIterator[Process]:
+    """A player's process; SIGKILL at the end of the block, if it has not ended before."""
+    url = f"ws://{address[0]}:{address[1]}"
+    command = (sys.executable, "-m", "tests.e2e.diarist", url, str(diary), str(MESSAGES))
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
 
 async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
@@ -49,14 +43,14 @@ async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_dou
 
     async with asyncio.timeout(DEADLINE_S), serving(Path(counting.__file__)) as address:
         for _ in range(KILLS_IN_PLAY):
-            life = await Life.begin(address, diary_file)
-            await life.is_playing()
-            await life.kill_after(random.uniform(0.0, 0.3))
+            async with life(address, diary_file) as process:
+                await read_until(process, "playing")
+                await asyncio.sleep(random.uniform(0.0, 0.3))
         for _ in range(KILLS_ANYTIME):
-            life = await Life.begin(address, diary_file)
-            await life.kill_after(random.uniform(0.1, 0.7))
-        last_life = await Life.begin(address, diary_file)
-        exit_code = await last_life.process.wait()
+            async with life(address, diary_file):
+                await asyncio.sleep(random.uniform(0.1, 0.7))
+        async with life(address, diary_file) as process:
+            exit_code = await process.wait()
 
     diary = Diary.read(diary_file)
     assert exit_code == 0
@@ -68,21 +62,24 @@ async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_dou
 
 
 async def test_a_network_that_goes_away_and_returns_loses_nothing() -> None:
-    counter = Counter(messages=100)
+    counter = Counter(messages=60)
 
     async def pull_the_plug(proxy: Proxy) -> None:
-        await counter.has_heard(20)
+        await counter.has_heard(15)
         proxy.pull()
         await proxy.has_refused(3)
         proxy.plug()
         await counter.has_heard(len(counter.numbers) + 1)
 
-    async with asyncio.timeout(DEADLINE_S), serving(Path(counting.__file__)) as address:
-        async with Proxy(*address, random=Random(1)) as proxy:
-            host, port = proxy.address
-            async with holdfast.connect(f"ws://{host}:{port}", messages=[Down, Report]) as session:
-                room = await session.join_or_create("counting")
-                await counter.play(room, pull_the_plug(proxy))
+    async with (
+        asyncio.timeout(DEADLINE_S),
+        serving(Path(counting.__file__)) as address,
+        Proxy(*address, random=Random(1)) as proxy,
+    ):
+        host, port = proxy.address
+        async with holdfast.connect(f"ws://{host}:{port}", messages=[Down, Report]) as session:
+            room = await session.join_or_create("counting")
+            await counter.play(room, pull_the_plug(proxy))
 
     counter.check()
     assert counter.report is not None
