@@ -1,58 +1,94 @@
-"""`holdfast serve` in a process of its own."""
+"""Processes: Python, the command `holdfast`, and `holdfast serve` as a server to connect to."""
 
 import asyncio
+import os
 import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-_START_S = 30.0
-_STOP_S = 30.0
+# Many times what it takes.
+_ANSWER_S = 60.0
 
 
-async def holdfast_command(*arguments: str) -> Process:
-    """The real command, from this checkout."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "holdfast", *arguments, stdout=PIPE, stderr=PIPE, cwd=ROOT
-    )
+class Result(NamedTuple):
+    """How a process ended, and what it said that was not read before."""
 
-
-async def read_until(process: Process, pattern: str) -> str:
-    """What the process prints up to the first line that matches."""
-    assert process.stdout is not None
-    seen = ""
-    async with asyncio.timeout(_START_S):
-        while line := (await process.stdout.readline()).decode():
-            seen += line
-            if re.search(pattern, line):
-                return seen
-    raise AssertionError(f"the process ended after saying:\n{seen}")
-
-
-async def interrupt(process: Process) -> tuple[str, str]:
-    """What Ctrl-C does; the rest of what the process says, on stdout and stderr."""
-    process.send_signal(signal.SIGINT)
-    async with asyncio.timeout(_STOP_S):
-        stdout, stderr = await process.communicate()
-    return stdout.decode(), stderr.decode()
+    exit_code: int | None
+    stdout: str
+    stderr: str
 
 
 @asynccontextmanager
-async def serving(game: Path) -> AsyncIterator[tuple[str, int]]:
-    """A served game's WebSocket address. In the end the server must stop cleanly, with nothing to complain about."""
-    process = await holdfast_command("serve", str(game), "--port", "0", "--tcp-port", "0")
+async def python_process(
+    *arguments: str, cwd: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Process]:
+    """A Python like this one; SIGKILL at the end of the block, if it still runs."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments),
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+    )
     try:
-        announced = await read_until(process, "Ctrl-C ends it")
-        found = re.search(r"ws://([\d.]+):(\d+)", announced)
-        assert found is not None, announced
-        yield found[1], int(found[2])
-        _, complaints = await interrupt(process)
-        assert (process.returncode, complaints) == (0, "")
+        yield process
     finally:
         if process.returncode is None:
             process.kill()
             await process.communicate()
+
+
+def holdfast_process(
+    *arguments: str, cwd: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> AbstractAsyncContextManager[Process]:
+    """The real command."""
+    return python_process("-m", "holdfast", *arguments, cwd=cwd, environment=environment)
+
+
+async def result_of(*arguments: str, cwd: Path = ROOT, environment: Mapping[str, str] | None = None) -> Result:
+    """Run the command to its end."""
+    async with holdfast_process(*arguments, cwd=cwd, environment=environment) as process:
+        return await end_of(process)
+
+
+async def end_of(process: Process, *, by: signal.Signals | None = None) -> Result:
+    """Wait for the end of a process, after a signal if one is given."""
+    if by is not None:
+        process.send_signal(by)
+    async with asyncio.timeout(_ANSWER_S):
+        stdout, stderr = await process.communicate()
+    return Result(process.returncode, stdout.decode(), stderr.decode())
+
+
+async def read_until(process: Process, pattern: str) -> str:
+    """What the process prints, up to the first line that matches."""
+    assert process.stdout is not None
+    seen = ""
+    async with asyncio.timeout(_ANSWER_S):
+        while line := (await process.stdout.readline()).decode():
+            seen += line
+            if re.search(pattern, line):
+                return seen
+    raise AssertionError(f"the process ended after it said:\n{seen}")
+
+
+def websocket_address(announcement: str) -> tuple[str, int]:
+    """Where a server that was just announced listens."""
+    found = re.search(r"ws://([\d.]+):(\d+)", announcement)
+    assert found is not None, announcement
+    return found[1], int(found[2])
+
+
+@asynccontextmanager
+async def serving(game: Path, *options: str) -> AsyncIterator[tuple[str, int]]:
+    """A served game's WebSocket address. In the end the server must stop cleanly, with nothing to complain about."""
+    async with holdfast_process("serve", str(game), "--port", "0", "--tcp-port", "0", *options) as process:
+        yield websocket_address(await read_until(process, "Ctrl-C ends it"))
+        result = await end_of(process, by=signal.SIGINT)
+        assert (result.exit_code, result.stderr) == (0, "")

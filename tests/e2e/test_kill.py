@@ -1,10 +1,8 @@
 """Clients that are killed, and networks that go away for a while."""
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from asyncio.subprocess import Process
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
 
@@ -14,7 +12,7 @@ from tests.e2e import counting
 from tests.e2e.counter import Counter
 from tests.e2e.counting import Down, Report
 from tests.e2e.diarist import Diary
-from tests.e2e.serving import ROOT, read_until, serving
+from tests.e2e.serving import end_of, python_process, read_until, serving
 
 MESSAGES = 120
 KILLS_IN_PLAY = 8
@@ -23,18 +21,10 @@ KILLS_ANYTIME = 8
 DEADLINE_S = 100.0
 
 
-@asynccontextmanager
-async def life(address: tuple[str, int], diary: Path) -> AsyncIterator[Process]:
-    """A player's process; SIGKILL at the end of the block, if it has not ended before."""
+def life(address: tuple[str, int], diary: Path) -> AbstractAsyncContextManager[Process]:
+    """A player's process, from its start to its SIGKILL at the end of the block."""
     url = f"ws://{address[0]}:{address[1]}"
-    command = (sys.executable, "-m", "tests.e2e.diarist", url, str(diary), str(MESSAGES))
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    return python_process("-m", "tests.e2e.diarist", url, str(diary), str(MESSAGES))
 
 
 async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
@@ -50,10 +40,10 @@ async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_dou
             async with life(address, diary_file):
                 await asyncio.sleep(random.uniform(0.1, 0.7))
         async with life(address, diary_file) as process:
-            exit_code = await process.wait()
+            last_life = await end_of(process)
 
     diary = Diary.read(diary_file)
-    assert exit_code == 0
+    assert (last_life.exit_code, last_life.stderr) == (0, "")
     assert diary.numbers == list(range(1, MESSAGES + 1))
     assert diary.strange == []
     assert diary.report is not None

@@ -514,7 +514,8 @@ async def test_a_client_that_asks_and_never_reads_is_cut(world: World) -> None:
     limits = Limits(window_bytes_max=16 * KIB, write_buffer_bytes_max=64 * KIB, replies_kept_max=4)
     server = await world.serve(kind, limits=limits)
     host = await world.connect(server)
-    await host.create("chat", properties={"a long story": "x" * 60_000})
+    for _ in range(20):
+        await host.create("chat", properties={"a long story": "x" * 1900})
     greedy = await world.raw(server)
     welcome = await greedy.sign_in()
     dropped = asyncio.Event()

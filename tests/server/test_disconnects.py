@@ -409,6 +409,40 @@ async def test_takeover_the_newest_gets_the_seat_with_all_that_is_on_it(world: W
     assert server.counters.internal_errors == 0
 
 
+class Busy(Chat):
+    gate: asyncio.Event
+
+    @on(Say)
+    async def said(self, player: Player[Hero], say: Say) -> None:
+        self.story.tell("said", say.text)
+        await self.gate.wait()
+        self.broadcast(Said(player.id, say.text))
+
+
+async def test_takeover_what_the_old_session_said_before_is_applied_and_does_not_confuse_the_new_one(
+    world: World,
+) -> None:
+    gate = asyncio.Event()
+    kind = chat(Busy, gate=gate)
+    server = await world.serve(kind)
+    old = await world.connect(server)
+    old_room = await old.join_or_create("chat")
+    for text in "abc":
+        await old_room.send(Say(text))
+    await kind.story.has("said")
+    await old.search()
+    new = await same_player(world, server, old)
+    new_room = await new.join(old_room.id)
+
+    gate.set()
+    await new_room.send(Say("d"))
+
+    assert (await texts_until(new_room, "d"))[-1] == "d"
+    await new_room.flush()
+    assert [text for _, text in kind.story.of("said")] == ["a", "b", "c", "d"]
+    assert new.drops == 0
+
+
 @pytest.mark.parametrize("policy", ["takeover", "reject"])
 async def test_a_dropped_player_who_lost_the_session_gets_the_held_seat_by_signing_in(
     world: World, policy: str

@@ -184,7 +184,7 @@ async def test_a_request_whose_answer_was_lost_is_answered_and_carried_out_once(
     kind = chat(Slow)
     server = await world.serve(kind)
     session = await world.connect(server)
-    creating = asyncio.create_task(session.create("chat", map="castle"))
+    creating = asyncio.create_task(session.create("chat", properties={"map": "castle"}))
     await kind.story.has("on_create")
 
     await until_resumed(session, session.cut)

@@ -336,6 +336,9 @@ class Fragile(Chat):
                 return self.fail_later()
             case "cancelled":
                 return self.await_something_cancelled()
+            case "kick and raise":
+                player.kick("out")
+                raise ZeroDivisionError("a bug of the game")
             case "refuse":
                 raise Refused("you have no key")
             case "refuse by kind":
@@ -375,6 +378,22 @@ async def test_a_handler_that_raises_harms_only_its_message(
     assert record.exc_info is not None
     assert server.counters.turns_failed == 1
     assert server.counters.internal_errors == 0
+
+
+async def test_a_handler_that_kicks_its_player_and_then_raises_is_logged_too(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await world.serve(chat(Fragile))
+    session = await world.connect(server)
+    room = await session.join_or_create("chat")
+
+    await room.send(Break("kick and raise"))
+
+    assert [message async for message in room] == []
+    assert room.left is not None
+    assert room.left.message == "out"
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert server.counters.turns_failed == 1
 
 
 @pytest.mark.parametrize(
@@ -463,9 +482,9 @@ async def test_an_unreliable_message_is_handled_and_a_bad_one_dropped_without_a_
     session = await world.connect(server)
     room = await session.join_or_create("chat")
 
-    room.send_latest(Colour("red"))
+    room.send_latest(Colour("red"), key="sky")
+    room.send_latest(Colour("mauve"), key="sea")  # type: ignore[arg-type] # on purpose
     room.send_latest(Break("raise"))
-    room.send_latest(Colour("mauve"))  # type: ignore[arg-type] # on purpose
     await room.send(Say("after"))
 
     assert await hear(room, "after") == [Said(session.player_id, "after")]

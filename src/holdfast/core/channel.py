@@ -99,6 +99,7 @@ class Channel:
         if self._kept_bytes > self._kept_bytes_max or len(kept) > self._kept_messages_max:
             self.overflowed = True
             self._keep_nothing()
+            self.last_seq = self.sent
             return False
         return True
 
@@ -141,7 +142,7 @@ class Channel:
 
     def acknowledge(self, ack: int) -> bool:
         """The peer has applied everything up to this number; True if messages wait for the window it opens."""
-        if ack > self.sent and not self.overflowed:
+        if ack > self.sent:
             self._count_as_sent(ack)
         kept = self._kept
         while self.acked < ack and kept:

@@ -13,7 +13,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId, ConnectionState
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import Ack, Bye, Close, Data, Frame, Hello, Latest, Ping, Pong, Request
+from holdfast.core.frames import TEXT_CHARS_MAX, Ack, Bye, Close, Data, Frame, Hello, Latest, Ping, Pong, Request
 from holdfast.core.reasons import CLOSE_CODES, Reason
 from holdfast.core.session import Session, SessionFlags
 from holdfast.transports.port import Transport
@@ -291,7 +291,7 @@ class LiveConnection(Connection):
         self.end_reason = reason
         code = CLOSE_CODES[reason]
         if self._transport is not None:
-            self._control.append(self.codec.encode(Close(code, reason.value, message, retry_after_s)))
+            self._control.append(self.codec.encode(Close(code, reason.value, message[:TEXT_CHARS_MAX], retry_after_s)))
             self.flush()
             self._transport.close(code, reason.value)
         self._step(ConnectionEvent.CLOSED)

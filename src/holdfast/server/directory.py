@@ -24,6 +24,7 @@ class Directory:
         self._loop = loop
         self._types: dict[str, type[Room[Any]]] = {}
         self._hosts: dict[str, RoomHost] = {}
+        self._creating = 0
         self._all_forgotten: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -69,19 +70,23 @@ class Directory:
         room_type = self._types.get(kind)
         if room_type is None:
             raise NotFound(f"no kind of room is called {kind!r}; there is {', '.join(sorted(self._types)) or 'none'}")
-        if len(self._hosts) >= self._node.limits.rooms_max:
+        if len(self._hosts) + self._creating >= self._node.limits.rooms_max:
             raise Throttled("this node has no space for another room")
         if max_players is not None and not 1 <= max_players <= room_type.max_players:
             raise Invalid(f"max_players must be from 1 to {room_type.max_players} for a {kind}; got {max_players}")
         host = RoomHost(self._node, self._loop, room_type, printable(self._node.random.randbytes(_ROOM_ID_BYTES)))
         if max_players is not None:
             host.room.max_players = max_players
-        self._hosts[host.room.id] = host
+        self._creating += 1
         try:
             await host.create(dict(properties or {}))
         except BaseException:
-            del self._hosts[host.room.id]
+            host.abandon()
             raise
+        finally:
+            self._creating -= 1
+        # Not before: nobody may find a room that its game might still refuse.
+        self._hosts[host.room.id] = host
         self._node.counters.rooms_created += 1
         return host
 

@@ -89,6 +89,7 @@ class Handshake:
         old = node.sessions.attach(session, connection, node.now())
         if old is not None:
             node.supersede(old, session)
+        node.returned(session)
         session.resumes += 1
         replayed, lost = self._continue_channels(session, positions)
         session.replayed += replayed

@@ -55,6 +55,7 @@ class Node:
         self.desk = RequestDesk(self, loop)
         self._name = printable(random.randbytes(6))
         self._connections_opened = 0
+        self._graces: dict[Session, asyncio.TimerHandle] = {}
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
 
@@ -126,14 +127,19 @@ class Node:
 
     def _await_return(self, session: Session) -> None:
         if session.expires_at is not None:
-            self._loop.call_at(session.expires_at, self._check_grace, session)
+            self._graces[session] = self._loop.call_at(session.expires_at, self._check_grace, session)
+
+    def returned(self, session: Session) -> None:
+        """The grace is over: the player is back, or there is nothing to come back to."""
+        timer = self._graces.pop(session, None)
+        if timer is not None:
+            timer.cancel()
 
     def _check_grace(self, session: Session) -> None:
         if session.has_expired(self.now()):
             self.end_session(session, Reason.GRACE_ENDED)
         else:
-            # Early by the timer's resolution, or the player came back (no deadline) and perhaps left again (a new one,
-            # which has its own timer; one more check does no harm).
+            # Early, by the resolution of the timer.
             self._await_return(session)
 
     def end_session(self, session: Session, reason: Reason, message: str = "") -> None:
@@ -141,6 +147,7 @@ class Node:
         connection = self.connection_of(session)
         if not self.sessions.end(session, reason):
             return
+        self.returned(session)
         self.counters.sessions_ended += 1
         if session.player is not None:
             host = self.rooms.host_of(session.player)

@@ -50,6 +50,7 @@ class RoomHost:
         self._counters = node.counters
         self._clockwork = Clockwork(self.room, loop, node.limits, self._turns, self._failed)
         self._empty_timer: asyncio.TimerHandle | None = None
+        self._was_joined = False
         self._is_closing = False
         self.created_at = node.now()
 
@@ -60,8 +61,10 @@ class RoomHost:
         self.room.properties = properties
         await self.call(self.room.on_create, properties)
         await self.call(self.room.on_created)
+        if self._is_closing:
+            raise NotFound("the room closed at once")
         self._clockwork.start_ticking()
-        self._check_empty(self._node.limits.unjoined_s)
+        self._check_empty()
 
     async def call(self, hook: Callable[..., Any], *args: Any) -> Any:
         """Run a hook as a turn and wait for its end; what it raises becomes a refusal."""
@@ -105,11 +108,12 @@ class RoomHost:
         self._turns.follow(self.room.on_destroyed, (), self._hook_ended, ("on_destroyed",))
         self._turns.follow(self._turns.stop, ())
 
-    def _check_empty(self, ttl_s: float) -> None:
+    def _check_empty(self) -> None:
         if self._empty_timer is not None:
             self._empty_timer.cancel()
             self._empty_timer = None
         if self.room.seats_used == 0 and not self._is_closing:
+            ttl_s = self.room.empty_ttl_s if self._was_joined else self._node.limits.unjoined_s
             self._empty_timer = self._loop.call_later(ttl_s, self.close)
 
     # Seats
@@ -118,11 +122,12 @@ class RoomHost:
         """Seat a session: the policy for doubles, a reservation, the game's approval, then the seat."""
         room = self.room
         existing = room.seat_of(session.player_id)
-        if existing is not None and room.duplicate == "takeover" and existing.seat is not SeatState.RESERVED:
+        if existing is not None and self._may_take_over(existing):
             return self._take_over(existing, session, outlet_of)
         room.check_open(session.player_id)
         player = Player(session, room.data_type(), host=self)
         room.add_seat(player)
+        self._check_empty()
         try:
             if type(room).admit is not Room.admit:
                 await self._admitted(player)
@@ -158,7 +163,7 @@ class RoomHost:
     def _seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
         player.happened(SeatEvent.TAKEN)
         self.room.seats_changed()
-        self._check_empty(0)
+        self._was_joined = True
         self._give_seat(player, session, outlet_of)
 
     def _give_seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
@@ -168,6 +173,13 @@ class RoomHost:
         session.room = self.room
         session.grace_s = self.room.grace_s
 
+    def _may_take_over(self, existing: Player[Any]) -> bool:
+        # A held seat is its player's in any case: who lost the session, in a crash, signs in again and is back.
+        policy = self.room.duplicate
+        if policy == "takeover":
+            return existing.seat is not SeatState.RESERVED
+        return policy == "reject" and existing.seat is SeatState.HELD
+
     def _take_over(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> Player[Any]:
         former = player.session
         self._take_seat_away(former)
@@ -175,7 +187,7 @@ class RoomHost:
         self._node.end_session(former, Reason.SUPERSEDED, "this player joined again from elsewhere")
         self._give_seat(player, session, outlet_of)
         if player.seat is SeatState.TAKEN:
-            self.dropped(player)
+            self._hold(player)
         self.returned(player, is_resynced=True)
         return player
 
@@ -183,7 +195,7 @@ class RoomHost:
         if player.seat is SeatState.RESERVED:
             player.happened(SeatEvent.FREED)
             self.room.remove_seat(player)
-            self._check_empty(self.room.empty_ttl_s)
+            self._check_empty()
 
     def dropped(self, player: Player[Any]) -> None:
         """The player's connection is gone: hold the seat or free it, as the room's settings say."""
@@ -193,8 +205,11 @@ class RoomHost:
         if room.disconnect == "hard" or (room.phase == "lobby" and not room.keep_before_start):
             self.free(player, Reason.DROPPED)
         else:
-            player.happened(SeatEvent.DROPPED)
-            self._turns.take(room.on_drop, (player,), self._hook_ended, ("on_drop",))
+            self._hold(player)
+
+    def _hold(self, player: Player[Any]) -> None:
+        player.happened(SeatEvent.DROPPED)
+        self._turns.take(self.room.on_drop, (player,), self._hook_ended, ("on_drop",))
 
     def returned(self, player: Player[Any], *, is_resynced: bool) -> None:
         """The player is back on their seat."""
@@ -235,7 +250,7 @@ class RoomHost:
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
             self._failed(raised, "heir")
         player.outlet.finish(SeatLeft(reason, message[:TEXT_CHARS_MAX]))
-        self._check_empty(self.room.empty_ttl_s)
+        self._check_empty()
 
     def kick(self, player: Player[Any], message: str) -> None:
         """Remove a player; they are told why."""
@@ -265,7 +280,7 @@ class RoomHost:
                 run, args = handler.method, (self.room, player, handler.decoders[codec].decode(frame.body))
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 run, args = self._refuse_invalid, (str(error),)
-        self._turns.take(run, args, self._applied, (player, frame.seq, frame.type))
+        self._turns.take(run, args, self._applied, (player, player.outlet, frame.seq, frame.type))
 
     def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
         """An unreliable message: dropped if it does not fit; its errors are logged, not answered."""
@@ -289,7 +304,7 @@ class RoomHost:
         if len(self._turns) >= self._node.limits.turns_waiting_max:
             raise Throttled("the room has too many turns waiting")
         args = (self.room, player, message)
-        self._turns.take(handler.method, args, self._applied, (player, 0, message.wire_name))
+        self._turns.take(handler.method, args, self._applied, (player, player.outlet, 0, message.wire_name))
 
     def _refuse_unknown(self, name: str) -> None:
         raise NotFound(f"a {self.room.kind} has no handler for {name!r}")
@@ -297,22 +312,27 @@ class RoomHost:
     def _refuse_invalid(self, why: str) -> None:
         raise Invalid(why)
 
-    def _applied(self, error: Exception | None, _: Any, player: Player[Any], seq: int, name: str) -> None:
+    def _applied(
+        self, error: Exception | None, _: Any, player: Player[Any], outlet: Outlet, seq: int, name: str
+    ) -> None:
+        if error is not None:
+            self._refused(error, player, outlet, seq, name)
         if player.seat is _FREED:
             # Kicked by its own message, or the room ended: the stream's last message tells.
             return
         self._counters.messages_applied += 1
-        if error is not None:
-            self._answer_refusal(error, player, seq, name)
-        player.outlet.applied(seq)
+        # Not the player's outlet of now: another session may have taken the seat over while this one's message waited.
+        outlet.applied(seq)
 
-    def _answer_refusal(self, error: Exception, player: Player[Any], seq: int, name: str) -> None:
+    def _refused(self, error: Exception, player: Player[Any], outlet: Outlet, seq: int, name: str) -> None:
         self._node.counters.messages_refused += 1
         if isinstance(error, Refused):
-            player.outlet.send(MessageRefused(seq, name, error.code, str(error)[:TEXT_CHARS_MAX]))
+            refused = MessageRefused(seq, name, error.code, str(error)[:TEXT_CHARS_MAX])
         else:
             self._failed(error, f"the handler of {name!r}", player.id)
-            player.outlet.send(MessageRefused(seq, name, Failed.code, "the game's handler failed"))
+            refused = MessageRefused(seq, name, Failed.code, "the game's handler failed")
+        if player.seat is not _FREED:
+            outlet.send(refused)
 
     # `Host`: what the room asks for
 

@@ -98,6 +98,12 @@ class Turns:
         try:
             async with asyncio.timeout(self._turn_s):
                 result = await work
+        except asyncio.CancelledError as cancelled:
+            if self._task is None or self._task.cancelling():
+                raise
+            # Not this turn was cancelled, but something it awaited.
+            error = RuntimeError("the turn awaited something that was cancelled")
+            error.__cause__ = cancelled
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
         self._task = None

@@ -89,7 +89,7 @@ class MemoryTransport:
     def _post(self, item: bytes | _End) -> None:
         if self.wire.is_cut:
             return
-        payload = item if isinstance(item, bytes) else b""
+        payload = b"" if isinstance(item, tuple) else item
         delay_s = self.wire.network.fate(self, payload)
         if delay_s is None:
             self.wire.cut()
@@ -117,7 +117,7 @@ class MemoryTransport:
         while self._due and self._waiting and opposite.is_reading and not self.wire.is_stalled:
             self._due -= 1
             item = self._waiting.popleft()
-            self.buffered_bytes -= len(item) if isinstance(item, bytes) else 0
+            self.buffered_bytes -= 0 if isinstance(item, tuple) else len(item)
             opposite.take(item)
         # Like asyncio: drained well below the mark, so that the two do not alternate.
         if self._is_congested and self.buffered_bytes <= self._limits.write_high_bytes // 4:
@@ -127,7 +127,7 @@ class MemoryTransport:
 
     def take(self, item: bytes | _End) -> None:
         """Receive a payload or the other end's last word."""
-        if not isinstance(item, bytes):
+        if isinstance(item, tuple):
             if self._end is None and item != _RESET:
                 self._post(item)  # the answer that the other end waits for
             self._end = self._end or item

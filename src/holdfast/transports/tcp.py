@@ -265,11 +265,9 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
 ) -> Listener:
     """Accept clients that speak this framing."""
     listener = SocketListener()
-
-    def make() -> TcpTransport:
-        return _AcceptedTransport(listener, accept, dialects, limits)
-
-    server = await asyncio.get_running_loop().create_server(make, host, port, **server_options(limits, ssl))
+    server = await asyncio.get_running_loop().create_server(
+        lambda: _AcceptedTransport(listener, accept, dialects, limits), host, port, **server_options(limits, ssl)
+    )
     listener.serves(server)
     return listener
 

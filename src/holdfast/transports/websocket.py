@@ -1,11 +1,9 @@
 """Links over WebSocket, on picows: one payload is one unfragmented message, text or binary as the dialect says.
 
 picows is a frame pump; what RFC 6455 asks beyond frames is done here: the choice of a sub-protocol, the closing
-handshake and its deadline, and the refusal of what we do not speak. Two of its traps shape this file:
-
-- `use_aiofastnet=False`: aiofastnet's server spins at full speed when the process runs out of file descriptors.
-- Without aiofastnet, picows' `send` lends uvloop a view of a buffer that it then reuses, for messages above 8 KiB on
-  the server's side; `send_reuse_external_bytearray` hands over a copy.
+handshake and its deadline, and the refusal of what we do not speak. Two traps shape this file: aiofastnet's server, its
+default, spins when the process is out of file descriptors; without aiofastnet, a server's `send` lends uvloop a view of
+a buffer that it reuses, for messages above 8 KiB, where `send_reuse_external_bytearray` hands over a copy.
 """
 
 import asyncio
@@ -249,9 +247,8 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
         transport.dialect = agreement
         return WSUpgradeResponseWithListener(acceptance(agreement), transport)
 
-    listener.serves(
-        await ws_create_server(answer, host, port, **_picows_options(limits), **server_options(limits, ssl))
-    )
+    server = await ws_create_server(answer, host, port, **_picows_options(limits), **server_options(limits, ssl))
+    listener.serves(server)
     return listener
 
 
@@ -288,8 +285,7 @@ async def dial(
         if isinstance(error, OSError | ValueError | WSError) and not isinstance(error, DialError):
             raise dial_error(url, error) from error
         raise
-    if listener is None:
-        # So picows reports a peer that hung up.
+    if listener is None:  # so picows reports a peer that hung up
         raise DialError(f"{url} hung up without an answer")
     return transport
 
