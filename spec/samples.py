@@ -95,6 +95,30 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         ],
     ),
     (
+        "welcome back while the room is busy with what was sent",
+        "server",
+        [
+            "welcome",
+            "Zk3f",
+            "guest-ada",
+            LETTERS,
+            {"kind": "resumed"},
+            TERMS,
+            [
+                {
+                    "channel": 2,
+                    "generation": 1,
+                    "applied": 5,
+                    "room": "VJ8y1cOaGq2x",
+                    "kind": "arena",
+                    "accepted": 8,
+                }
+            ],
+            5,
+            "",
+        ],
+    ),
+    (
         "welcome instead of a session that is gone",
         "server",
         [

@@ -599,7 +599,7 @@ def test_a_stream_that_begins_anew_is_told_and_counted_from_one(seated: Script) 
 
     events = seated.resume(info(0, generation=2), outcome=Outcome("resynced"))
 
-    assert events == [Restarted(1), Welcomed(Outcome("resynced"))]
+    assert events == [Restarted(1, 2), Welcomed(Outcome("resynced"))]
     assert [arrived.seq for arrived in seated.arrive(seated.data(1))] == [1]
 
 
@@ -627,7 +627,7 @@ def test_a_seat_may_begin_its_stream_anew_without_a_drop(seated: Script) -> None
 
     events = seated.hear(Seat("resynced", 1, 2, "room-1", "arena"))
 
-    assert events == [Restarted(1)]
+    assert events == [Restarted(1, 2)]
     assert seated.client.unacked(1) == 1
 
 
@@ -742,13 +742,45 @@ def test_numbers_that_were_used_after_an_old_save_are_never_used_again(seated: S
     assert other.said_data() == [(4, "d")]
 
 
+def test_numbers_that_the_server_has_taken_but_not_applied_are_never_used_again(seated: Script) -> None:
+    seated.push("a")
+    old = seated.client.save()
+    seated.push("b", "c")
+
+    other = seated.in_another_process(old)
+    other.welcome(msgspec.structs.replace(info(1), accepted=3), outcome=Outcome("resumed"))
+    other.push("d")
+
+    assert other.said_data()[-1] == (4, "d")
+    other.hear(Ack(1, 4))
+    assert other.client.unacked(1) == 0
+
+
+def test_a_server_that_has_taken_more_than_its_window_breaks_the_protocol(seated: Script) -> None:
+    with pytest.raises(ProtocolError, match="window"):
+        seated.resume(msgspec.structs.replace(info(0), accepted=TERMS.window_messages_max + 1))
+
+
+def test_a_stream_that_began_anew_is_told_again_in_the_next_process_until_it_was_read(seated: Script) -> None:
+    restarted, _ = seated.resume(info(0, generation=2), outcome=Outcome("resynced"))
+    assert isinstance(restarted, Restarted)
+    unread = seated.in_another_process(seated.client.save())
+
+    seated.client.processed(seated.client.restart_of(restarted))
+    read = seated.in_another_process(seated.client.save())
+
+    seat = SeatTaken(1, "room-1", "arena")
+    assert unread.client.channels.seats() == [seat, Restarted(1, 2)]
+    assert read.client.channels.seats() == [seat]
+
+
 def test_an_old_save_whose_messages_the_server_has_let_go_of_is_resynced(seated: Script) -> None:
     old = seated.client.save()
 
     other = seated.in_another_process(old)
     events = other.welcome(info(0, generation=2), outcome=Outcome("resynced"))
 
-    assert events == [Restarted(1), Welcomed(Outcome("resynced"))]
+    assert events == [Restarted(1, 2), Welcomed(Outcome("resynced"))]
     assert [arrived.seq for arrived in other.arrive(other.data(1))] == [1]
 
 

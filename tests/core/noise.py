@@ -1,4 +1,4 @@
-"""Seeded nonsense: values, near misses and payloads gone bad. The same seed gives the same, so a failure is its seed."""
+"""Seeded nonsense: values, near misses, payloads gone bad. The same seed gives the same, so a failure is its seed."""
 
 from random import Random
 from typing import Any

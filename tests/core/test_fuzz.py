@@ -18,10 +18,12 @@ from tests.core.vectors import whole_payloads
 
 GOOD = {codec: [payload for _, spoken, _, payload in whole_payloads() if spoken is codec] for codec in CODECS.values()}
 # Each seed is worth this many inputs: drawing them one by one would cost more than trying them.
-INPUTS = 200
+INPUTS = 50
 
 each_codec = pytest.mark.parametrize("codec", CODECS.values(), ids=lambda codec: codec.name.rpartition(".")[2])
 seeds = st.integers(0, 2**32 - 1)
+# No deadline: how long an example takes says more of the machine than of the code.
+fuzzed = settings(max_examples=40, deadline=None)
 
 
 def heard(codec: Codec, payload: bytes) -> Iterator[list[Frame]]:
@@ -42,18 +44,20 @@ def heard(codec: Codec, payload: bytes) -> Iterator[list[Frame]]:
 
 
 @each_codec
+@settings(deadline=None)
 @given(payload=st.binary(max_size=400))
 def test_any_bytes_are_read_or_refused(codec: Codec, payload: bytes) -> None:
     list(heard(codec, payload))
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     list(heard(JSON, text.encode("utf-8", "surrogatepass")))
 
 
 @each_codec
-@settings(max_examples=50)
+@fuzzed
 @given(seed=seeds)
 def test_a_good_payload_gone_bad_is_read_or_refused(codec: Codec, seed: int) -> None:
     noise = Noise(seed)
@@ -64,7 +68,7 @@ def test_a_good_payload_gone_bad_is_read_or_refused(codec: Codec, seed: int) -> 
 
 
 @each_codec
-@settings(max_examples=30)
+@fuzzed
 @given(seed=seeds)
 def test_any_value_is_read_or_refused(codec: Codec, seed: int) -> None:
     noise = Noise(seed)
@@ -75,7 +79,7 @@ def test_any_value_is_read_or_refused(codec: Codec, seed: int) -> None:
 
 
 @each_codec
-@settings(max_examples=50)
+@fuzzed
 @given(seed=seeds)
 def test_what_looks_like_a_frame_is_one_or_is_refused(codec: Codec, seed: int) -> None:
     noise = Noise(seed)
@@ -90,7 +94,7 @@ def test_what_looks_like_a_frame_is_one_or_is_refused(codec: Codec, seed: int) -
             )
 
 
-@settings(max_examples=30)
+@fuzzed
 @given(seed=seeds)
 def test_what_only_messagepack_can_say_is_read_or_refused(seed: int) -> None:
     noise = Noise(seed)
@@ -165,13 +169,14 @@ def body_heard(codec: Codec, body: bytes) -> Everything | None:
 
 
 @each_codec
+@settings(deadline=None)
 @given(body=st.binary(max_size=200))
 def test_any_bytes_of_a_body_are_read_or_refused(codec: Codec, body: bytes) -> None:
     body_heard(codec, body)
 
 
 @each_codec
-@settings(max_examples=50)
+@fuzzed
 @given(seed=seeds)
 def test_any_value_of_a_body_is_read_or_refused(codec: Codec, seed: int) -> None:
     noise = Noise(seed)
@@ -182,7 +187,7 @@ def test_any_value_of_a_body_is_read_or_refused(codec: Codec, seed: int) -> None
         assert message is None or isinstance(message, Everything)
 
 
-@settings(max_examples=50)
+@fuzzed
 @given(seed=seeds)
 def test_a_body_that_only_messagepack_can_say_is_read_or_refused(seed: int) -> None:
     noise = Noise(seed)

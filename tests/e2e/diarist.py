@@ -13,7 +13,8 @@ from typing import Self
 
 import msgspec
 
-from holdfast import ClientRoom, ClientSession
+import holdfast
+from holdfast import ClientRoom
 from tests.e2e.counting import PULSES_HZ, Ask, Begin, Down, Report, Up
 
 
@@ -40,7 +41,8 @@ class Diarist:
         self._file = file
         self._messages = messages
         self._diary = Diary.read(file)
-        self._session = ClientSession(url, messages=[Down, Report], resume=self._diary.session)
+        self._connecting = holdfast.connect(url, messages=[Down, Report], resume=self._diary.session)
+        self._session = self._connecting.session
         # Before the server hears from us again, which makes the old token worthless.
         self._session.on_resume = lambda _: self._save()
 
@@ -50,7 +52,7 @@ class Diarist:
 
     async def live(self) -> None:
         self._diary.lives += 1
-        await self._session.open()
+        await self._connecting
         room = self._session.room
         if room is None:
             room = await self._session.join_or_create("counting")

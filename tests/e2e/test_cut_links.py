@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 
 import holdfast
+from holdfast import ClientSession
+from holdfast.cli.demo.bots import Hasty
 from holdfast.cli.demo.proxy import Cut, Proxy
 from tests.e2e import counting
 from tests.e2e.counter import Counter
@@ -20,7 +22,6 @@ from tests.e2e.serving import serving
 
 CLIENTS = 50
 CUTS_PER_CLIENT = 10
-CUTS = CLIENTS * CUTS_PER_CLIENT
 MESSAGES = int(os.environ.get("HOLDFAST_E2E_MESSAGES", "200"))
 # So few that the longest time away fits into what a room keeps for a player.
 PER_PULSE = max(1, MESSAGES // 1000)
@@ -32,21 +33,21 @@ async def play(counter: Counter, address: tuple[str, int], random: Random) -> in
     """Count through a proxy; how many links it cut."""
     async with Proxy(*address, random=random, silent_s=0.2) as proxy:
         host, port = proxy.address
-        async with holdfast.connect(f"ws://{host}:{port}", messages=[Down, Report]) as session:
+        async with holdfast.connect(f"ws://{host}:{port}", messages=[Down, Report], random=Hasty()) as session:
             room = await session.join_or_create("counting")
-            await counter.play(room, cut_links(counter, proxy, random))
+            await counter.play(room, cut_links(counter, session, proxy, random))
     return proxy.cuts
 
 
-async def cut_links(counter: Counter, proxy: Proxy, random: Random) -> None:
-    """Cut in every manner, spread over all that there is to hear, each time after something got through."""
-    manners = islice(cycle(random.sample(list(Cut), len(Cut))), CUTS_PER_CLIENT)
-    heard_before = 0
-    for cut, manner in enumerate(manners):
-        due = (cut + random.random()) / CUTS_PER_CLIENT * counter.trouble_ends
-        await counter.has_heard(min(max(due, heard_before + 1), counter.trouble_ends))
+async def cut_links(counter: Counter, session: ClientSession, proxy: Proxy, random: Random) -> None:
+    """Cut in every manner, spread over all that there is to hear, each time a connection that was welcomed."""
+    resumed = asyncio.Event()
+    session.on_resume = lambda _: resumed.set()
+    for cut, manner in enumerate(islice(cycle(random.sample(list(Cut), len(Cut))), CUTS_PER_CLIENT)):
+        await counter.has_heard((cut + random.random()) / CUTS_PER_CLIENT * counter.trouble_ends)
+        resumed.clear()
         await proxy.cut(manner)
-        heard_before = len(counter.numbers)
+        await resumed.wait()
 
 
 async def test_links_that_are_cut_lose_double_and_reorder_nothing() -> None:
@@ -61,6 +62,6 @@ async def test_links_that_are_cut_lose_double_and_reorder_nothing() -> None:
 
     for counter in counters:
         counter.check()
-    assert sum(task.result() for task in playing) == CUTS
-    # A cut may also hit a connection that has not said hello yet; few do.
-    assert sum(counter.report.drops for counter in counters if counter.report is not None) > 0.9 * CUTS
+        assert counter.report is not None
+        assert (counter.report.drops, counter.report.rejoins) == (CUTS_PER_CLIENT, CUTS_PER_CLIENT)
+    assert sum(task.result() for task in playing) == CLIENTS * CUTS_PER_CLIENT

@@ -1,17 +1,32 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from tests.server.world import World
 
 # No test of this folder takes longer, however it fails: a client that waits for ever is a failure, not a hang.
 _TEST_S = 30.0
+
+
+# Where time is of the essence, what holds on uvloop, which `holdfast.run` takes, must hold on Python's own loop too.
+_ON_BOTH_LOOPS = {"test_latency.py", "test_resume.py", "test_time.py"}
+_ON_PYTHONS_LOOP = {"test_hostile_input.py"}
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {}
+    if item.path.name not in _ON_PYTHONS_LOOP:
+        factories["uvloop"] = uvloop.new_event_loop
+    if item.path.name in _ON_BOTH_LOOPS | _ON_PYTHONS_LOOP:
+        factories["asyncio"] = asyncio.new_event_loop
+    return factories
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -52,10 +52,8 @@ class WebSocketWire:
         self._text = text
 
     async def send(self, payload: bytes) -> None:
-        try:
+        with suppress(ConnectionClosed):
             await self.connection.send(payload, text=self._text)
-        except ConnectionClosed:
-            pass
 
     async def receive(self) -> bytes | End:
         try:
@@ -81,11 +79,9 @@ class TcpWire:
 
     async def write(self, octets: bytes) -> None:
         """Write bytes with no framing at all."""
-        try:
+        with suppress(ConnectionError):
             self.writer.write(octets)
             await self.writer.drain()
-        except ConnectionError:
-            pass
 
     async def receive(self) -> bytes | End:
         try:
@@ -101,10 +97,8 @@ class TcpWire:
 
     async def hang_up(self) -> None:
         self.writer.close()
-        try:
+        with suppress(ConnectionError):
             await self.writer.wait_closed()
-        except ConnectionError:
-            pass
 
 
 class Foreigner:
@@ -140,6 +134,26 @@ class Foreigner:
                     return frame
             if not await self._listen():
                 raise AssertionError(f"the connection ended with {self.end} and no {name} came")
+
+    async def hear_next(self, name: str) -> Frame:
+        """The next frame of this name; the others stay to be heard."""
+        while True:
+            for place, frame in enumerate(self._heard):
+                if frame[0] == name:
+                    del self._heard[place]
+                    return frame
+            if not await self._listen():
+                raise AssertionError(f"the connection ended with {self.end} and no {name} came")
+
+    async def hear_any(self, *names: str) -> Frame:
+        """The next frame of one of these names."""
+        while True:
+            while self._heard:
+                frame = self._heard.popleft()
+                if frame[0] in names:
+                    return frame
+            if not await self._listen():
+                raise AssertionError(f"the connection ended with {self.end} and none of {names} came")
 
     async def hear_end(self) -> tuple[Frame | None, End]:
         """The close frame, if there was one, and how the transport ended."""

@@ -40,12 +40,13 @@ class Hold(Message):
 class Hall(Room[PlayerData]):
     """Echoes, and counts its ticks aloud."""
 
-    max_players = 64
+    max_players = 4096
     tick_hz = 100
 
     def on_create(self, config: dict[str, Any]) -> None:
         self.ticks = 0
         self.said: list[tuple[str, int]] = []
+        self.released = asyncio.Event()
 
     def on_tick(self, dt_s: float) -> None:
         self.ticks += 1
@@ -66,8 +67,8 @@ class Hall(Room[PlayerData]):
 
     @on(Hold)
     async def hold(self, player: Player[PlayerData], message: Hold) -> None:
-        """Keeps the room busy until it is closed."""
-        await asyncio.get_running_loop().create_future()
+        """Keeps the room busy until it is released."""
+        await self.released.wait()
 
 
 class Bystander:

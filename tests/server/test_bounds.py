@@ -297,7 +297,7 @@ class Loud(Chat):
                 player.send(message)
             case "send_latest":
                 player.send_latest(message)
-            case "broadcast":
+            case _:
                 self.broadcast(message)
 
 
@@ -326,6 +326,15 @@ class Moved(Message):
     x: int
 
 
+async def moves(room: ClientRoom) -> list[Message]:
+    """The moves that come; they may be overtaken by what is reliable, so one word is not enough to be sure."""
+    heard: list[Message] = []
+    for text in ("that was all", "really"):
+        await room.send(Say(text))
+        heard += await hear(room, text)
+    return [message for message in heard if isinstance(message, Moved)]
+
+
 async def test_of_unreliable_messages_only_the_newest_per_key_is_sent(world: World) -> None:
     server = await world.serve(chat())
     session = await world.connect(server, messages=[Moved])
@@ -335,10 +344,8 @@ async def test_of_unreliable_messages_only_the_newest_per_key_is_sent(world: Wor
     for x in range(5):
         player.send_latest(Moved("ada", x), key="ada")
         player.send_latest(Moved("bob", x), key="bob")
-    await room.send(Say("that was all"))
 
-    heard = await hear(room, "that was all")
-    assert heard == [Moved("ada", 4), Moved("bob", 4), Said(session.player_id, "that was all")]
+    assert await moves(room) == [Moved("ada", 4), Moved("bob", 4)]
 
 
 async def test_unreliable_messages_are_not_kept_for_who_is_away(world: World) -> None:
@@ -368,10 +375,8 @@ async def test_no_more_unreliable_messages_wait_than_the_limit(world: World) -> 
 
     for x in range(10):
         player.send_latest(Moved("ada", x), key=str(x))
-    await room.send(Say("that was all"))
 
-    heard = await hear(room, "that was all")
-    assert heard[:-1] == [Moved("ada", 7), Moved("ada", 8), Moved("ada", 9)]
+    assert await moves(room) == [Moved("ada", 7), Moved("ada", 8), Moved("ada", 9)]
 
 
 # How many

@@ -24,6 +24,7 @@ from holdfast import (
 from holdfast.core.frames import TEXT_CHARS_MAX
 from holdfast.core.reasons import CLOSE_CODES
 from tests.server.world import (
+    CLOCK_S,
     Chat,
     Gate,
     Hero,
@@ -145,7 +146,7 @@ async def test_the_end_of_a_round_frees_the_seats_of_who_is_away_and_resets_who_
     ada, bob = await world.connect(server, dial=gate), await world.connect(server)
     ada_room, bob_room = await ada.join_or_create("chat"), await bob.join_or_create("chat")
     room = room_of(server, bob_room)
-    players = {player.id: player for player in room.players}
+    players: dict[str, Player[Hero]] = {player.id: player for player in room.players}
     room.start()
     for player in players.values():
         player.data.hp = 1
@@ -535,7 +536,7 @@ async def test_a_room_ends_with_its_last_player_when_it_may_not_stay_empty(world
 
 
 async def test_an_empty_room_waits_for_its_time_and_then_ends(world: World) -> None:
-    kind = chat(empty_ttl_s=0.15)
+    kind = chat(empty_ttl_s=0.2)
     server = await world.serve(kind)
     session = await world.connect(server)
     room = await session.join_or_create("chat")
@@ -545,7 +546,7 @@ async def test_an_empty_room_waits_for_its_time_and_then_ends(world: World) -> N
     await kind.story.has("on_destroyed")
 
     (left_at,), (ended_at,) = kind.story.when("on_leave"), kind.story.when("on_destroyed")
-    assert ended_at - left_at >= 0.15
+    assert ended_at - left_at >= 0.2 - CLOCK_S
 
 
 async def test_a_room_that_is_joined_again_in_time_does_not_end(world: World) -> None:
@@ -576,18 +577,18 @@ async def test_a_seat_that_is_held_keeps_the_room(world: World) -> None:
     await kind.story.has("on_destroyed")
 
     (dropped_at,), (ended_at,) = kind.story.when("on_drop"), kind.story.when("on_destroyed")
-    assert ended_at - dropped_at >= 0.2
+    assert ended_at - dropped_at >= 0.2 - CLOCK_S
 
 
 async def test_a_room_nobody_ever_joined_ends_too(world: World) -> None:
     kind = chat(empty_ttl_s=0.0)
-    server = await world.serve(kind, limits=Limits(unjoined_s=0.1))
+    server = await world.serve(kind, limits=Limits(unjoined_s=0.2))
 
     await server.create_room("chat")
     await kind.story.has("on_destroyed")
 
     (created_at,), (ended_at,) = kind.story.when("on_created"), kind.story.when("on_destroyed")
-    assert ended_at - created_at >= 0.1
+    assert ended_at - created_at >= 0.2 - CLOCK_S
     assert len(server.rooms) == 0
 
 

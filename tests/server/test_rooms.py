@@ -562,11 +562,13 @@ async def test_speaking_to_a_player_who_has_left_does_nothing(world: World) -> N
 
 
 class Picky(Chat):
-    def on_create(self, config: dict[str, Any]) -> None:
+    async def on_create(self, config: dict[str, Any]) -> None:
         if config.get("map") == "nowhere":
-            self.after(0.0, self.announce, "a timer of a room that is not")
             self.spawn(self.never_ends())
+            await asyncio.sleep(0)
+            self.after(0.02, self.announce, "a timer of a room that is not")
             raise Refused("no such map")
+        self.after(0.1, self.announce, "a timer of a room that is")
         if config.get("map") == "broken":
             raise ZeroDivisionError("a bug of the game")
 
@@ -593,8 +595,9 @@ async def test_a_game_may_refuse_to_create_a_room(world: World) -> None:
     assert (len(server.rooms), server.counters.rooms_created) == (0, 0)
     assert await session.search() == []
     await kind.story.has("cancelled", times=2)
-    assert kind.story.of("announced") == []
     await session.join_or_create("chat", properties={"map": "castle"})
+    await kind.story.has("announced")
+    assert kind.story.of("announced") == [("announced", "a timer of a room that is")]
 
 
 async def test_a_room_whose_creation_fails_is_not_there(world: World) -> None:
@@ -830,6 +833,44 @@ async def test_a_join_that_fails_in_on_join_frees_the_seat(world: World, how: st
     assert kind.story.of("on_leave") == [("on_leave", session.player_id, Reason.JOIN_FAILED)]
     with pytest.raises(error):
         await session.join(room.id)
+
+
+class Trap(Chat):
+    def on_join(self, player: Player[Hero]) -> None:
+        super().on_join(player)
+        player.kick("it is a trap")
+
+
+async def test_a_player_who_is_kicked_on_joining_gets_a_room_that_says_so(world: World) -> None:
+    kind = chat(Trap)
+    server = await world.serve(kind)
+    session = await world.connect(server)
+
+    room = await session.join_or_create("chat")
+
+    assert [message async for message in room] == []
+    assert room.left is not None
+    assert (room.left.reason, room.left.message) == (Reason.KICKED, "it is a trap")
+    assert [line[0] for line in kind.story.lines[2:]] == ["on_join", "on_leave"]
+
+
+class Shy(Chat):
+    def on_created(self) -> None:
+        super().on_created()
+        self.close()
+
+
+async def test_a_room_that_closes_before_it_is_open_is_refused_and_gone(world: World) -> None:
+    kind = chat(Shy, tick_hz=100)
+    server = await world.serve(kind)
+    session = await world.connect(server)
+
+    for asking in (session.create, session.join_or_create):
+        with pytest.raises(NotFound):
+            await asking("chat")
+
+    assert len(server.rooms) == 0
+    assert [line[0] for line in kind.story.lines] == ["on_create", "on_created", "on_destroy", "on_destroyed"] * 2
 
 
 async def test_who_joins_while_the_room_is_closing_is_refused(world: World) -> None:

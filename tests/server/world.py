@@ -13,6 +13,9 @@ from holdfast.core.codec import MSGPACK, Codec
 from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits
 from tests.server.raw_client import DEADLINE_S, RawClient
 
+# How far two looks at an event loop's clock may be off: uvloop looks once per turn of the loop, and turns can be long.
+CLOCK_S = 0.05
+
 _SCHEMES = {"websocket": "ws", "tcp": "tcp"}
 
 

@@ -65,8 +65,13 @@ class Chaos:
         side = self._side()
         self._for_a_while(lambda: link.stop_reading(side), lambda: link.read_on(side))
 
-    def _slow_down(self, _: Process, link: Link) -> None:
-        link.latency_s = self.random.choice([0.1, 0.5, 1.5])
+    def _slow_down(self, victim: Process, link: Link) -> None:
+        """The way is long, for this link and those that are dialed in the next seconds: even a hello may be too late."""
+        dialer = victim.dialer
+        link.latency_s = dialer.latency_s = self.random.choice([0.1, 0.5, 1.6])
+        self.world.start(self._later(self.random.uniform(1.0, 8.0), lambda: setattr(dialer, "latency_s", None)))
+        if self.random.random() < 0.5:
+            link.cut()
 
     def _unreachable(self, victim: Process, link: Link) -> None:
         dialer = victim.dialer
@@ -115,6 +120,7 @@ class Chaos:
             process.pause_s = 0.0
             process.dialer.is_down = False
             process.dialer.delay_s = 0.0
+            process.dialer.latency_s = None
         for link in self.world.server.network.links:
             link.latency_s = self.world.options.latency_s
             link.flow()

@@ -202,6 +202,5 @@ class Checker:
         if reason == "grace_ended":
             away_s = self._now() - seat.dropped_at_s
             self.expect("P3", seat.state == "on_drop", f"the grace of {player} ended, but they were there")
-            # A second for the turns that `on_drop` had to wait for.
-            self.expect("P3", away_s >= grace_s - 1.0, f"the grace of {player} ended after {away_s:.3f} s")
+            self.expect("P3", away_s >= grace_s - 0.001, f"the grace of {player} ended after {away_s:.3f} s")
         seat.state = name

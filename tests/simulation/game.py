@@ -26,7 +26,8 @@ class Ledger(Room[Mark]):
     empty_ttl_s = 1.0
     checker: ClassVar[Checker]
     numbers: ClassVar[Iterator[int]]
-    entries_max: ClassVar[int] = 100_000
+    # Whether hooks come the moment that something happens, with no turns to wait for.
+    is_prompt: ClassVar[bool] = True
     is_quiet: ClassVar[bool] = False
 
     def on_create(self, config: dict[str, Any]) -> Any:
@@ -72,7 +73,7 @@ class Ledger(Room[Mark]):
     def write(self, player: Player[Mark], message: Append) -> None:
         op = Op(message.process, message.n)
         if message.is_refused:
-            raise Refused("as you wish")
+            raise Refused(f"{op.process} {op.n}")
         at = self.checker.applied(self.id, player.id, op)
         self.tell(player, op, at)
         self.enter(at, op, message.ballast)
@@ -91,7 +92,8 @@ class Ledger(Room[Mark]):
     def heard_of(self, player: Player[Mark], name: str, reason: str = "") -> None:
         if not player.data.seat:
             player.data.seat = next(self.numbers)
-        self.checker.hook(name, player.id, player.data.seat, reason=reason, grace_s=self.grace_s)
+        grace_s = self.grace_s if self.is_prompt else 0.0
+        self.checker.hook(name, player.id, player.data.seat, reason=reason, grace_s=grace_s)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -106,6 +108,7 @@ class Ledger(Room[Mark]):
 class SlowLedger(Ledger):
     """The same with `async def` everywhere: other things happen in the middle of its turns."""
 
+    is_prompt = False
     handler_s: ClassVar[float]
 
     async def admit(self, player: Player[Mark]) -> None:

@@ -249,8 +249,11 @@ class Actor:
         return False
 
     async def _is_answered(self, process: Process) -> bool:
+        """Whether all answers have come; those that went with a declared gap never will, until more is said."""
         sitting = process.sit()
-        while sitting is not None and not sitting.is_over:
+        for _ in range(50):
+            if sitting is None or sitting.is_over:
+                return False
             if not sitting.view.awaited:
                 return True
             await asyncio.sleep(0.1)

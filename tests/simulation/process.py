@@ -26,6 +26,7 @@ class Memory:
 class Sitting:
     """A seat as its client has it."""
 
+    key: tuple[str, int]
     room: ClientRoom
     view: View
     stream: Stream
@@ -115,14 +116,16 @@ class Process:
         """Begin to read the room that the session has a seat in, if it is a new one."""
         room = self.session.room
         if room is not None and (self.sitting is None or self.sitting.room is not room):
-            saved = self._saved.pop((self.session.id, room.channel), None)
+            key = (self.session.id, room.channel)
+            saved = self._saved.pop(key, None)
             if saved is not None:
                 view, before, count = saved
                 view = view.copy(process=self.label, has_past=True)
                 stream = Stream(self.player, after=before, after_count=count)
             else:
                 view, stream = View(self.label, has_past=bool(self.memory)), Stream(self.player)
-            self.sitting = Sitting(room, view, stream)
+            self.checker.note(self.label, "sits on", room.channel, "in", room.id, "known" if saved else "new")
+            self.sitting = Sitting(key, room, view, stream)
             self.sitting.reader = self.world.start(self._read(self.sitting))
         if self.sitting is not None and (self.sitting.is_over or self.sitting.room.left is not None):
             return None
@@ -170,7 +173,7 @@ class Process:
             await sitting.room.send(Append(op.process, op.n, is_refused, "x" * ballast))
         except NotSeated:
             return None
-        sitting.view.awaited.append((op, is_refused))
+        sitting.view.awaited.append(op)
         self.checker.sent(op, sitting.stream, is_refused=is_refused)
         return op
 
@@ -199,7 +202,7 @@ class Process:
         sittings = dict(self._saved)
         if self.sitting is not None and not self.sitting.is_over:
             stream = self.sitting.stream
-            sittings[self.session.id, self.sitting.room.channel] = (self.sitting.view.copy(), stream, len(stream.ops))
+            sittings[self.sitting.key] = (self.sitting.view.copy(), stream, len(stream.ops))
         self.memory = Memory(self.session.save(), sittings, self.world.now())
         return self.memory
 
@@ -217,13 +220,14 @@ class Process:
         self.resumes += 1
         self.resyncs += outcome.kind == "resynced"
         self._retiring = self.memory
-        if outcome.kind == "new":
-            self.remember()
-        elif outcome.kind == "reset":
-            options = self.world.options
-            away_s = self.world.now() - self._is_away_since
-            # The server may have noticed the loss as much as the silence before us.
-            is_caused = "reset" in self.excuses or away_s >= options.grace_s - options.limits.silence_s - 1.0
-            self.checker.expect("P3", is_caused, f"{self.label} was away for {away_s:.3f} s and lost its session")
-        else:
-            self.remember()
+        if outcome.kind == "reset":
+            self._check_reset(outcome.reason)
+        self.remember()
+
+    def _check_reset(self, reason: str) -> None:
+        options = self.world.options
+        away_s = self.world.now() - self._is_away_since
+        # The server may have noticed the loss as much as the silence before us.
+        was_long = away_s >= options.grace_s - options.limits.silence_s - 1.0
+        is_caused = reason in self.excuses or (reason == "expired" and ("reset" in self.excuses or was_long))
+        self.checker.expect("P3", is_caused, f"{self.label} lost its session after {away_s:.3f} s: {reason}")

@@ -59,7 +59,7 @@ class View:
     # Whether the state is still to come.
     is_blind: bool = True
     # What was sent and has no answer yet, and whether answers may have gone with a declared gap.
-    awaited: deque[tuple[Op, bool]] = field(default_factory=deque)
+    awaited: deque[Op] = field(default_factory=deque)
     has_gap: bool = False
     # Whether an earlier process may have sent what this one does not remember.
     has_past: bool = False
@@ -82,8 +82,11 @@ class View:
                 is_known = self.at in (None, at) and self.told in (None, told)
                 checker.expect("I1", is_known, f"{self.process} was shown {at}, {told} at {self.at}, {self.told}")
                 self.at, self.told, self.is_blind = at, told, False
-            case MessageRefused():
-                self._refused(checker)
+            case MessageRefused(message=words):
+                process, n = words.split()
+                op = Op(process, int(n))
+                checker.refused(op)
+                self._answered(op, checker)
             case Resynced():
                 checker.count("resyncs seen")
                 self.at = self.told = None
@@ -99,22 +102,15 @@ class View:
             return
         op = Op(told.process, told.n)
         checker.answered(op, told.room, told.at)
-        self._answered(op, checker, is_refused=False)
+        self._answered(op, checker)
 
-    def _refused(self, checker: Checker) -> None:
-        op = next((op for op, is_refused in self.awaited if is_refused), None)
-        if op is None:
-            checker.expect("I4", self.has_past, f"{self.process} heard one refusal too many")
+    def _answered(self, op: Op, checker: Checker) -> None:
+        if op not in self.awaited:
+            # An earlier process sent it, after it had saved what this one remembers.
+            is_past = self.has_past and op.process != self.process
+            checker.expect("I1", is_past, f"{self.process} heard an answer to {op}, which it does not await")
             return
-        checker.refused(op)
-        self._answered(op, checker, is_refused=True)
-
-    def _answered(self, op: Op, checker: Checker, *, is_refused: bool) -> None:
-        if (op, is_refused) not in self.awaited:
-            checker.expect("I1", self.has_past, f"{self.process} heard an answer to {op}, which it does not await")
-            return
-        is_next = self.awaited[0][0] == op
-        # A refusal does not say what it answers, so after a gap it may be taken for another.
+        is_next = self.awaited[0] == op
         checker.expect("I1", is_next or self.has_gap, f"{self.process} heard the answer to {op} too early")
-        while self.awaited.popleft()[0] != op:
+        while self.awaited.popleft() != op:
             pass

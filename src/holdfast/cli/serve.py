@@ -105,9 +105,7 @@ def _announce(console: Console, server: Server, game: Game, *, forgets_guests: b
             host, port = server.addresses[transport]
             facts.append((transport, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"))
     if forgets_guests:
-        facts.append(
-            ("guests", f"will not be known after a restart, unless --secret-file or ${_SECRET_VARIABLE} is set")
-        )
+        facts.append(("guests", "will not be known after a restart; see --secret-file"))
     console.print(Text.assemble(("Holdfast", "bold"), f" {holdfast.__version__} serves {game.name}"), soft_wrap=True)
     for name, fact in facts:
         if fact:

@@ -6,16 +6,20 @@ messages that nobody has read yet.
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import Raw
+
 from holdfast.client.events import ChannelGone, Restarted, SeatEvent, SeatTaken
 from holdfast.client.saved import SavedChannel, SavedState
 from holdfast.core.channel import Channel
 from holdfast.core.errors import NotSeated, ProtocolError
-from holdfast.core.frames import ChannelInfo, Position, Seat
+from holdfast.core.frames import POSITIONS_MAX, Ack, ChannelInfo, Data, Position, Seat
 from holdfast.core.limits import Limits
+from holdfast.core.messages import RESERVED
 from holdfast.core.reasons import Reason
 
-# A hello may name no more than this.
-_POSITIONS_MAX = 8
+# A place in the outbox for a message that an earlier process sent and we do not remember. The server has it, or it
+# would not say so; should it have lost it, this is refused. The body is a number in every dialect.
+_FORGOTTEN = (RESERVED + "forgotten", b"0")
 
 
 class Channels:
@@ -27,6 +31,8 @@ class Channels:
         self._rooms: dict[int, tuple[str, str]] = {}
         # Processed to the end, but the server may not have heard so: the next hello tells it again.
         self._finished: dict[int, Position] = {}
+        # Begun anew, and whoever reads has not been told: the gap must be declared, in this process or another.
+        self._restarted: set[int] = set()
         self._last_number = 0
 
     def __iter__(self) -> Iterator[Channel]:
@@ -51,9 +57,29 @@ class Channels:
         """Whether no seat was taken after this one."""
         return number == self._last_number
 
-    def seats(self) -> list[SeatTaken]:
-        """The open channels, as they were announced."""
-        return [SeatTaken(number, *self._rooms[number]) for number in self._open if number in self._rooms]
+    def seats(self) -> list[SeatEvent]:
+        """The open channels, as they were announced: for whoever was not there."""
+        events: list[SeatEvent] = []
+        for number, (room, kind) in self._rooms.items():
+            events.append(SeatTaken(number, room, kind))
+            if number in self._restarted:
+                events.append(Restarted(number, self._open[number].generation))
+        return events
+
+    def outgoing(self, *, with_acks: bool) -> Iterator[Data | Ack]:
+        """What may be written now: messages within the window, which carry acknowledgements, or those alone."""
+        # Where the window is small, it must not close before enough was processed to say so.
+        due = min(self._limits.ack_messages, max(1, self._limits.window_messages_max // 2))
+        for channel in self:
+            ack = channel.applied
+            taken = channel.take()
+            for seq, name, body in taken:
+                yield Data(channel.number, seq, ack, name, Raw(body))
+            if not taken:
+                if not channel.owes_ack or not (with_acks or ack - channel.ack_sent >= due):
+                    continue
+                yield Ack(channel.number, ack)
+            channel.ack_sent = ack
 
     @property
     def owe_ack(self) -> bool:
@@ -64,7 +90,7 @@ class Channels:
         """How far each channel got: what a hello says to come back."""
         processed = [Position(channel.number, channel.generation, channel.applied) for channel in self]
         positions = sorted([*self._finished.values(), *processed], key=lambda position: position.channel)
-        return positions[-_POSITIONS_MAX:]
+        return positions[-POSITIONS_MAX:]
 
     # A channel's life
 
@@ -75,8 +101,7 @@ class Channels:
         channel = self._open.get(frame.channel)
         if channel is None or channel.generation == frame.generation:
             raise ProtocolError(f"channel {frame.channel} was opened twice")
-        channel.restart_inward(frame.generation)
-        return [Restarted(frame.channel)]
+        return [self._restart(channel, frame.generation)]
 
     def finish(self, channel: Channel) -> None:
         """The channel's last message was processed."""
@@ -108,6 +133,7 @@ class Channels:
     def _forget(self, number: int) -> None:
         del self._open[number]
         self._rooms.pop(number, None)
+        self._restarted.discard(number)
 
     # A session's life
 
@@ -126,18 +152,28 @@ class Channels:
             if channel is None:
                 events += self._begin(info)
             elif info.generation != channel.generation:
-                channel.restart_inward(info.generation)
-                events.append(Restarted(info.channel))
-            self._continue(self._open[info.channel], info.applied)
+                events.append(self._restart(channel, info.generation))
+            self._continue(self._open[info.channel], info)
         self._finished.clear()
         return events
 
-    @staticmethod
-    def _continue(channel: Channel, applied: int) -> None:
-        if applied < channel.acked:
+    def _continue(self, channel: Channel, info: ChannelInfo) -> None:
+        if info.applied < channel.acked:
             raise ProtocolError(f"the server has forgotten messages that it had acknowledged: {channel.acked}")
-        if channel.resume(channel.generation, applied) is None:
-            channel.skip_to(applied)
+        if channel.resume(channel.generation, info.applied) is None:
+            channel.skip_to(info.applied)
+        if info.accepted - info.applied > self._limits.window_messages_max:
+            raise ProtocolError("the server has taken more messages than its window allows")
+        channel.fill_to(info.accepted, *_FORGOTTEN)
+
+    def _restart(self, channel: Channel, generation: int) -> Restarted:
+        channel.restart_inward(generation)
+        self._restarted.add(channel.number)
+        return Restarted(channel.number, generation)
+
+    def read(self, channel: Channel) -> None:
+        """Something of the stream's present generation was read, and with it that it began anew."""
+        self._restarted.discard(channel.number)
 
     def clear(self, reason: str) -> list[SeatEvent]:
         """The session is another: none of these channels is part of it, and numbers begin anew."""
@@ -158,6 +194,7 @@ class Channels:
                 room=self._rooms.get(channel.number, ("", ""))[0],
                 kind=self._rooms.get(channel.number, ("", ""))[1],
                 outbox=channel.kept_messages(),
+                is_restarted=channel.number in self._restarted,
             )
             for channel in self
         ]
@@ -173,6 +210,8 @@ class Channels:
             channel = self._open[saved.number]
             channel.accepted = channel.applied = channel.ack_sent = saved.received
             channel.restore_outward(saved.last_seq, saved.outbox)
+            if saved.is_restarted:
+                self._restarted.add(saved.number)
         self._finished = {position.channel: position for position in state.finished}
         self._last_number = max([self._last_number, *self._finished])
 

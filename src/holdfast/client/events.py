@@ -59,6 +59,7 @@ class Restarted:
     """Messages of a channel could not be kept; its stream begins anew with the current state."""
 
     channel: int
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)

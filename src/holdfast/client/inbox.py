@@ -101,14 +101,14 @@ class Inbox:
             self._place += 1
             self._latest.append(_Entry(self._place, message))
 
-    def restart(self) -> None:
+    def restart(self, arrived: Arrived) -> None:
         """The stream begins anew: what was not read is out of date, and the reader is told so."""
         self._in_hand = None
         self._reliable.clear()
         self._latest.clear()
         if not self._is_discarding:
             self._place += 1
-            self._reliable.append(_Entry(self._place, Resynced()))
+            self._reliable.append(_Entry(self._place, Resynced(), arrived))
 
     def end(self, left: SeatLeft) -> None:
         """The seat is gone; what came before can still be read."""

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from holdfast.client.channels import Channels
-from holdfast.client.events import Arrived, Closed, Event, LatestArrived, Replied, Welcomed
+from holdfast.client.events import Arrived, Closed, Event, LatestArrived, Replied, Restarted, Welcomed
 from holdfast.client.saved import SavedState
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.codec import Codec
@@ -159,19 +159,22 @@ class ClientProtocol:
         if channel is None or (arrived.session, arrived.generation) != (self.session_id, channel.generation):
             return
         channel.applied = max(channel.applied, arrived.seq)
+        self.channels.read(channel)
         if arrived.name == SeatLeft.wire_name:
             # The last of its stream: acknowledge it now, or with the next hello.
             if self.is_welcome:
                 self._unsent.append(self.codec.encode(Ack(channel.number, channel.applied)))
             self.channels.finish(channel)
 
+    def restart_of(self, event: Restarted) -> Arrived:
+        """That a stream began anew, to be `processed` like a message: once the application knows."""
+        return Arrived(self.session_id, event.channel, event.generation, 0, "", Raw(b""))
+
     def outgoing(self, *, with_acks: bool = False, with_latest: bool = True) -> list[bytes]:
         """The payloads to write now; nothing while there is no welcome."""
         if not self.is_welcome:
             return []
-        parts: list[bytes] = []
-        for channel in self.channels:
-            self._append_channel(parts, channel, with_ack=with_acks)
+        parts = [self.codec.encode(frame) for frame in self.channels.outgoing(with_acks=with_acks)]
         # After the messages: a request to leave must not overtake what was said before.
         parts += self._unsent
         self._unsent.clear()
@@ -179,19 +182,6 @@ class ClientProtocol:
             parts += self._latest.values()
             self._latest.clear()
         return self.codec.payloads(parts, self.limits.payload_bytes_max) if parts else []
-
-    def _append_channel(self, parts: list[bytes], channel: Channel, *, with_ack: bool) -> None:
-        ack = channel.applied
-        taken = channel.take()
-        for seq, name, body in taken:
-            parts.append(self.codec.encode(Data(channel.number, seq, ack, name, Raw(body))))
-        if not taken:
-            # Where the window is small, it must not close before enough was processed to say so.
-            due = min(self.limits.ack_messages, max(1, self.limits.window_messages_max // 2))
-            if not channel.owes_ack or not (with_ack or ack - channel.ack_sent >= due):
-                return
-            parts.append(self.codec.encode(Ack(channel.number, ack)))
-        channel.ack_sent = ack
 
     def _fitting(self, name: str, content: Any) -> bytes:
         encoded = self.codec.encode(content)

@@ -19,6 +19,8 @@ class SavedChannel(msgspec.Struct, frozen=True):
     room: str
     kind: str
     outbox: list[tuple[str, bytes]]
+    # Whether the stream began anew and nobody has read so yet.
+    is_restarted: bool = False
 
     def __repr__(self) -> str:
         return f"SavedChannel({self.number}.{self.generation}, in {self.received}, out {self.last_seq})"

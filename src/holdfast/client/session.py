@@ -63,8 +63,8 @@ class ClientSession:
         self._vocabulary = Vocabulary(protocol.codec, messages)
         self._exchange = Exchange(protocol, reach, happened=self._happened, dropped=self._dropped)
         self._seats: dict[int, _Seat] = {}
-        for seat in protocol.channels.seats():
-            self._seated(seat)
+        for event in protocol.channels.seats():
+            self._happened(event)
 
     # Who and where
 
@@ -186,7 +186,7 @@ class ClientSession:
                 self._seated(event)
             case Restarted():
                 if (seat := self._seats.get(event.channel)) is not None:
-                    seat.inbox.restart()
+                    seat.inbox.restart(self.protocol.restart_of(event))
             case ChannelGone():
                 if (seat := self._seats.pop(event.channel, None)) is not None:
                     seat.inbox.end(SeatLeft(event.reason))
@@ -279,6 +279,11 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
             protocol.load(saved)
         reach = Reach(url=url, dial=dial, give_up_s=give_up_s, random=random or SystemRandom(), limits=limits)
         self._session = ClientSession(protocol, reach, messages)
+
+    @property
+    def session(self) -> ClientSession:
+        """The session, also before it is open: set its `on_resume` here to `save` before a `resume=` is used up."""
+        return self._session
 
     async def __aenter__(self) -> ClientSession:
         await self._session.open()

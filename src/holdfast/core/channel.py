@@ -186,6 +186,11 @@ class Channel:
             self._keep_nothing()
             self.last_seq = self.acked = self.sent = applied
 
+    def fill_to(self, accepted: int, name: str, body: bytes) -> None:
+        """The peer accepted more than we remember sending: keep those places, and let it acknowledge them."""
+        while self.last_seq < accepted and self.push(name, body):
+            self._sent_before = self.last_seq
+
     def kept_messages(self) -> list[tuple[str, bytes]]:
         """Everything unacknowledged, in order: what a saved state needs."""
         return list(self._kept)

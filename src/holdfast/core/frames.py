@@ -71,14 +71,18 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class ChannelInfo(Struct, frozen=True):
-    """One channel as the server has it: where its seat is, and the last message it applied."""
+class ChannelInfo(Struct, frozen=True, omit_defaults=True):
+    """One channel as the server has it: where its seat is, and the last message it applied.
+
+    `accepted` is there if it has taken more than it applied: a client that remembers less must not use those numbers.
+    """
 
     channel: Number
     generation: Number
     applied: Number
     room: str
     kind: str
+    accepted: Number = 0
 
 
 class Terms(Struct, frozen=True):

@@ -13,7 +13,7 @@ from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.identity.port import Identity
-from holdfast.server.room_host import RoomHost
+from holdfast.server.room_host import Interrupted, RoomHost
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -31,6 +31,8 @@ class Inbox:
 
     def send(self, message: Message) -> None:
         """Put a message in; an agent that does not read is ended, by name."""
+        if self.farewell is not None:
+            return
         self._messages.append(message)
         self._arrived.set()
         if len(self._messages) > self._node.limits.kept_messages_max:
@@ -120,7 +122,10 @@ class Agent:
             raise AlreadySeated("this agent has a seat already; leave it first")
         host = self._node.rooms.host(room_id)
         inbox = Inbox(self._node, self.session)
-        player = await host.join(self.session, lambda _: inbox)
+        try:
+            player = await host.join(self.session, lambda _: inbox)
+        except Interrupted:
+            raise SessionEnded(self.session.end_reason or Reason.ENDED) from None
         return AgentRoom(host, player, inbox)
 
     def end(self) -> None:

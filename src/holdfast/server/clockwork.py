@@ -1,15 +1,23 @@
 """A room's sense of time: its tick, its timers and its outside work. Everything comes back to the room as a turn."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Throttled
-from holdfast.core.limits import Limits
 from holdfast.core.room import Room
 from holdfast.server.turns import Turns
 
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+log = logging.getLogger("holdfast")
+
 Failure = Callable[[Exception, str], None]
+
+# A room that cannot keep its rate says so this often, not with every tick.
+_COMPLAINT_S = 10.0
 
 
 class RoomTimer:
@@ -18,9 +26,11 @@ class RoomTimer:
     def __init__(self, handle: asyncio.TimerHandle, forget: Callable[["RoomTimer"], None]) -> None:
         self._handle = handle
         self._forget = forget
+        self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Do not call it any more."""
+        """Do not call it any more, also if it has rung and waits for its turn."""
+        self.is_cancelled = True
         self._handle.cancel()
         self._forget(self)
 
@@ -29,11 +39,12 @@ class Clockwork:
     """The tick, timers and tasks of one room."""
 
     def __init__(
-        self, room: Room[Any], loop: asyncio.AbstractEventLoop, limits: Limits, turns: Turns, failed: Failure
+        self, room: Room[Any], loop: asyncio.AbstractEventLoop, node: "Node", turns: Turns, failed: Failure
     ) -> None:
         self._room = room
         self._loop = loop
-        self._limits = limits
+        self._limits = node.limits
+        self._counters = node.counters
         self._turns = turns
         self._failed = failed
         self._timers: set[RoomTimer] = set()
@@ -41,7 +52,8 @@ class Clockwork:
         self._tick_handle: asyncio.TimerHandle | None = None
         self._ticked_at = 0.0
         self._tick_waits = False
-        self.ticks_skipped = 0
+        self._skipped = 0
+        self._may_complain_at = 0.0
 
     def stop(self) -> None:
         """Cancel everything."""
@@ -69,12 +81,28 @@ class Clockwork:
         # A tick that comes too late does not bring the missed ones with it: dt_s tells the game how long it was.
         missed = int(late / period)
         self._arm_tick(due + (missed + 1) * period)
-        self.ticks_skipped += missed
+        if missed or self._tick_waits:
+            self._skip(missed + self._tick_waits)
         if self._tick_waits:
-            self.ticks_skipped += 1
             return
         self._tick_waits = True
         self._turns.take(self._run_tick, (), self._tick_ended)
+
+    def _skip(self, ticks: int) -> None:
+        self._counters.ticks_skipped += ticks
+        self._skipped += ticks
+        now = self._loop.time()
+        if now >= self._may_complain_at:
+            room = self._room
+            log.warning(
+                "room %s (%s): %d ticks skipped: %g a second are too many",
+                room.id,
+                room.kind,
+                self._skipped,
+                room.tick_hz,
+            )
+            self._skipped = 0
+            self._may_complain_at = now + _COMPLAINT_S
 
     def _run_tick(self) -> Any:
         now = self._loop.time()
@@ -95,8 +123,11 @@ class Clockwork:
         timer: RoomTimer
 
         def ring() -> None:
+            self._turns.take(run, (), self._turn_ended, (method.__name__,))
+
+        def run() -> Any:
             self._timers.discard(timer)
-            self._turns.take(method, args, self._turn_ended, (method.__name__,))
+            return None if timer.is_cancelled else method(*args)
 
         timer = RoomTimer(self._loop.call_later(seconds, ring), self._timers.discard)
         self._timers.add(timer)
@@ -112,6 +143,8 @@ class Clockwork:
         task = self._loop.create_task(self._work(work, then))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # Cancelled before it began, it would complain that it was never awaited.
+        task.add_done_callback(lambda _: work.close())
 
     async def _work(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
         try:
@@ -120,7 +153,7 @@ class Clockwork:
             self._failed(error, "spawned work")
             return
         if then is not None:
-            self._turns.take(then, (result,), self._turn_ended, (then.__name__,))
+            self._turns.take(then, (result,), self._turn_ended, (getattr(then, "__name__", "spawned work"),))
 
     def _turn_ended(self, error: Exception | None, _: Any, name: str) -> None:
         if error is not None:

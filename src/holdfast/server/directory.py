@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Invalid, NotFound, Throttled
@@ -25,6 +26,7 @@ class Directory:
         self._types: dict[str, type[Room[Any]]] = {}
         self._hosts: dict[str, RoomHost] = {}
         self._creating = 0
+        self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -70,6 +72,8 @@ class Directory:
         room_type = self._types.get(kind)
         if room_type is None:
             raise NotFound(f"no kind of room is called {kind!r}; there is {', '.join(sorted(self._types)) or 'none'}")
+        if self._is_closed:
+            raise Throttled("this node is stopping")
         if len(self._hosts) + self._creating >= self._node.limits.rooms_max:
             raise Throttled("this node has no space for another room")
         if max_players is not None and not 1 <= max_players <= room_type.max_players:
@@ -80,6 +84,8 @@ class Directory:
         self._creating += 1
         try:
             await host.create(dict(properties or {}))
+            if self._is_closed:
+                raise Throttled("this node is stopping")  # noqa: TRY301 - the same way out as any other refusal
         except BaseException:
             host.abandon()
             raise
@@ -92,6 +98,7 @@ class Directory:
 
     async def close_all(self, within_s: float) -> None:
         """End every room; one that is still in the middle of a turn when the time is up is abandoned."""
+        self._is_closed = True
         for host in list(self._hosts.values()):
             host.close()
         if self._hosts:
@@ -121,5 +128,9 @@ def check_room_type(room_type: type[Room[Any]]) -> None:
         )
     for setting, least in (("max_players", 1), ("grace_s", 0), ("empty_ttl_s", 0), ("tick_hz", 0)):
         value = getattr(room_type, setting)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < inf:
             raise ValueError(f"{room_type.__name__}.{setting} must be a number of at least {least}; got {value!r}")
+    try:
+        room_type.data_type()
+    except TypeError as error:
+        raise ValueError(f"{room_type.data_type.__name__} needs a default for every field ({error})") from None

@@ -89,6 +89,9 @@ class Handshake:
         old = node.sessions.attach(session, connection, node.now())
         if old is not None:
             node.supersede(old, session)
+            if not connection.is_open:
+                # The game heard of the drop and ended the session.
+                return
         node.returned(session)
         session.resumes += 1
         replayed, lost = self._continue_channels(session, positions)
@@ -214,7 +217,8 @@ class Handshake:
         for channel in session.channels():
             room = session.room if channel is session.channel else None
             room_id, kind = (room.id, room.kind) if room is not None else ("", "")
-            channels.append(ChannelInfo(channel.number, channel.generation, channel.applied, room_id, kind))
+            accepted = channel.accepted if channel.accepted > channel.applied else 0
+            channels.append(ChannelInfo(channel.number, channel.generation, channel.applied, room_id, kind, accepted))
         connection.welcomed(session)
         requests = self._node.desk.last_known(session)
         connection.send(Welcome(session.id, session.player_id, token, outcome, terms, channels, requests, credential))

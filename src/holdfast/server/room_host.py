@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
+from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, Refused, Throttled
 from holdfast.core.frames import TEXT_CHARS_MAX, Data, Latest, Seat
 from holdfast.core.messages import Message, MessageRefused, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
@@ -21,7 +21,7 @@ from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionState
 from holdfast.server.clockwork import Clockwork, RoomTimer
 from holdfast.server.outlet import ChannelOutlet
-from holdfast.server.turns import Turns
+from holdfast.server.turns import RoomEnded, Turns
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -48,10 +48,12 @@ class RoomHost:
         self.room: Room[Any] = room_type(room_id, self, Random(node.random.getrandbits(64)))
         self._handlers = room_type.handlers
         self._counters = node.counters
-        self._clockwork = Clockwork(self.room, loop, node.limits, self._turns, self._failed)
+        self._clockwork = Clockwork(self.room, loop, node, self._turns, self._failed)
         self._empty_timer: asyncio.TimerHandle | None = None
         self._was_joined = False
         self._is_closing = False
+        # On a seat, but `on_join` has to wait for its turn: if they go before it, the room never hears of them.
+        self._joining: set[Player[Any]] = set()
         self.created_at = node.now()
 
     # Life
@@ -104,9 +106,12 @@ class RoomHost:
         self._clockwork.stop()
         if self._empty_timer is not None:
             self._empty_timer.cancel()
-        self._node.rooms.forget(self)
         self._turns.follow(self.room.on_destroyed, (), self._hook_ended, ("on_destroyed",))
-        self._turns.follow(self._turns.stop, ())
+        self._turns.follow(self._gone, ())
+
+    def _gone(self) -> None:
+        self._turns.stop()
+        self._node.rooms.forget(self)
 
     def _check_empty(self) -> None:
         if self._empty_timer is not None:
@@ -122,6 +127,8 @@ class RoomHost:
         """Seat a session: the policy for doubles, a reservation, the game's approval, then the seat."""
         room = self.room
         existing = room.seat_of(session.player_id)
+        if session.state is not SessionState.CONNECTED:
+            raise Interrupted
         if existing is not None and self._may_take_over(existing):
             return self._take_over(existing, session, outlet_of)
         room.check_open(session.player_id)
@@ -133,18 +140,27 @@ class RoomHost:
                 await self._admitted(player)
             if session.state is not SessionState.CONNECTED:
                 raise Interrupted
+            if session.player is not None:
+                raise AlreadySeated("this session took another seat meanwhile")
             if player.seat is not SeatState.RESERVED:
                 raise NotFound("the room closed")
         except BaseException:
             self._release(player)
             raise
+        self._joining.add(player)
         self._seat(player, session, outlet_of)
         try:
-            await self.call(room.on_join, player)
+            await self.call(self._join, player)
         except Refused as refusal:
             self.free(player, Reason.JOIN_FAILED, str(refusal))
             raise
         return player
+
+    def _join(self, player: Player[Any]) -> Any:
+        if player not in self._joining:
+            raise NotSeated("the seat was freed before the room heard of it; join again")
+        self._joining.discard(player)
+        return self.room.on_join(player)
 
     async def _admitted(self, player: Player[Any]) -> None:
         try:
@@ -209,14 +225,14 @@ class RoomHost:
 
     def _hold(self, player: Player[Any]) -> None:
         player.happened(SeatEvent.DROPPED)
-        self._turns.take(self.room.on_drop, (player,), self._hook_ended, ("on_drop",))
+        self._turns.take(self.room.on_drop, (player,), self._seat_hook_ended, (player, "on_drop"))
 
     def returned(self, player: Player[Any], *, is_resynced: bool) -> None:
         """The player is back on their seat."""
         player.happened(SeatEvent.RETURNED)
-        self._turns.take(self.room.on_rejoin, (player,), self._hook_ended, ("on_rejoin",))
+        self._turns.take(self.room.on_rejoin, (player,), self._seat_hook_ended, (player, "on_rejoin"))
         if is_resynced:
-            self._turns.take(self.room.on_resync, (player,), self._hook_ended, ("on_resync",))
+            self._turns.take(self.room.on_resync, (player,), self._seat_hook_ended, (player, "on_resync"))
 
     def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
         """The player is out, now; `on_leave` follows as a turn, and the stream's last message after it."""
@@ -228,7 +244,11 @@ class RoomHost:
         self.room.remove_seat(player)
         self._turns.forget(player)
         self._take_seat_away(player.session)
-        self._turns.follow(self.room.on_leave, (player, reason), self._left, (player, reason, message))
+        if player in self._joining:
+            self._joining.discard(player)
+            self._left(None, None, player, reason, message)
+        else:
+            self._turns.follow(self.room.on_leave, (player, reason), self._left, (player, reason, message))
 
     def leave(self, player: Player[Any]) -> None:
         """The player leaves on purpose: what they said before is applied before."""
@@ -283,7 +303,7 @@ class RoomHost:
         self._turns.take(run, args, self._applied, (player, player.outlet, frame.seq, frame.type))
 
     def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
-        """An unreliable message: dropped if it does not fit; its errors are logged, not answered."""
+        """An unreliable message: dropped if it does not fit; what the game refuses is not answered."""
         handler = self._handlers.get(frame.type)
         codec = player.session.codec
         if handler is not None and codec is not None and len(self._turns) < self._node.limits.turns_waiting_max:
@@ -292,7 +312,7 @@ class RoomHost:
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 self._node.counters.messages_refused += 1
                 return
-            self._turns.take(handler.method, (self.room, player, message), self._hook_ended, (frame.type,))
+            self._turns.take(handler.method, (self.room, player, message), self._latest_ended, (player, frame.type))
 
     def deliver_native(self, player: Player[Any], message: Message) -> None:
         """An agent's message: an object, never encoded."""
@@ -334,6 +354,12 @@ class RoomHost:
         if player.seat is not _FREED:
             outlet.send(refused)
 
+    def _latest_ended(self, error: Exception | None, _: Any, player: Player[Any], name: str) -> None:
+        if isinstance(error, Refused):
+            self._counters.messages_refused += 1
+        elif error is not None:
+            self._failed(error, f"the handler of {name!r}", player.id)
+
     # `Host`: what the room asks for
 
     def follow(self, hook: Callable[..., Any], *args: Any) -> None:
@@ -354,7 +380,13 @@ class RoomHost:
         if error is not None:
             self._failed(error, name)
 
+    def _seat_hook_ended(self, error: Exception | None, _: Any, player: Player[Any], name: str) -> None:
+        # The player is here for `Turns.forget`: of a seat that is freed, nothing more is told than `on_leave`.
+        self._hook_ended(error, None, name)
+
     def _failed(self, error: Exception, where: str, player_id: str = "") -> None:
+        if isinstance(error, RoomEnded):
+            return
         self._node.counters.turns_failed += 1
         of_player = f" for player {player_id}" if player_id else ""
         log.error("room %s (%s): %s failed%s", self.room.id, self.room.kind, where, of_player, exc_info=error)

@@ -15,6 +15,10 @@ Done = Callable[..., None]
 Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
 
 
+class RoomEnded(NotFound):
+    """The turn will never be taken; whoever waits for it is told, nobody else needs to know."""
+
+
 class Turns:
     """The turns of one room. `done(error, result, *done_args)` is called when a turn is over, still inside of it."""
 
@@ -71,7 +75,7 @@ class Turns:
             return
         _, _, done, done_args = turn
         if done is not None:
-            done(NotFound("the room has ended"), None, *done_args)
+            done(RoomEnded("the room has ended"), None, *done_args)
 
     def _run(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None, done_args: tuple[Any, ...]

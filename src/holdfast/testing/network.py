@@ -86,6 +86,8 @@ class Dialer:
         """Every link that was dialed, the newest last."""
         self.delay_s = 0.0
         """How long a dial takes. Longer than the client waits: it fails, and the client tries again."""
+        self.latency_s: float | None = None
+        """The latency of the links that it dials from now on; None: the network's."""
         self.is_down = False
         """Whether nobody can be reached."""
         self.is_dead = False
@@ -102,7 +104,9 @@ class Dialer:
         if self.is_dead or self.is_down or self.delay_s > limits.handshake_s:
             raise DialError(f"{url} does not answer {self.name}", retry=not self.is_dead)
         transport = await self._network.dial(receiver, url, dialects=[dialect], limits=limits)
-        self.links.append(self._network.link(transport.wire))
+        link = self._network.link(transport.wire)
+        link.latency_s = link.latency_s if self.latency_s is None else self.latency_s
+        self.links.append(link)
         return transport
 
 

@@ -15,7 +15,7 @@ from holdfast.cli.demo.proxy import Proxy
 _STEP = 2.0
 _STEER_S = 0.05
 # A link that was cut is back by then, and what was on its way has arrived.
-_SETTLE_S = 10.0
+_SETTLE_S = 20.0
 
 
 class Seat(Protocol):
@@ -79,6 +79,14 @@ class Brain:
         return dx, dy
 
 
+class Hasty(Random):
+    """Low chance only: a bot dials again sooner than a client whose connections keep breaking should."""
+
+    def random(self) -> float:
+        """From 0 to 1/16."""
+        return super().random() / 16
+
+
 class Contestant:
     """One player of the demo, seen from both ends: the brain that plays, and the player in the room."""
 
@@ -139,7 +147,7 @@ class Bot(Contestant):
         """Connect through the proxy and take a seat."""
         await proxy.start()
         host, port = proxy.address
-        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Welcome, View])
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Welcome, View], random=Hasty())
         room = await session.join(arena.id)
         bot = cls(name, brain, room, _player(arena, session.player_id))
         bot.proxy, bot._session, bot._room = proxy, session, room

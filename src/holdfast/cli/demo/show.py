@@ -89,12 +89,14 @@ class Show:
     async def _join(self, server: Server) -> None:
         arena = await server.create_room("arena")
         assert isinstance(arena, Arena)
-        for place in range(self.settings.bots):
-            delay_s = self._random.uniform(*_DELAY_S_RANGE)
-            proxy = Proxy(*server.addresses["websocket"], random=self._random, delay_s=delay_s)
-            self._bots.append(await Bot.join(_name(place), Brain(self._random), arena, proxy))
+        address = server.addresses["websocket"]
+        self._bots = await asyncio.gather(*(self._bot(place, arena, address) for place in range(self.settings.bots)))
         npcs = [await Npc.join(name, Brain(self._random), arena, server) for name in _NPC_NAMES]
         self.contestants = [*self._bots, *npcs]
+
+    async def _bot(self, place: int, arena: Arena, address: tuple[str, int]) -> Bot:
+        proxy = Proxy(*address, random=self._random, delay_s=self._random.uniform(*_DELAY_S_RANGE))
+        return await Bot.join(_name(place), Brain(self._random), arena, proxy)
 
     async def _play(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:

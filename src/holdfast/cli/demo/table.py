@@ -135,7 +135,7 @@ def _table(contestants: Sequence[Contestant], total: Totals, *, is_wide: bool, h
     for each in contestants:
         table.add_row(*_row(each, is_wide=is_wide))
     if hidden:
-        table.add_row(Text(f"… and {hidden} more", style="dim"))
+        table.add_row(Text(f"+{hidden} more", style="dim"))
     return table
 
 

@@ -1,0 +1,141 @@
+"""A server that does what a test wrote down: one script per dial. It has no sockets, so that time can be virtual."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+
+from holdfast.core.codec import MSGPACK
+from holdfast.core.frames import Auth, Close, Frame, FromClient, Hello, Outcome, Ping, Welcome
+from holdfast.core.reasons import CLOSE_CODES, Reason
+from holdfast.transports.port import VANISHED, Dialect, DialError, Receiver, TransportLimits
+from tests.client.script import TERMS
+
+URL = "fake://server"
+
+# What a server does after a hello: frames are sent; a number is a wait in seconds, a string a loss without a word.
+Step = Frame | float | str
+CUT = "cut"
+
+REFUSED = DialError("nobody listens there")
+WRONG = DialError("nobody there speaks our dialect", retry=False)
+
+
+def welcome(session: str = "s1", outcome: str = "new") -> Welcome:
+    return Welcome(session, "ada", "token", Outcome(outcome), TERMS, credential="ada.secret")
+
+
+def close(reason: Reason, *, retry_after_s: float = 0.0) -> Close:
+    return Close(CLOSE_CODES[reason], reason.value, f"because of {reason.value}", retry_after_s)
+
+
+class FakeLink:
+    """One connection: the client's transport, and the server's script."""
+
+    kind = "fake"
+    peer = "fake"
+    buffered_bytes = 0
+
+    def __init__(self, receiver: Receiver, dialect: Dialect, steps: Iterator[Step]) -> None:
+        self.dialect = dialect
+        self.receiver = receiver
+        self.heard: list[FromClient] = []
+        self.end: tuple[int, str] | None = None
+        self.is_deaf = False
+        """A server that does not even answer a close."""
+        self._steps = steps
+
+    @property
+    def hello(self) -> Hello:
+        hello = self.heard[0]
+        assert isinstance(hello, Hello)
+        return hello
+
+    # What the client does
+
+    def send(self, payload: bytes) -> None:
+        if self.end is None:
+            is_first = not self.heard
+            self.heard += MSGPACK.from_client(payload)
+            if is_first:
+                asyncio.get_running_loop().call_soon(self._go_on)
+
+    def close(self, code: int, reason: str) -> None:
+        if not self.is_deaf:
+            self._end(code, reason)
+
+    def abort(self) -> None:
+        self._end(VANISHED, "")
+
+    def pause_reading(self) -> None:
+        raise NotImplementedError
+
+    def resume_reading(self) -> None:
+        raise NotImplementedError
+
+    # What the server does
+
+    def say(self, *frames: Frame) -> None:
+        if self.end is None:
+            self.receiver.received(MSGPACK.payload(*frames))
+
+    def lose(self) -> None:
+        self._end(VANISHED, "")
+
+    def _go_on(self) -> None:
+        for step in self._steps:
+            match step:
+                case Frame():
+                    self.say(step)
+                case float():
+                    asyncio.get_running_loop().call_later(step, self._go_on)
+                    return
+                case _:
+                    self.lose()
+
+    def _end(self, code: int, reason: str) -> None:
+        if self.end is None:
+            self.end = (code, reason)
+            asyncio.get_running_loop().call_soon(self.receiver.lost, code, reason)
+
+
+class FakeServer:
+    """Answers the first dial with the first script, and so on; the last one goes for all that follow."""
+
+    def __init__(self, *scripts: list[Step] | DialError) -> None:
+        self._scripts = list(scripts)
+        self.dialled_at: list[float] = []
+        self.links: list[FakeLink] = []
+
+    async def dial(self, receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> FakeLink:
+        script = self._scripts[min(len(self.dialled_at), len(self._scripts) - 1)]
+        self.dialled_at.append(asyncio.get_running_loop().time())
+        if isinstance(script, DialError):
+            raise script
+        link = FakeLink(receiver, dialect, iter(script))
+        self.links.append(link)
+        receiver.opened(link)
+        return link
+
+    @property
+    def waits_s(self) -> list[float]:
+        """The times between the dials."""
+        return [round(later - earlier, 6) for earlier, later in pairwise(self.dialled_at)]
+
+
+class Chance(Random):
+    """Always the same chance: the jitter of every wait is this part of its ceiling."""
+
+    def __init__(self, chance: float) -> None:
+        super().__init__()
+        self._chance = chance
+
+    def random(self) -> float:
+        return self._chance
+
+
+def pings(every_s: float, count: int) -> list[Step]:
+    return [step for number in range(1, count + 1) for step in (every_s, Ping(number))]
+
+
+KNOWN_GUEST = Auth("guest", "ada.secret")

@@ -1,0 +1,440 @@
+"""The blocking client: the same calls in a program without an event loop."""
+
+import asyncio
+import inspect
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import holdfast
+import holdfast.sync
+from holdfast import Auth, Invalid, Message, NotFound, NotSeated, Outcome, Reason, Server, SessionEnded
+from holdfast.client import sync
+from holdfast.client.room import ClientRoom
+from holdfast.client.session import ClientSession
+from holdfast.sync import connect
+from tests.client.game import SOON_S, AtOnce, Echo, Kick, Said, Say, Spam, serve, url_of
+
+
+class ServerThread:
+    """A server for tests that have no loop; `do` runs something beside it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.server = serve()
+        self.do(self.server.start)
+        self.url = url_of(self.server)
+
+    def do(self, work: Callable[[], Any]) -> Any:
+        async def done() -> Any:
+            result = work()
+            return await result if inspect.isawaitable(result) else result
+
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(SOON_S)
+
+    def stop(self) -> None:
+        self.do(self.server.stop)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ServerThread]:
+    running = ServerThread()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def url(running: ServerThread) -> str:
+    return running.url
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    left = [thread.name for thread in set(threading.enumerate()) - before if "holdfast session" in thread.name]
+    assert left == []
+
+
+def join(url: str, **options: Any) -> tuple[sync.ClientSession, sync.ClientRoom]:
+    session = connect(url, messages=[Said], random=AtOnce(), **options)
+    return session, session.join_or_create("echo")
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages if isinstance(message, Said)]
+
+
+# The same face
+
+
+def test_it_takes_the_same_arguments_as_the_other() -> None:
+    blocking, awaited = inspect.signature(connect), inspect.signature(holdfast.connect)
+
+    assert list(blocking.parameters.values()) == list(awaited.parameters.values())
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), [(sync.ClientSession, ClientSession), (sync.ClientRoom, ClientRoom)])
+def test_it_has_the_same_methods_with_the_same_arguments(blocking: type[Any], awaited: type[Any]) -> None:
+    ours = {name for name in vars(awaited) if not name.startswith("_")} - {"open"}
+
+    assert ours <= set(vars(blocking))
+    for name in ours - {"receive"}:
+        method = getattr(awaited, name)
+        if inspect.isfunction(method):
+            expected, actual = inspect.signature(method), inspect.signature(getattr(blocking, name))
+            assert list(actual.parameters.values()) == list(expected.parameters.values()), name
+
+
+def test_it_is_exported_where_the_documentation_says() -> None:
+    assert holdfast.sync.connect is sync.connect
+    assert (holdfast.sync.ClientSession, holdfast.sync.ClientRoom) == (sync.ClientSession, sync.ClientRoom)
+
+
+# Every call
+
+
+def test_a_message_goes_to_the_room_and_comes_back(url: str) -> None:
+    with connect(url, messages=[Said]) as session:
+        room = session.join_or_create("echo")
+        room.send(Say("hello"))
+
+        assert room.receive(timeout=SOON_S) == Said("hello")
+        assert session.connected
+        assert session.outcome == Outcome("new")
+        assert session.latency_ms >= 0.0
+
+
+def test_rooms_are_created_found_and_joined(url: str) -> None:
+    with connect(url) as session:
+        made = session.create("echo", properties={"map": "castle"}, max_players=2)
+        found = session.search("echo", limit=100)
+        room = session.join(made.id)
+
+        assert made in found
+        assert (room.id, room.kind) == (made.id, "echo")
+        assert session.room is not None
+        assert session.room.id == room.id
+
+
+def test_a_refusal_is_raised_where_it_was_asked_for(url: str) -> None:
+    with connect(url) as session, pytest.raises(NotFound, match="no kind of room"):
+        session.create("chess")
+
+
+def test_messages_are_iterated_until_the_seat_is_gone(url: str) -> None:
+    with connect(url, messages=[Said]) as session:
+        room = session.join_or_create("echo")
+        room.send(Say("a"))
+        room.send(Kick("out"))
+
+        assert texts(list(room)) == ["a", "one more thing"]
+        assert room.left is not None
+        assert room.left.message == "out"
+        with pytest.raises(NotSeated):
+            room.poll()
+        assert session.room is None
+
+
+def test_a_receive_that_takes_too_long_is_a_timeout(url: str) -> None:
+    session, room = join(url)
+    with session:
+        with pytest.raises(TimeoutError, match=r"no message within 0\.01 s"):
+            room.receive(timeout=0.01)
+        with pytest.raises(TimeoutError):
+            room.receive(timeout=0)
+
+        room.send(Say("after"))
+        assert room.receive(timeout=SOON_S) == Said("after")
+
+
+def test_a_game_loop_polls_once_per_frame(url: str) -> None:
+    session, room = join(url)
+    with session:
+        heard: list[str] = []
+        frames = 0
+        while len(heard) < 30:
+            if frames < 30:
+                room.send(Say(str(frames)))
+            heard += texts(room.poll())
+            frames += 1
+
+        assert heard == [str(number) for number in range(30)]
+        assert room.poll() == []
+
+
+def test_unreliable_messages_are_sent(url: str) -> None:
+    session, room = join(url)
+    with session:
+        room.send_latest(Say("maybe"))
+
+        assert room.receive(timeout=SOON_S) == Said("maybe")
+
+
+def test_a_flush_waits_until_everything_was_applied(running: ServerThread) -> None:
+    session, room = join(running.url)
+    with session:
+        for number in range(100):
+            room.send(Say(str(number)))
+        room.flush()
+
+        echo = running.server.rooms.get(room.id)
+        assert isinstance(echo, Echo)
+        assert echo.heard[-100:] == [str(number) for number in range(100)]
+
+
+def test_a_seat_is_left(url: str) -> None:
+    session, room = join(url)
+    with session:
+        room.leave()
+
+        assert room.left is not None
+        assert room.left.reason == Reason.LEFT
+        with pytest.raises(NotSeated):
+            room.send(Say("late"))
+        assert "left" in repr(room)
+
+
+def test_a_lost_connection_is_replaced_while_the_program_is_busy(url: str) -> None:
+    session, room = join(url)
+    with session:
+        told: list[Any] = []
+        back = threading.Event()
+
+        def on_resume(outcome: Outcome) -> None:
+            told.append(outcome.kind)
+            back.set()
+
+        session.on_drop = lambda: told.append("drop")
+        session.on_resume = on_resume
+        session.cut()
+        assert back.wait(SOON_S)
+        room.send(Say("still here"))
+
+        assert room.receive(timeout=SOON_S) == Said("still here")
+        assert told == ["drop", "resumed"]
+        assert session.drops == 1
+        assert session.on_resume is on_resume
+        assert session.on_drop is not None
+
+
+def test_a_suspended_session_goes_on(url: str) -> None:
+    first, room = join(url)
+    room.send(Say("a"))
+    room.flush()
+    state = first.suspend()
+
+    with connect(url, messages=[Said], resume=state) as second:
+        assert (second.id, second.player_id, second.credential) == (first.id, first.player_id, first.credential)
+        assert second.room is not None
+        assert second.room.receive(timeout=SOON_S) == Said("a")
+
+
+def test_a_saved_session_goes_on_where_it_was_acknowledged(url: str) -> None:
+    first, room = join(url, give_up_s=0.0)
+    room.send(Say("a"))
+    assert room.receive(timeout=SOON_S) == Said("a")
+    room.acknowledge()
+    state = first.save()
+    first.cut()
+
+    with connect(url, messages=[Said], resume=state) as second:
+        assert second.room is not None
+        second.room.send(Say("b"))
+        assert second.room.receive(timeout=SOON_S) == Said("b")
+    first.close()
+
+
+def test_a_credential_makes_the_same_player(url: str) -> None:
+    with connect(url) as first:
+        pass
+    with connect(url, auth=Auth("guest", first.credential)) as again:
+        assert again.player_id == first.player_id
+
+
+# Ends
+
+
+def test_a_closed_session_says_so_whatever_is_asked(url: str) -> None:
+    session, room = join(url)
+    session.close()
+    session.close()
+
+    calls: list[Callable[[], Any]] = [
+        session.search,
+        session.save,
+        session.suspend,
+        session.cut,
+        room.poll,
+        room.receive,
+        room.leave,
+        lambda: room.send(Say("late")),
+        lambda: list(room),
+    ]
+    for call in calls:
+        with pytest.raises(SessionEnded, match="closed by this program"):
+            call()
+    assert not session.connected
+
+
+def test_a_crash_in_the_block_closes_the_session(running: ServerThread) -> None:
+    with pytest.raises(ZeroDivisionError), connect(running.url) as session:
+        raise ZeroDivisionError
+
+    assert running.do(lambda: running.server.sessions.get(session.id)) is None
+
+
+@contextmanager
+def interrupted_soon() -> Iterator[None]:
+    """Ctrl-C, as soon as the block waits for something."""
+    timer = threading.Timer(0.1, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    timer.join()
+
+
+def test_ctrl_c_ends_a_wait_and_the_session_can_go_on(url: str) -> None:
+    session, room = join(url)
+    with session:
+        with interrupted_soon():
+            room.receive()
+        room.send(Say("after"))
+
+        assert room.receive(timeout=SOON_S) == Said("after")
+
+
+def test_ctrl_c_in_the_block_closes_the_session(running: ServerThread) -> None:
+    session, room = join(running.url)
+
+    with interrupted_soon(), session:
+        room.receive()
+
+    assert running.do(lambda: running.server.sessions.get(session.id)) is None
+
+
+def test_ctrl_c_while_connecting_leaves_nothing_behind() -> None:
+    async def dial(*_: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    with interrupted_soon():
+        connect("ws://127.0.0.1:1", dial=dial)
+
+
+def test_nobody_at_the_address_is_an_oserror_and_leaves_nothing_behind() -> None:
+    with pytest.raises(OSError, match="cannot be reached"):
+        connect("ws://127.0.0.1:1")
+    with pytest.raises(Invalid, match="no dialect"):
+        connect("ws://127.0.0.1:1", dialect="holdfast.v0")
+
+
+def test_a_callback_cannot_wait_for_its_own_thread(url: str) -> None:
+    session, room = join(url)
+    errors: list[Exception] = []
+    told = threading.Event()
+
+    def on_drop() -> None:
+        for call in (room.poll, session.close):
+            try:
+                call()
+            except RuntimeError as error:
+                errors.append(error)
+        told.set()
+
+    with session:
+        session.on_drop = on_drop
+        session.cut()
+        assert told.wait(SOON_S)
+
+        assert ["set a flag" in str(error) for error in errors] == [True, True]
+        room.send(Say("unharmed"))
+        assert room.receive(timeout=SOON_S) == Said("unharmed")
+
+
+# Threads
+
+
+def test_two_sessions_live_side_by_side_in_one_program(url: str) -> None:
+    with connect(url, messages=[Said]) as one, connect(url, messages=[Said]) as other:
+        here, there = one.join_or_create("echo"), other.join_or_create("echo")
+        here.send(Say("here"))
+        there.send(Say("there"))
+
+        assert here.receive(timeout=SOON_S) == Said("here")
+        assert there.receive(timeout=SOON_S) == Said("there")
+        assert one.player_id != other.player_id
+
+
+def test_another_thread_that_waits_is_told_when_the_session_closes(url: str) -> None:
+    session, room = join(url)
+    errors: list[BaseException] = []
+    is_waiting = threading.Event()
+
+    def read() -> None:
+        is_waiting.set()
+        try:
+            room.receive()
+        except SessionEnded as error:
+            errors.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    is_waiting.wait()
+    session.close()
+    reader.join(SOON_S)
+
+    assert len(errors) == 1
+
+
+def test_one_thread_reads_while_another_sends(url: str) -> None:
+    session, room = join(url)
+    with session:
+        heard: list[str] = []
+
+        def read() -> None:
+            while len(heard) < 200:
+                message = room.receive(timeout=SOON_S)
+                assert isinstance(message, Said)
+                heard.append(message.text)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for number in range(200):
+            room.send(Say(str(number)))
+            if number == 100:
+                session.cut()
+        reader.join(SOON_S)
+
+        assert heard == [str(number) for number in range(200)]
+
+
+def test_more_than_a_window_waits_for_a_program_that_does_not_read(url: str) -> None:
+    session, room = join(url)
+    with session:
+        room.send(Spam(3000))
+        room.flush()
+
+        heard: list[str] = []
+        while len(heard) < 3000:
+            heard += texts(room.poll())
+        assert heard == [str(number) for number in range(3000)]
+        assert session.drops == 0
+
+
+async def test_it_also_works_beside_a_loop_in_another_thread(server: Server) -> None:
+    def play() -> Message:
+        with connect(url_of(server), messages=[Said]) as session:
+            room = session.join_or_create("echo")
+            room.send(Say("from a thread"))
+            return room.receive(timeout=SOON_S)
+
+    assert await asyncio.to_thread(play) == Said("from a thread")

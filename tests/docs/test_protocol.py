@@ -1,0 +1,324 @@
+"""docs/protocol.md is true: its tables are the code's, its numbers the defaults, and its conversation takes place."""
+
+import json
+import re
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+import msgspec.inspect as mi
+import pytest
+
+from holdfast import Limits, Server
+from holdfast.client.connector import SETTLED_S
+from holdfast.core.backoff import FIRST_S, LONGEST_S
+from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.codec import CODECS, JSON
+from holdfast.core.errors import Refused
+from holdfast.core.frames import (
+    NUMBER_MAX,
+    TEXT_CHARS_MAX,
+    Auth,
+    ChannelInfo,
+    FromClient,
+    FromServer,
+    Outcome,
+    Position,
+    Problem,
+    Resume,
+    Terms,
+)
+from holdfast.core.messages import MessageRefused, SeatLeft
+from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
+from holdfast.server.outlet import FRAME_HEAD_BYTES
+from holdfast.server.requests import _OPERATIONS, RoomInfo
+from tests.server.foreign import Door, Foreigner
+
+PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
+LIMITS = Limits()
+
+FRAMES = {frame.name: frame for frame in (*get_args(FromClient), *get_args(FromServer))}
+OBJECTS = {each.__name__: each for each in (Auth, Resume, Position, Outcome, Terms, ChannelInfo, Problem, RoomInfo)}
+MESSAGES = {each.wire_name: each for each in (MessageRefused, SeatLeft)}
+ARGUMENTS = {name: arguments for name, (arguments, _) in _OPERATIONS.items()}
+STRUCTS: dict[str, type[msgspec.Struct]] = {**FRAMES, **OBJECTS, **MESSAGES, **ARGUMENTS}
+
+
+def sections(page: str) -> dict[str, str]:
+    """The text below each heading, up to the next one of any level."""
+    parts = re.split(r"^#{1,4} (.+)$", page, flags=re.MULTILINE)[1:]
+    assert len(set(parts[::2])) == len(parts[::2]), "two headings are the same"
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+SECTIONS = sections(PAGE)
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The rows of each table, without its head."""
+    found = re.findall(r"(?:^\|.*\|\n)+", text + "\n", flags=re.MULTILINE)
+    return [[[cell.strip() for cell in row.strip("|").split(" | ")] for row in each.splitlines()[2:]] for each in found]
+
+
+def table(heading: str, number: int = 0) -> list[list[str]]:
+    return [[cell.strip("| ") for cell in row] for row in tables(SECTIONS[heading])[number]]
+
+
+# Fields
+
+
+def type_text(kind: mi.Type) -> str:
+    """A type in the words of the page."""
+    match kind:
+        case mi.IntType(ge=None, le=None):
+            return "integer"
+        case mi.IntType(ge=least, le=most):
+            words = {(0, NUMBER_MAX): "number", (1, NUMBER_MAX): "ordinal"}
+            return words.get((least or 0, most or 0), f"integer from {least} to {most}")
+        case mi.StrType(min_length=1, max_length=LIMITS.name_chars_max):
+            return "name"
+        case mi.StrType(max_length=most) if most == TEXT_CHARS_MAX:
+            return "text"
+        case mi.StrType(max_length=most):
+            return "string" if most is None else f"string of at most {most} characters"
+        case mi.ListType(item_type=item, max_length=most):
+            return f"array of {'' if most is None else f'at most {most} '}{type_text(item)}"
+        case mi.UnionType(types=types):
+            return " or ".join(sorted((type_text(each) for each in types), key=lambda word: word == "null"))
+        case mi.StructType(cls=cls):
+            return cls.__name__
+        case _:
+            words_by_type = {
+                mi.FloatType: "float",
+                mi.RawType: "body",
+                mi.AnyType: "any",
+                mi.NoneType: "null",
+                mi.DictType: "object",
+            }
+            return words_by_type[type(kind)]
+
+
+def default_text(field: mi.Field) -> str:
+    if field.required:
+        return "required"
+    default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return "null" if default is None else f"`{json.dumps(default)}`"
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_every_field_stands_in_its_place_with_its_type_and_its_default(name: str) -> None:
+    info = msgspec.inspect.type_info(STRUCTS[name])
+    assert isinstance(info, mi.StructType)
+    # In a table without rows there is nothing but its head.
+    rows = table(name) if tables(SECTIONS[name]) else []
+
+    assert [row[:3] for row in rows] == [
+        [f"`{field.name}`", type_text(field.type), default_text(field)] for field in info.fields
+    ]
+    assert all(row[3] for row in rows), "each has a meaning"
+
+
+def test_every_frame_stands_on_its_side() -> None:
+    client = PAGE.index("## Frames from the client")
+    server = PAGE.index("## Frames from the server")
+
+    for frame in get_args(FromClient):
+        assert client < PAGE.index(f"\n### {frame.name}\n") < server
+    for name in {frame.name for frame in get_args(FromServer)} - {frame.name for frame in get_args(FromClient)}:
+        assert server < PAGE.index(f"\n### {name}\n")
+
+
+def test_every_operation_is_described() -> None:
+    first, last = PAGE.index("\n## Requests\n"), PAGE.index("\n## Messages of Holdfast's own\n")
+
+    assert all(first < PAGE.index(f"\n### {name}\n") < last for name in ARGUMENTS)
+
+
+def test_every_link_within_the_page_leads_somewhere() -> None:
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in SECTIONS}
+
+    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
+
+
+def test_every_link_to_a_file_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(((?!#|https?:)[^)#]+)", PAGE):
+        assert (Path(__file__).parents[2] / "docs" / target).exists(), target
+
+
+# Words and numbers
+
+
+def test_every_dialect_is_named() -> None:
+    assert [row[0] for row in table("Transports")] == [f"`{name}`" for name in CODECS]
+
+
+WHAT_TO_DO = {Advice.RESUME: "resume", Advice.SIGN_IN: "sign in", Advice.STOP: "stop"}
+
+
+def test_every_close_code_is_explained() -> None:
+    rows = [row[:3] for row in table("The end of a connection", 1)]
+
+    assert rows == [
+        [str(code), f"`{reason.value}`", WHAT_TO_DO[advice(code)]]
+        for reason, code in sorted(CLOSE_CODES.items(), key=lambda item: item[1])
+    ]
+
+
+def test_the_ranges_of_close_codes_say_what_to_do() -> None:
+    meant: dict[int, str] = {}
+    for codes, words in table("The end of a connection", 0)[:-1]:
+        numbers = [int(number) for number in re.findall(r"\d+", codes)]
+        what = re.findall(r"\*\*(.+?)\*\*", words)[0]
+        meant |= dict.fromkeys(range(numbers[0], numbers[1] + 1) if "–" in codes else numbers, what)
+
+    for code in range(1000, 5000):
+        assert WHAT_TO_DO[advice(code)] == meant.get(code, "resume"), code
+
+
+def test_every_other_reason_is_one_of_a_seat() -> None:
+    assert {row[0].strip("`") for row in table("Why a seat was freed")} == {
+        reason.value for reason in Reason if reason not in CLOSE_CODES
+    }
+
+
+def test_every_code_of_a_refusal_is_explained() -> None:
+    codes = {"refused", *(each.code for each in Refused.__subclasses__() if each.__module__ == Refused.__module__)}
+
+    assert {row[0].strip("`") for row in table("Why something was refused")} == codes | {"internal"}
+
+
+def test_the_limits_are_the_defaults() -> None:
+    defaults = asdict(LIMITS)
+    rows = table("Limits")
+
+    assert [row[1] for row in rows] == [str(defaults[row[0].strip("`")]) for row in rows]
+    assert {f"`{name}`" for name in Terms.__struct_fields__ if name in defaults} <= {row[0] for row in rows}
+
+
+def test_numbers_in_the_text_are_the_defaults() -> None:
+    kept_mib = LIMITS.kept_bytes_max // (1024 * 1024)
+    body_bytes_max = LIMITS.payload_bytes_max - FRAME_HEAD_BYTES
+    for claim in (
+        f"at most {LIMITS.hello_bytes_max} bytes, within {LIMITS.hello_s:g} s",
+        f"keeps at most {LIMITS.kept_messages_max} messages or {kept_mib} MiB",
+        f"after {LIMITS.ack_messages} messages or {LIMITS.ack_s:g} s",
+        f"the last {LIMITS.replies_kept_max} answers are kept",
+        f"the welcome a client waits {LIMITS.silence_s:g} s",
+        f"for {LIMITS.close_s:g} s at most",
+        f"at most {LIMITS.properties_max}, each behind a name; {LIMITS.properties_bytes_max} bytes",
+        f"Leave {FRAME_HEAD_BYTES} bytes for a frame's head: bodies up to {body_bytes_max}",
+        f"the bytes of its body plus {MESSAGE_OVERHEAD_BYTES}",
+        f"each counts its body and {MESSAGE_OVERHEAD_BYTES} more",
+        f"retry_after_s + random() × min({LONGEST_S:g}, {FIRST_S:g} × 2^n)",
+        f"welcome for {SETTLED_S:g} s",
+    ):
+        assert claim in " ".join(PAGE.split()), claim
+
+
+# The bytes of TCP
+
+
+def test_the_bytes_of_a_tcp_handshake_are_as_shown() -> None:
+    (block,) = re.findall(r"```hex\n(.+?)```", PAGE, flags=re.DOTALL)
+    lines = [line.split() for line in block.splitlines()]
+    payloads = [bytes.fromhex(body) for _, _, body in lines]
+
+    assert [int(length, 16) for _, length, _ in lines] == [len(payload) for payload in payloads]
+    assert payloads[0] == payloads[1] == JSON.name.encode()
+    assert JSON.from_client(payloads[2])
+
+
+# The conversation
+
+
+class Block(NamedTuple):
+    """One payload of the page."""
+
+    speaker: str
+    reconnects: bool
+    text: str
+
+    @property
+    def frames(self) -> list[list[Any]]:
+        frames: list[list[Any]] = json.loads(self.text)
+        return frames
+
+
+def blocks() -> list[Block]:
+    found = re.findall(r"```json (client|server)( reconnects)?\n(.+?)```", PAGE, flags=re.DOTALL)
+    return [Block(speaker, bool(reconnects), text) for speaker, reconnects, text in found]
+
+
+def test_every_json_block_says_who_speaks() -> None:
+    assert len(blocks()) == len(re.findall(r"```json", PAGE)) > 10
+
+
+def test_every_json_block_is_a_payload() -> None:
+    for block in blocks():
+        read = JSON.from_client if block.speaker == "client" else JSON.from_server
+
+        assert len(read(block.text.encode())) == len(block.frames)
+
+
+def game() -> dict[str, Any]:
+    """The names that the page's game defines."""
+    (code,) = re.findall(r"```python\n(.+?)```", PAGE, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - the page is ours, and that its code runs is a claim of this test
+    return names
+
+
+class Names:
+    """Which of a server's random names stand for those on the page."""
+
+    def __init__(self) -> None:
+        self._ours: dict[str, str] = {}
+
+    def translated(self, value: Any) -> Any:
+        """What the page says, with our names."""
+        match value:
+            case list():
+                return [self.translated(each) for each in value]
+            case dict():
+                return {key: self.translated(each) for key, each in value.items()}
+            case str():
+                return self._ours.get(value, value)
+            case _:
+                return value
+
+    def learn(self, said: Any, heard: Any) -> None:
+        """Take the welcome's and the seat's names to stand for the page's."""
+        places = {"welcome": (1, 2, 3, 8), "seat": (4,)}.get(said[0], ())
+        for place in places:
+            if said[place]:
+                self._ours[said[place]] = heard[place]
+
+
+async def hear(peer: Foreigner, names: Names, block: Block) -> None:
+    """As many frames as the block has, of each name in its order; pings come when they will."""
+    for name in dict.fromkeys(frame[0] for frame in block.frames if frame[0] != "ping"):
+        said = [frame for frame in block.frames if frame[0] == name]
+        heard = [await peer.hear_next(name) for _ in said]
+        for each, other in zip(said, heard, strict=True):
+            names.learn(each, other)
+        assert heard == names.translated(said)
+
+
+async def test_the_conversation_takes_place() -> None:
+    names, played = Names(), game()
+    async with Server([played["Arena"]], port=0, tcp_port=0) as server, AsyncExitStack() as stack:
+        door = Door("websocket", JSON.name)
+        peer = await stack.enter_async_context(door.enter(server.addresses))
+        for block in blocks():
+            if block.reconnects:
+                await peer.wire.hang_up()
+                (room,) = server.rooms
+                room.broadcast(played["Moved"]("guest-bob", 3.0, 4.0))
+                peer = await stack.enter_async_context(door.enter(server.addresses))
+            if block.speaker == "server":
+                await hear(peer, names, block)
+            elif frames := [frame for frame in block.frames if frame[0] != "pong"]:
+                await peer.say(*names.translated(frames))
+        assert await peer.hear_end() == (None, (4200, "bye"))
