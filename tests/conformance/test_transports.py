@@ -285,6 +285,16 @@ async def test_an_abort_ends_both_ends_without_a_word(harness: Harness) -> None:
     assert await dialed.loss() == (VANISHED, "")
 
 
+async def test_what_is_sent_after_an_abort_is_dropped(harness: Harness) -> None:
+    dialed, accepted = await harness.pair()
+
+    accepted.link.abort()
+    accepted.link.send(b"after")
+
+    await dialed.loss()
+    assert dialed.payloads == []
+
+
 async def test_lost_is_not_told_from_inside_abort(harness: Harness) -> None:
     dialed, _ = await harness.pair()
 

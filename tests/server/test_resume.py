@@ -3,11 +3,12 @@ import logging
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 import holdfast
 from holdfast import Auth, Limits, Outcome, Player, Reason, SessionEnded, on
 from holdfast.client.saved import SavedState
-from holdfast.core.frames import Data, Hello, Position, Resume, Welcome
+from holdfast.core.frames import Data, Hello, Position, Reply, Request, Resume, Welcome
 from holdfast.core.reasons import CLOSE_CODES
 from tests.server.world import (
     CLOCK_S,
@@ -218,6 +219,35 @@ async def test_a_request_whose_answer_was_lost_is_answered_and_carried_out_once(
     assert info.properties == {"map": "castle"}
     assert [room.id for room in server.rooms] == [info.id]
     assert kind.story.of("on_create") == [("on_create", {"map": "castle"})]
+
+
+async def test_a_request_that_is_asked_again_while_it_is_carried_out_is_carried_out_once(world: World) -> None:
+    may_go_on = asyncio.Event()
+
+    class Slow(Chat):
+        async def on_create(self, config: dict[str, Any]) -> None:
+            self.story.tell("on_create")
+            await may_go_on.wait()
+
+    kind = chat(Slow)
+    server = await world.serve(kind)
+    client = await world.raw(server)
+    welcome = await client.sign_in()
+    client.ask("create", kind="chat")
+    await kind.story.has("on_create")
+    client.cut()
+    back = await world.raw(server)
+    again = await back.resume(welcome)
+
+    request = Request(again.requests, "create", Raw(back.codec.encode({"kind": "chat"})))
+    back.say(request, request)
+    may_go_on.set()
+    replies = [await back.hear(Reply)]
+    back.say(request)
+    replies.append(await back.hear(Reply))
+
+    assert replies[0] == replies[1]
+    assert len(server.rooms) == 1
 
 
 @pytest.mark.parametrize("is_back_in_time", [True, False])
@@ -459,6 +489,7 @@ async def test_a_return_in_time_cancels_the_end(world: World) -> None:
 
     assert kind.story.of("on_leave") == []
     assert player_in(server, room, session).connected
+    assert player_in(server, room, session).session.expires_at is None
 
 
 async def test_a_second_drop_gets_a_whole_grace_of_its_own(world: World) -> None:

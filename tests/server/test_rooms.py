@@ -558,6 +558,25 @@ async def test_speaking_to_a_player_who_has_left_does_nothing(world: World) -> N
     assert session.drops == 0
 
 
+async def test_the_last_message_of_a_seat_is_that_it_is_gone(world: World) -> None:
+    kind = chat()
+    server = await world.serve(kind)
+    client = await world.raw(server)
+    welcome = await client.sign_in()
+    seat = await client.join()
+    room = server.rooms.get(seat.room)
+    assert room is not None
+    player = room.player(welcome.player)
+    assert player is not None
+
+    player.send(Said("room", "last warning"))
+    player.kick()
+    player.send(Said("room", "are you there?"))
+    await client.request("search")
+
+    assert [frame.type for frame in client.all_heard(Data)] == ["said", "holdfast.left"]
+
+
 # Creating
 
 

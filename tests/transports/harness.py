@@ -20,6 +20,10 @@ LIMITS = TransportLimits(
 )
 
 
+# Signed by itself, for localhost and its addresses, until 2126.
+_CERTIFICATE = Path(__file__).with_name("localhost.pem")
+
+
 class Adapter(Protocol):
     """One way to listen and to dial."""
 
@@ -28,6 +32,16 @@ class Adapter(Protocol):
     async def dial(
         self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
     ) -> Transport: ...
+
+
+def server_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(_CERTIFICATE)
+    return context
+
+
+def client_context() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(_CERTIFICATE))
 
 
 class SocketAdapter:
@@ -40,10 +54,7 @@ class SocketAdapter:
         self._tls = tls
 
     async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
-        context = None
-        if self._tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(_CERTIFICATE)
+        context = server_context() if self._tls else None
         listener: Listener = await self._module.listen(
             accept, host=self._host, port=0, dialects=dialects, limits=limits, ssl=context
         )
@@ -54,7 +65,7 @@ class SocketAdapter:
     ) -> Transport:
         host, port = listener.addresses[0]
         url = f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-        context = ssl.create_default_context(cafile=str(_CERTIFICATE)) if self._tls else None
+        context = client_context() if self._tls else None
         transport: Transport = await self._module.dial(receiver, url, dialects=dialects, limits=limits, ssl=context)
         return transport
 
@@ -74,8 +85,6 @@ class MemoryAdapter:
     ) -> Transport:
         return await self.network.dial(receiver, listener.addresses[0][0], dialects=dialects, limits=limits)
 
-
-_CERTIFICATE = Path(__file__).with_name("localhost.pem")
 
 ADAPTERS: dict[str, Callable[[], Adapter]] = {
     "websocket": lambda: SocketAdapter(websocket, "ws"),
@@ -127,9 +136,9 @@ class Harness:
         """Where the last listener listens."""
         return self._listeners[-1].addresses[0][1]
 
-    async def raw(self, listener: Listener) -> RawPeer:
+    async def raw(self, listener: Listener, context: ssl.SSLContext | None = None) -> RawPeer:
         """A connection to the listener that has said nothing yet."""
-        peer = await RawPeer.connect(*listener.addresses[0])
+        peer = await RawPeer.connect(*listener.addresses[0], context)
         self._raw_peers.append(peer)
         return peer
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator
 from typing import Self
@@ -21,9 +22,9 @@ class RawPeer:
         self._writer = writer
 
     @classmethod
-    async def connect(cls, host: str, port: int) -> Self:
+    async def connect(cls, host: str, port: int, context: ssl.SSLContext | None = None) -> Self:
         # The smallest limit: what is not read stays in the kernel.
-        return cls(*await asyncio.open_connection(host, port, limit=1))
+        return cls(*await asyncio.open_connection(host, port, limit=1, ssl=context))
 
     @property
     def name(self) -> str:

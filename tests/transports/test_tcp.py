@@ -19,7 +19,7 @@ from holdfast.transports.port import (
     DialError,
     Listener,
 )
-from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter
+from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter, client_context
 from tests.transports.raw import RawPeer, close_body, raw_server, tcp_frame
 from tests.transports.recorder import Recorder
 
@@ -251,6 +251,23 @@ async def test_a_peer_that_closes_and_does_not_read_is_cut(harness: Harness) -> 
     peer.write(tcp_frame(close_body(NORMAL), is_close=True))
 
     assert await accepted.loss() == (NORMAL, "")
+
+
+async def test_a_peer_that_hangs_up_right_behind_its_close_frame_does_not_upset_tls(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    harness = Harness(SocketAdapter(tcp, "tcps", tls=True))
+    peer = await harness.raw(await harness.listen(), client_context())
+    peer.write(PREFACE)
+    await peer.read_tcp_frame()
+    accepted = await harness.accept()
+
+    peer.write(tcp_frame(close_body(NORMAL), is_close=True))
+    peer.hang_up()
+
+    assert await accepted.loss() == (NORMAL, "")
+    assert caplog.records == []
+    await harness.finish()
 
 
 @pytest.mark.parametrize("farewell", [RawPeer.reset, RawPeer.hang_up, RawPeer.half_close])

@@ -22,7 +22,7 @@ from holdfast.transports.port import (
     Listener,
 )
 from tests.transports import raw
-from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter
+from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter, client_context
 from tests.transports.raw import RawPeer, close_body, websocket_frame
 from tests.transports.recorder import Recorder
 
@@ -347,6 +347,35 @@ async def test_a_peer_that_closes_and_does_not_read_is_cut(harness: Harness) -> 
     peer.write(websocket_frame(raw.CLOSE, close_body(NORMAL)))
 
     assert await accepted.loss() == (NORMAL, "")
+
+
+async def test_a_peer_that_breaks_the_rules_and_does_not_read_is_cut_once_it_is_closed(harness: Harness) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen(limits=IMPATIENT))
+    while accepted.congested_count == 0:
+        accepted.link.send(b"x" * 50_000)
+    await peer.write_all(websocket_frame(raw.BINARY, b"x" * 100_001))
+    await harness.fence()
+
+    accepted.link.close(4008, "slow")
+
+    assert await accepted.loss() == (4008, "slow")
+
+
+async def test_a_peer_that_hangs_up_right_behind_its_close_frame_does_not_upset_tls(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    harness = Harness(SocketAdapter(websocket, "wss", tls=True))
+    peer = await harness.raw(await harness.listen(), client_context())
+    peer.write(upgrade())
+    await peer.read_head()
+    accepted = await harness.accept()
+
+    peer.write(websocket_frame(raw.CLOSE, close_body(NORMAL)))
+    peer.hang_up()
+
+    assert await accepted.loss() == (NORMAL, "")
+    assert caplog.records == []
+    await harness.finish()
 
 
 @pytest.mark.parametrize("farewell", [RawPeer.reset, RawPeer.hang_up, RawPeer.half_close])

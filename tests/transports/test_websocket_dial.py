@@ -7,23 +7,27 @@ from dataclasses import replace
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request
 from websockets.typing import Subprotocol
 
 from holdfast.transports import websocket
 from holdfast.transports.port import BROKEN, TOO_BIG, DialError
 from tests.transports.harness import BINARY, LIMITS, SocketAdapter
 from tests.transports.raw import raw_server
-from tests.transports.recorder import Recorder
+from tests.transports.recorder import DEADLINE_S, Recorder
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
+Hold = Callable[[ServerConnection, Request], Awaitable[None]]
 
 
 @asynccontextmanager
-async def foreign_server(handler: Handler, *, chooses: str | None = BINARY.name) -> AsyncIterator[str]:
+async def foreign_server(
+    handler: Handler, *, chooses: str | None = BINARY.name, process_request: Hold | None = None
+) -> AsyncIterator[str]:
     def choose(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
         return None if chooses is None else Subprotocol(chooses)
 
-    async with serve(handler, "127.0.0.1", 0, select_subprotocol=choose) as server:
+    async with serve(handler, "127.0.0.1", 0, select_subprotocol=choose, process_request=process_request) as server:
         yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/play?map=1"
 
 
@@ -91,6 +95,31 @@ async def test_a_choice_that_was_not_on_offer_is_refused(choice: str | None) -> 
             await dial(url)
 
     assert not failure.value.retry
+
+
+async def test_an_answer_that_comes_after_the_dial_was_cancelled_opens_nothing() -> None:
+    is_asked, may_answer, is_over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hold(_: ServerConnection, request: Request) -> None:
+        is_asked.set()
+        await may_answer.wait()
+
+    async def handle(server: ServerConnection) -> None:
+        await server.wait_closed()
+        is_over.set()
+
+    recorder = Recorder()
+    async with foreign_server(handle, process_request=hold) as url:
+        dialing = asyncio.create_task(websocket.dial(recorder, url, dialects=[BINARY], limits=LIMITS))
+        await is_asked.wait()
+
+        dialing.cancel()
+        await asyncio.wait([dialing])
+        may_answer.set()
+
+        async with asyncio.timeout(DEADLINE_S):
+            await is_over.wait()
+    assert recorder.transport is None
 
 
 async def test_the_websockets_library_is_understood_as_a_server() -> None:

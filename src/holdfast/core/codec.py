@@ -11,7 +11,6 @@ import msgspec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.frames import Frame, FromClient, FromServer
 
-
 # What msgspec raises for bytes it does not like: RecursionError for input nested deeper than the interpreter allows,
 # ValueError for text that is not Unicode.
 DECODE_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)

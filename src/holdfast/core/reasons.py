@@ -74,14 +74,16 @@ CLOSE_CODES: dict[Reason, int] = {
 }
 """The wire's number for each reason that can close a connection."""
 
+_SIGN_IN = range(4100, 4200)
+_STOP = range(4200, 4300)
 # RFC 6455's codes that a peer would only earn again by repeating itself.
 _WEBSOCKET_STOP = frozenset({1000, 1002, 1003, 1007, 1008, 1009, 1010})
 
 
 def advice(code: int) -> Advice:
     """What a client should do after a close with this code."""
-    if 4100 <= code <= 4199:
+    if code in _SIGN_IN:
         return Advice.SIGN_IN
-    if 4200 <= code <= 4299 or code in _WEBSOCKET_STOP:
+    if code in _STOP or code in _WEBSOCKET_STOP:
         return Advice.STOP
     return Advice.RESUME

@@ -5,7 +5,7 @@ a turn of the room -> outlet -> channel.push -> Node.wake … end of the loop's 
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Raw
 
@@ -20,6 +20,8 @@ from holdfast.transports.port import Transport
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
+
+FrameHandlers = Mapping[type[Frame], Callable[["LiveConnection", Any], None]]
 
 
 class LiveConnection(Connection):
@@ -53,7 +55,7 @@ class LiveConnection(Connection):
         self._is_congested = False
         self._is_confirmed = False
         self._is_receiving = False
-        self._on_frame = _HANDLERS[self.state]
+        self._on_frame = self._HANDLERS[self.state]
         self._ping_id = 0
         self._ping_sent_at = 0.0
         self.codec: Codec = MSGPACK
@@ -89,8 +91,8 @@ class LiveConnection(Connection):
         except ProtocolError as error:
             self._node.counters.protocol_errors += 1
             self.close(error.reason, str(error))
-        except Exception:
-            self._node.internal_error(f"connection {self.id} of {self.peer}")
+        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
+            self._node.internal_error(f"connection {self.id} of {self.peer}", error)
             self.close(Reason.INTERNAL)
         self._is_receiving = False
         if self.is_dirty:
@@ -240,8 +242,8 @@ class LiveConnection(Connection):
                     self._latest.clear()
             if parts:
                 self._write(parts)
-        except Exception:
-            self._node.internal_error(f"writing to connection {self.id} of {self.peer}")
+        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
+            self._node.internal_error(f"writing to connection {self.id} of {self.peer}", error)
             self.cut(Reason.INTERNAL)
 
     def _append_channel(self, parts: list[bytes], channel: Channel) -> None:
@@ -305,23 +307,21 @@ class LiveConnection(Connection):
 
     def _step(self, event: ConnectionEvent) -> None:
         self.happened(event)
-        self._on_frame = _HANDLERS[self.state]
+        self._on_frame = self._HANDLERS[self.state]
 
-
-_SIGNED_IN: Mapping[type[Frame], Callable[[LiveConnection, Any], None]] = {
-    Data: LiveConnection._on_data,
-    Latest: LiveConnection._on_latest,
-    Ack: LiveConnection._on_ack,
-    Pong: LiveConnection._on_pong,
-    Request: LiveConnection._on_request,
-    Bye: LiveConnection._on_bye,
-}
-
-# What a client may say in each state; anything else breaks the protocol. A closing connection hears nothing.
-_HANDLERS: dict[ConnectionState, Mapping[type[Frame], Callable[[LiveConnection, Any], None]]] = {
-    ConnectionState.CONNECTING: {Hello: LiveConnection._on_hello},
-    ConnectionState.CONNECTED: _SIGNED_IN,
-    ConnectionState.IN_GAME: _SIGNED_IN,
-    ConnectionState.DISCONNECTING: {},
-    ConnectionState.DISCONNECTED: {},
-}
+    _SIGNED_IN: ClassVar[FrameHandlers] = {
+        Data: _on_data,
+        Latest: _on_latest,
+        Ack: _on_ack,
+        Pong: _on_pong,
+        Request: _on_request,
+        Bye: _on_bye,
+    }
+    # What a client may say in each state; anything else breaks the protocol. A closing connection hears nothing.
+    _HANDLERS: ClassVar[dict[ConnectionState, FrameHandlers]] = {
+        ConnectionState.CONNECTING: {Hello: _on_hello},
+        ConnectionState.CONNECTED: _SIGNED_IN,
+        ConnectionState.IN_GAME: _SIGNED_IN,
+        ConnectionState.DISCONNECTING: {},
+        ConnectionState.DISCONNECTED: {},
+    }

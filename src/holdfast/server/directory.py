@@ -85,7 +85,7 @@ class Directory:
         try:
             await host.create(dict(properties or {}))
             if self._is_closed:
-                raise Throttled("this node is stopping")  # noqa: TRY301 - the same way out as any other refusal
+                raise Throttled("this node is stopping")
         except BaseException:
             host.abandon()
             raise

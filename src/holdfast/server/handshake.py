@@ -155,8 +155,8 @@ class Handshake:
             connection.close(Reason.AUTH_FAILED, str(error))
         except TimeoutError:
             connection.close(Reason.BUSY, "signing in took too long", retry_after_s=self._node.limits.hello_s)
-        except Exception:
-            self._node.internal_error(f"authenticator for connection {connection.id}")
+        except Exception as error:  # noqa: BLE001 - logged, counted, contained
+            self._node.internal_error(f"authenticator for connection {connection.id}", error)
             connection.close(Reason.INTERNAL)
         else:
             if connection.is_open:

@@ -120,8 +120,8 @@ class Node:
         if session.on_disconnect is not None:
             try:
                 session.on_disconnect(session)
-            except Exception:
-                self.internal_error(f"on_disconnect of session {session.id}")
+            except Exception as error:  # noqa: BLE001 - logged, counted, contained
+                self.internal_error(f"on_disconnect of session {session.id}", error)
         if session.player is not None:
             self.rooms.host_of(session.player).dropped(session.player)
 
@@ -191,10 +191,10 @@ class Node:
         if connection is not None:
             connection.close(Reason.SLOW, "too many messages are waiting for you; resume for the current state")
 
-    def internal_error(self, where: str) -> None:
+    def internal_error(self, where: str, error: Exception) -> None:
         """Something of ours raised: logged once with its traceback, counted, contained."""
         self.counters.internal_errors += 1
-        log.exception("internal error: %s", where)
+        log.error("internal error: %s", where, exc_info=error)
 
 
 # Reasons of a session's end that its connection is closed with as they are.

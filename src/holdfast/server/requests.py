@@ -1,4 +1,4 @@
-"""What clients ask for through their session: create, join, leave … One at a time per session, each id carried out once.
+"""What clients ask for through their session: create, join, leave … One at a time, each id carried out once.
 
 The last answers are kept, so that a client which dropped before it heard one asks again with the same id and hears it.
 """
@@ -154,8 +154,8 @@ class RequestDesk:
             return None
         except Refused as refusal:
             return Reply(request.id, problem=Problem(refusal.code, str(refusal)[:TEXT_CHARS_MAX]))
-        except Exception:
-            self._node.internal_error(f"request {request.operation!r} of session {session.id}")
+        except Exception as error:  # noqa: BLE001 - logged, counted, contained
+            self._node.internal_error(f"request {request.operation!r} of session {session.id}", error)
             return Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))
 
     def _encoded(self, session: Session, result: Any) -> Raw:

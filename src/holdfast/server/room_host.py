@@ -45,7 +45,8 @@ class RoomHost:
         self._node = node
         self._loop = loop
         self._turns = Turns(loop, turn_s=node.limits.turn_s)
-        self.room: Room[Any] = room_type(room_id, self, Random(node.random.getrandbits(64)))
+        dice = Random(node.random.getrandbits(64))  # noqa: S311 - for games, and repeatable
+        self.room: Room[Any] = room_type(room_id, self, dice)
         self._handlers = room_type.handlers
         self._counters = node.counters
         self._clockwork = Clockwork(self.room, loop, node, self._turns, self._failed)
@@ -172,7 +173,7 @@ class RoomHost:
             raise
         except TimeoutError:
             raise Throttled("the room took too long to decide; try again") from None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the game's code
             self._failed(error, "admit")
             raise Failed("admit failed") from None
 
