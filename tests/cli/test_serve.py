@@ -175,7 +175,7 @@ async def test_a_secret_file_keeps_guests_known_across_a_restart(chat: Path, tmp
 
 
 async def test_without_a_secret_it_says_that_guests_will_not_be_known(chat: Path) -> None:
-    async with holdfast_process("serve", str(chat), *ANY_PORTS) as process:
+    async with holdfast_process("serve", str(chat), *ANY_PORTS, environment={"HOLDFAST_SECRET": ""}) as process:
         announcement = await read_until(process, "Ctrl-C ends it")
 
     assert "guests    will not be known after a restart" in announcement

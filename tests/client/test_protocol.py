@@ -742,6 +742,19 @@ def test_numbers_that_were_used_after_an_old_save_are_never_used_again(seated: S
     assert other.said_data() == [(4, "d")]
 
 
+def test_nothing_is_numbered_before_the_server_has_said_how_far_an_old_save_is_behind(seated: Script) -> None:
+    other = seated.in_another_process(seated.client.save())
+    is_ready_before = not other.client.is_full(1), other.client.may_request
+
+    other.welcome(info(7), outcome=Outcome("resumed"), requests=5)
+    is_ready_after = not other.client.is_full(1), other.client.may_request
+    other.push("a")
+
+    assert (is_ready_before, is_ready_after) == ((False, False), (True, True))
+    assert other.said_data() == [(8, "a")]
+    assert other.client.request("search", {}) == 6
+
+
 def test_numbers_that_the_server_has_taken_but_not_applied_are_never_used_again(seated: Script) -> None:
     seated.push("a")
     old = seated.client.save()

@@ -222,12 +222,10 @@ class Conversation(RuleBasedStateMachine):
         assert self.client.unacked(1) <= WINDOW
 
     def teardown(self) -> None:
-        self._connect()
-        self.client.lost()
+        self.connection_breaks()
         self._deliver_all()
         if self.server.channel.overflowed:
-            self.client.lost()
-            self._connect()
+            self.connection_breaks()
             self._deliver_all()
 
         assert self.server.applied == self.game.sent
@@ -254,5 +252,5 @@ class Conversation(RuleBasedStateMachine):
 
 TestConversation = Conversation.TestCase
 TestConversation.settings = settings(
-    max_examples=200, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -677,6 +677,25 @@ async def test_a_process_that_dies_goes_on_from_its_last_save(
         assert second.outcome.kind == "resumed"
 
 
+async def test_a_message_that_is_sent_before_the_session_is_back_waits_for_it(server: Server) -> None:
+    async with seated(server, give_up_s=0.0) as (first, room):
+        state = first.save()
+        await room.send(Say("after the save"))
+        await room.flush()
+        first.cut()
+        connecting = connect(server, resume=state)
+        early = connecting.session.room
+        assert early is not None
+        sending = asyncio.create_task(early.send(Say("early")))
+        await asyncio.sleep(0)
+
+        async with connecting:
+            await soon(sending)
+            await soon(early.flush())
+
+        assert echo(server, room.id).heard == ["after the save", "early"]
+
+
 async def test_a_save_that_was_used_up_signs_in_anew_as_the_same_player(server: Server) -> None:
     async with seated(server) as (first, room):
         old = first.save()

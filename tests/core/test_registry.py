@@ -321,5 +321,5 @@ class AnyOrder(RuleBasedStateMachine):
         assert not any(self.registry.of_connection(connection.id) for connection in self.connections)
 
 
-AnyOrder.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestAnyOrder = AnyOrder.TestCase

@@ -36,9 +36,9 @@ class Counter:
             await self.has_heard(self.messages)
             await room.send(Ask())
 
-    async def has_heard(self, messages: float) -> None:
-        """Wait until that many numbers came from the room."""
-        while len(self.numbers) < messages:
+    async def has_heard(self, number: float) -> None:
+        """Wait until the room has counted that far."""
+        while not self.numbers or self.numbers[-1] < number:
             self._heard.clear()
             await self._heard.wait()
 

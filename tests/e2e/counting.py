@@ -77,7 +77,7 @@ class Counting(Room[Ledger]):
             ledger = player.data
             if ledger.begin is not None:
                 per_pulse = ledger.begin.per_pulse
-                goal = min(ledger.begin.numbers, ledger.received + LEAD * per_pulse, ledger.sent + per_pulse)
+                goal = min(ledger.begin.numbers, ledger.last + LEAD * per_pulse, ledger.sent + per_pulse)
                 while ledger.sent < goal:
                     ledger.sent += 1
                     player.send(Down(ledger.sent))

@@ -73,7 +73,7 @@ class Diarist:
             self._save()
 
     async def _listen(self, room: ClientRoom) -> None:
-        while self._diary.report is None or len(self._diary.numbers) < self._messages:
+        while self._diary.report is None or self._diary.numbers[-1] < self._messages:
             match await room.receive():
                 case Down(number):
                     self._diary.numbers.append(number)

@@ -42,6 +42,8 @@ class Hall(Room[PlayerData]):
 
     max_players = 4096
     tick_hz = 100
+    # Long enough to come back at once; who does not is gone before hundreds are left behind.
+    grace_s = 5.0
 
     def on_create(self, config: dict[str, Any]) -> None:
         self.ticks = 0

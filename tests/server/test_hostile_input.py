@@ -459,7 +459,7 @@ async def test_a_gap_closes_the_connection_and_the_session_resumes_with_nothing_
     assert world.said_by(peer) == [11, 22, 33]
 
 
-async def test_a_repeated_message_is_applied_once_and_acknowledged_again(world: World, seated: Seated) -> None:
+async def test_a_message_that_comes_again_and_again_is_applied_once(world: World, seated: Seated) -> None:
     peer = seated.foreigner
     doubles = world.server.counters.duplicates_ignored
     for _ in range(3):
@@ -563,6 +563,7 @@ async def test_a_message_that_the_room_does_not_take_is_answered_and_the_next_on
         with subtests.test(what):
             refusal = (await peer.message("holdfast.refused"))[5]
             assert (refusal["seq"], refusal["type"], refusal["code"]) == (seq + 1, kind, code)
+            assert 0 < len(refusal["message"]) <= 1024
             assert (await peer.message("said"))[5] == {"n": seq}
         seq += 2
 
@@ -665,6 +666,7 @@ async def test_a_request_that_cannot_be_carried_out_is_answered_with_the_problem
 
         with subtests.test(what):
             assert (reply[2], reply[3]["code"]) == (None, code)
+            assert 0 < len(reply[3]["message"]) <= 1024
 
 
 # Room properties: one client chooses them, every other client is shown them

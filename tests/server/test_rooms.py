@@ -336,6 +336,10 @@ class Fragile(Chat):
                 return self.fail_later()
             case "cancelled":
                 return self.await_something_cancelled()
+            case "cancelled at once":
+                return self.something_cancelled().result()
+            case "refuse in words that are none":
+                raise Refused("\ud800!")
             case "kick and raise":
                 player.kick("out")
                 raise ZeroDivisionError("a bug of the game")
@@ -351,12 +355,15 @@ class Fragile(Chat):
         raise ZeroDivisionError("a bug of the game")
 
     async def await_something_cancelled(self) -> None:
+        await self.something_cancelled()
+
+    def something_cancelled(self) -> asyncio.Future[None]:
         cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         cancelled.cancel()
-        await cancelled
+        return cancelled
 
 
-@pytest.mark.parametrize("how", ["raise", "raise later", "cancelled"])
+@pytest.mark.parametrize("how", ["raise", "raise later", "cancelled", "cancelled at once"])
 async def test_a_handler_that_raises_harms_only_its_message(
     world: World, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
@@ -428,6 +435,17 @@ async def test_a_refusal_with_too_many_words_is_shortened(world: World) -> None:
     assert refused.message.startswith("long long")
     assert len(refused.message) <= TEXT_CHARS_MAX
     assert after == Said(session.player_id, "after")
+
+
+async def test_a_refusal_in_words_that_are_no_unicode_is_said_as_well_as_can_be(world: World) -> None:
+    server = await world.serve(chat(Fragile))
+    session = await world.connect(server)
+    room = await session.join_or_create("chat")
+
+    await room.send(Break("refuse in words that are none"))
+
+    assert await room.receive() == MessageRefused(1, "break", "refused", "?!")
+    assert session.drops == 0
 
 
 async def test_a_message_no_handler_knows_is_refused_by_its_name(world: World) -> None:

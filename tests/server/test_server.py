@@ -188,6 +188,22 @@ async def test_a_server_that_stops_waits_for_the_last_hooks_of_its_rooms(world: 
     assert [line[0] for line in kind.story.lines[-3:]] == ["on_leave", "on_destroy", "on_destroyed"]
 
 
+async def test_the_last_hooks_of_a_room_may_still_look_at_the_server(world: World) -> None:
+    servers: list[Server] = []
+
+    class Curious(Chat):
+        def on_destroyed(self) -> None:
+            self.story.tell("on_destroyed", servers[0].counters.rooms_created)
+
+    kind = chat(Curious)
+    servers.append(await world.serve(kind))
+    await servers[0].create_room("chat")
+
+    await servers[0].stop()
+
+    assert kind.story.lines[-1] == ("on_destroyed", 1)
+
+
 async def test_a_server_that_stops_takes_no_new_rooms(world: World) -> None:
     """What a client does that is told that its room has closed: it looks for another one."""
     kind = chat(Slowly)

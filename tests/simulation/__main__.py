@@ -66,10 +66,10 @@ def print_summary(results: list[Result], failures: list[Result], elapsed_s: floa
         ("checked", ("messages up", "messages down", "samples")),
         ("sessions", ("drops", "resumed", "resynced", "reset", "replayed", "doubles ignored", "streams overflowed")),
         ("takeovers", ("takeovers", "takeovers: clone", "takeovers: second session")),
-        ("programs", ("crashes", "byes", "slow readers", "retired tokens presented")),
+        ("programs", ("crashes", "suspends", "byes", "slow readers", "retired tokens presented")),
     ):
         print(f"  {title + ':':11}" + ", ".join(f"{name} {counts[name]:,}" for name in names))
-    for prefix, title in (("fault: ", "faults"), ("ended: ", "ends"), ("on_", "hooks")):
+    for prefix, title in (("fault: ", "faults"), ("ended: ", "ends"), ("on_", "hooks"), ("known: ", "known")):
         found = {name.removeprefix(prefix): times for name, times in sorted(counts.items()) if name.startswith(prefix)}
         total = sum(found.values())
         print(f"  {title + ':':11}{total:,}: " + ", ".join(f"{name} {times:,}" for name, times in found.items()))

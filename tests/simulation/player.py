@@ -32,15 +32,16 @@ class Actor:
         self._is_careful = self.random.random() < 0.5
         self._steps: dict[Callable[[Process], Awaitable[None]], int] = {
             self.talk: 40,
-            self.flush: 12,
+            self.flush: 15,
             self.save: 6,
             self.read_slowly: 5,
             self.move: 6,
             self.crash: 5,
             self.clone: 4,
             self.join_twice: 3,
+            self.suspend: 3,
             self.say_bye: 2,
-            self.present_retired: 2,
+            self.present_retired: 5,
         }
 
     async def live(self, steps: int) -> None:
@@ -154,6 +155,17 @@ class Actor:
         self.process = None
         self.process = await self._open(lambda: Process(self.world, self.name, memory))
         self.process.excuses |= excuses
+
+    async def suspend(self, process: Process) -> None:
+        """The program ends in order, and goes on later."""
+        self.checker.count("suspends")
+        self._unflushed.clear()
+        process.excuses.add("suspended")
+        self.process = None
+        memory = await process.suspend()
+        await asyncio.sleep(self.random.choice([0.0, 1.0, 3.0]))
+        self.process = await self._open(lambda: Process(self.world, self.name, memory))
+        self.process.excuses |= process.excuses
 
     async def clone(self, process: Process) -> None:
         """Start the program a second time from what it saves now, while the first goes on and hears of it late."""

@@ -5,10 +5,11 @@ import logging
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
+from holdfast.server.server import DIALECTS
 from holdfast.testing import MemoryServer, Network, run
-from random import Random
 from tests.simulation.bounds import sample
 from tests.simulation.chaos import Chaos
 from tests.simulation.checker import Checker, Violation
@@ -39,11 +40,11 @@ class Result:
 class World:
     """Everything of one seed."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, ignored: frozenset[str]) -> None:
         loop = asyncio.get_running_loop()
         self.now = loop.time
         self.options = options
-        self.checker = Checker(loop.time)
+        self.checker = Checker(loop.time, ignored=ignored)
         self.kinds = rooms(self.checker, options)
         network = Network(
             Random(f"{options.seed}/network"), latency_s=options.latency_s, jitter_s=options.jitter_s
@@ -51,6 +52,7 @@ class World:
         self.server = MemoryServer(
             self.kinds, seed=options.seed, network=network, grace_s=options.grace_s, limits=options.limits
         )
+        self._random = Random(f"{options.seed}/dialects")
         self.labels: Counter[str] = Counter()
         self.processes: list[Process] = []
         self.actors = [Actor(self, f"player{number}") for number in range(options.players)]
@@ -63,6 +65,10 @@ class World:
         """A name for a new process."""
         self.labels[player] += 1
         return f"{player}#{self.labels[player]}"
+
+    def next_dialect(self) -> str:
+        """What the next process speaks, unless it goes on with a session that speaks something else."""
+        return self._random.choice(DIALECTS).name
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something beside everything else; what it raises is a failure."""
@@ -171,8 +177,8 @@ class _Ear(logging.Handler):
             self._checker.fail("BUG", f"{record.getMessage()}: {cause!r}")
 
 
-async def _simulate(options: Options) -> Result:
-    world = World(options)
+async def _simulate(options: Options, ignored: frozenset[str]) -> Result:
+    world = World(options, ignored)
     logger = logging.getLogger("holdfast")
     ear = _Ear(world.checker)
     logger.addHandler(ear)
@@ -186,6 +192,6 @@ async def _simulate(options: Options) -> Result:
     return Result(options, checker.violations, checker.counts, world.now(), checker.digest, checker.history)
 
 
-def simulate(options: Options) -> Result:
-    """Run one world from its beginning to its end."""
-    return run(_simulate(options))
+def simulate(options: Options, *, ignored: frozenset[str] = frozenset()) -> Result:
+    """Run one world from its beginning to its end, or to the first promise that it breaks."""
+    return run(_simulate(options, ignored))

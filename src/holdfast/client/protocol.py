@@ -63,6 +63,9 @@ class ClientProtocol:
         self._unsent: list[bytes] = []
         self._latest: dict[tuple[int, str, str], bytes] = {}
         self._reset_reason = ""
+        # A saved state may be older than what its process did afterwards: until the server has told us how far that
+        # was, a message or request would get a number that stands for something else.
+        self._is_outdated = False
 
     # The session
 
@@ -110,6 +113,7 @@ class ClientProtocol:
             self._scheme = state.scheme
             self._auth = Auth(state.scheme, state.credential) if state.credential else None
         self.channels.load(state)
+        self._is_outdated = True
 
     # To the server
 
@@ -126,7 +130,7 @@ class ClientProtocol:
     @property
     def may_request(self) -> bool:
         """Whether the server would take another request now."""
-        return len(self._requests) < self.limits.requests_in_flight_max
+        return not self._is_outdated and len(self._requests) < self.limits.requests_in_flight_max
 
     def body(self, message: Message) -> bytes:
         """A message's body, for `push`; `Invalid` if no payload can carry it."""
@@ -146,8 +150,8 @@ class ClientProtocol:
             self._latest[channel, name, key] = self.codec.encode(Latest(channel, name, Raw(body)))
 
     def is_full(self, channel: int) -> bool:
-        """Whether the sender should wait for acknowledgements."""
-        return self.channels.seat(channel).is_full
+        """Whether the sender must wait: for acknowledgements, or for the first welcome of a saved session."""
+        return self._is_outdated or self.channels.seat(channel).is_full
 
     def unacked(self, channel: int) -> int:
         """Messages that the server has not acknowledged."""
@@ -254,6 +258,7 @@ class ClientProtocol:
         outcome = Outcome("reset", reason=self._reset_reason) if self._reset_reason else frame.outcome
         self.session_id, self.player_id, self._token = frame.session, frame.player, frame.token
         self._reset_reason = ""
+        self._is_outdated = False
         if frame.credential:
             self.credential = frame.credential
             self._auth = Auth(self._scheme, frame.credential)

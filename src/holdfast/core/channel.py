@@ -155,7 +155,7 @@ class Channel:
         # accepted it by then and was slow to apply it.
         if ack > self._sent_before:
             raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
-        while self.sent < ack:
+        while self.sent < ack and self._kept:
             self._unsent_bytes -= len(self._kept[self.sent - self.last_seq][1]) + MESSAGE_OVERHEAD_BYTES
             self.sent += 1
 

@@ -73,7 +73,7 @@ class Codec:
 
     def payloads(self, frames: list[bytes], bytes_max: int) -> list[bytes]:
         """Encoded frames as payloads of at most this size, in order: one, unless they do not fit."""
-        if len(frames) == 1 or sum(map(len, frames)) + len(frames) + _PACK_BYTES <= bytes_max:
+        if sum(map(len, frames)) + len(frames) + _PACK_BYTES <= bytes_max:
             return [self.pack(frames)]
         payloads: list[bytes] = []
         batch: list[bytes] = []

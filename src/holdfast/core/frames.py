@@ -21,6 +21,11 @@ TEXT_CHARS_MAX = 1024
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
 
+def sentence(text: str) -> str:
+    """What a game wrote for people, as it can travel: not too long, and Unicode."""
+    return text[:TEXT_CHARS_MAX].encode("utf-8", "replace").decode()
+
+
 class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", tag=str.lower):
     """The base of all frames: an array on the wire, its first element the class's name in lower case.
 

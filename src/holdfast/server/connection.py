@@ -13,7 +13,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId, ConnectionState
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import TEXT_CHARS_MAX, Ack, Bye, Close, Data, Frame, Hello, Latest, Ping, Pong, Request
+from holdfast.core.frames import Ack, Bye, Close, Data, Frame, Hello, Latest, Ping, Pong, Request, sentence
 from holdfast.core.reasons import CLOSE_CODES, Reason
 from holdfast.core.session import Session, SessionFlags
 from holdfast.transports.port import Transport
@@ -96,10 +96,10 @@ class LiveConnection(Connection):
             self.close(Reason.INTERNAL)
         self._is_receiving = False
         if self.is_dirty:
-            if self._writes.is_idle:
-                self.flush()
-            else:
+            if self._writes.waiting:
                 self._writes.add(self)
+            else:
+                self.flush()
 
     def congested(self) -> None:
         """The client reads slower than we write."""
@@ -261,7 +261,12 @@ class LiveConnection(Connection):
         transport = self._transport
         if transport is None:
             return
-        for payload in self.codec.payloads(parts, self._node.limits.payload_bytes_max):
+        codec = self.codec
+        if len(parts) == 1:
+            payloads = [codec.pack(parts)]
+        else:
+            payloads = codec.payloads(parts, self._node.limits.payload_bytes_max)
+        for payload in payloads:
             self.payloads_out += 1
             self.bytes_out += len(payload)
             transport.send(payload)
@@ -293,7 +298,7 @@ class LiveConnection(Connection):
         self.end_reason = reason
         code = CLOSE_CODES[reason]
         if self._transport is not None:
-            self._control.append(self.codec.encode(Close(code, reason.value, message[:TEXT_CHARS_MAX], retry_after_s)))
+            self._control.append(self.codec.encode(Close(code, reason.value, sentence(message), retry_after_s)))
             self.flush()
             self._transport.close(code, reason.value)
         self._step(ConnectionEvent.CLOSED)

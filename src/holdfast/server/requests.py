@@ -13,7 +13,7 @@ from msgspec import Meta, Raw, Struct
 
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, ProtocolError, Refused, RoomFull
-from holdfast.core.frames import TEXT_CHARS_MAX, Name, Problem, Reply, Request
+from holdfast.core.frames import Name, Problem, Reply, Request, sentence
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.server.outlet import FRAME_HEAD_BYTES
@@ -153,7 +153,7 @@ class RequestDesk:
         except Interrupted:
             return None
         except Refused as refusal:
-            return Reply(request.id, problem=Problem(refusal.code, str(refusal)[:TEXT_CHARS_MAX]))
+            return Reply(request.id, problem=Problem(refusal.code, sentence(str(refusal))))
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
             self._node.internal_error(f"request {request.operation!r} of session {session.id}", error)
             return Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))

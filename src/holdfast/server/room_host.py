@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, Refused, Throttled
-from holdfast.core.frames import TEXT_CHARS_MAX, Data, Latest, Seat
+from holdfast.core.frames import Data, Latest, Seat, sentence
 from holdfast.core.messages import Message, MessageRefused, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
@@ -80,6 +80,8 @@ class RoomHost:
                 ended.set_result(result)
             elif isinstance(error, Refused):
                 ended.set_exception(error)
+            elif isinstance(error, RoomEnded):
+                ended.set_exception(NotFound("the room has ended"))
             else:
                 self._failed(error, hook.__name__)
                 ended.set_exception(Failed(f"{hook.__name__} failed"))
@@ -270,7 +272,7 @@ class RoomHost:
             self.room.objects.orphan(player, self.room.orphans, self.room.heir)
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
             self._failed(raised, "heir")
-        player.outlet.finish(SeatLeft(reason, message[:TEXT_CHARS_MAX]))
+        player.outlet.finish(SeatLeft(reason, sentence(message)))
         self._check_empty()
 
     def kick(self, player: Player[Any], message: str) -> None:
@@ -348,7 +350,7 @@ class RoomHost:
     def _refused(self, error: Exception, player: Player[Any], outlet: Outlet, seq: int, name: str) -> None:
         self._node.counters.messages_refused += 1
         if isinstance(error, Refused):
-            refused = MessageRefused(seq, name, error.code, str(error)[:TEXT_CHARS_MAX])
+            refused = MessageRefused(seq, name, error.code, sentence(str(error)))
         else:
             self._failed(error, f"the handler of {name!r}", player.id)
             refused = MessageRefused(seq, name, Failed.code, "the game's handler failed")

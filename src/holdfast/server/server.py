@@ -68,6 +68,7 @@ class Server:
         self._authenticators = {each.scheme: each for each in (auth or (guests,))}
         self._node: Node | None = None
         self._heartbeat: Heartbeat | None = None
+        self._is_stopping = False
         self._listeners: list[Listener] = []
         self.addresses: dict[str, tuple[str, int]] = {}
         """Where the doors are, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
@@ -131,16 +132,22 @@ class Server:
 
     async def stop(self) -> None:
         """Close the doors, end the rooms, and tell every client to come back later."""
-        if self._node is None:
+        node = self._node
+        if node is None or self._is_stopping:
             return
-        node, self._node = self._node, None
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-        for listener in self._listeners:
-            await listener.close()
-        self._listeners.clear()
-        self.addresses.clear()
-        await node.stop()
+        self._is_stopping = True
+        try:
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
+            for listener in self._listeners:
+                await listener.close()
+            self._listeners.clear()
+            self.addresses.clear()
+            await node.stop()
+        finally:
+            # Not before: the last hooks of the rooms may want to look at the server.
+            self._node = None
+            self._is_stopping = False
 
     async def create_room(
         self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None

@@ -9,14 +9,12 @@ from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import Any
 
-from holdfast.core.errors import NotFound
-
 Done = Callable[..., None]
 Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
 
 
-class RoomEnded(NotFound):
-    """The turn will never be taken; whoever waits for it is told, nobody else needs to know."""
+class RoomEnded(Exception):
+    """The turn will never be taken: whoever waits for it hears so, nobody else needs to."""
 
 
 class Turns:
@@ -75,7 +73,7 @@ class Turns:
             return
         _, _, done, done_args = turn
         if done is not None:
-            done(RoomEnded("the room has ended"), None, *done_args)
+            done(RoomEnded(), None, *done_args)
 
     def _run(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None, done_args: tuple[Any, ...]
@@ -86,15 +84,21 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - whatever a game raises is contained in its turn
             self._end(error, None, done, done_args)
             return
+        except asyncio.CancelledError as cancelled:
+            self._end(_of_something_else(cancelled), None, done, done_args)
+            return
         if type(result) is CoroutineType:
             self._task = self._loop.create_task(self._await(result, done, done_args))
         else:
             self._end(None, result, done, done_args)
 
     def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
-        if done is not None:
-            done(error, result, *done_args)
-        self._busy = self._is_stopped
+        try:
+            if done is not None:
+                done(error, result, *done_args)
+        finally:
+            # Also if that raises, which is a bug of ours: it must not stop the room for ever.
+            self._busy = self._is_stopped
 
     async def _await(self, work: Coroutine[Any, Any, Any], done: Done | None, done_args: tuple[Any, ...]) -> None:
         error: Exception | None = None
@@ -105,9 +109,7 @@ class Turns:
         except asyncio.CancelledError as cancelled:
             if self._task is None or self._task.cancelling():
                 raise
-            # Not this turn was cancelled, but something it awaited.
-            error = RuntimeError("the turn awaited something that was cancelled")
-            error.__cause__ = cancelled
+            error = _of_something_else(cancelled)
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
         self._task = None
@@ -122,3 +124,10 @@ class Turns:
                 self._run(*self._waiting.popleft())
             else:
                 return
+
+
+def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:
+    """Not the turn was cancelled, but something whose result it asked for: a failure like any other."""
+    error = RuntimeError("the turn asked for the result of something that was cancelled")
+    error.__cause__ = cancelled
+    return error

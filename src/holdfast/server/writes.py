@@ -19,22 +19,18 @@ class Writes:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, ack_s: float) -> None:
         self._loop = loop
         self._ack_s = ack_s
-        self._waiting: list[LiveConnection] = []
+        self.waiting: list[LiveConnection] = []
+        """Who will be written to when this turn of the loop ends."""
         self._owing: list[Connection] = []
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody waits."""
-        return not self._waiting
 
     def add(self, connection: "LiveConnection") -> None:
         """A connection has something to write."""
-        if not self._waiting:
+        if not self.waiting:
             self._loop.call_soon(self._write_all)
-        self._waiting.append(connection)
+        self.waiting.append(connection)
 
     def _write_all(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for connection in waiting:
             connection.flush()
 

@@ -1,0 +1,65 @@
+"""A modest number of worlds, for `make test`; `make sim` runs many more."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.simulation.options import Options
+from tests.simulation.world import simulate
+
+SEEDS = 24
+# One test runs several, so that each can see that together they met everything.
+PER_TEST = 6
+# What a handful of worlds must have met, or the simulation has stopped testing what it claims to test.
+MET = (
+    *("messages up", "messages down", "drops", "resumed", "resynced", "resyncs seen", "reset", "replayed"),
+    *("doubles ignored", "streams overflowed", "takeovers", "takeovers: clone", "takeovers: second session"),
+    *("crashes", "suspends", "byes", "slow readers", "retired tokens presented", "on_leave", "on_resync"),
+    *("fault: cut", "fault: cut mid-payload", "fault: half-open", "fault: stall", "fault: slow reader"),
+    *("fault: slow link", "fault: unreachable", "fault: late dial", "fault: late hello", "fault: room closed"),
+)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
+def test_no_world_breaks_a_promise_and_together_they_meet_everything(first: int) -> None:
+    counts: Counter[str] = Counter()
+
+    for seed in range(first, first + PER_TEST):
+        result = simulate(Options.drawn(seed))
+        counts += result.counts
+
+        assert result.violations == [], f"repeat: python -m tests.simulation --seed {seed} --trace"
+
+    assert [name for name in MET if not counts[name]] == []
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    first, second = (simulate(Options.drawn(3)) for _ in range(2))
+
+    assert first.history == second.history
+    assert first.digest == second.digest
+
+
+def test_another_seed_gives_another_history() -> None:
+    assert simulate(Options.drawn(1, steps=3)).digest != simulate(Options.drawn(2, steps=3)).digest
+
+
+def test_the_program_repeats_a_seed_in_another_process_and_prints_what_it_did() -> None:
+    """Python's hashes differ from process to process; the history must not."""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-m", "tests.simulation", "--seed", "5", "--steps", "10"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        .stdout.split("digest ")[1]
+        .split()[0]
+        for hash_seed in ("1", "2")
+    }
+
+    assert len(outputs) == 1
