@@ -806,6 +806,18 @@ def test_a_saved_session_keeps_to_the_terms_of_the_server_it_comes_back_to(seate
     assert other.said_data() == [(1, "a"), (2, "b")]
 
 
+def test_other_terms_after_a_resume_change_nothing_about_what_came_and_what_was_sent(seated: Script) -> None:
+    first, *_ = seated.arrive(seated.data(1), seated.data(2))
+    seated.client.processed(first)
+    seated.push("a", "b")
+    seated.said()
+
+    seated.resume(info(1), terms=terms(window_messages_max=32))
+
+    assert seated.said_data() == [(2, "b")]
+    assert [arrived.seq for arrived in seated.arrive(seated.data(2), seated.data(3))] == [3]
+
+
 def test_the_end_of_a_channel_is_saved_too(seated: Script) -> None:
     seated.process(seated.left(1))
 

@@ -238,6 +238,17 @@ async def test_a_server_that_stays_away_is_given_up_and_everybody_is_told() -> N
 
 
 @in_virtual_time
+async def test_the_time_to_give_up_is_counted_from_each_loss() -> None:
+    server = FakeServer([welcome(), *pings(5.0, 12), CUT], [welcome(outcome="resumed"), *pings(5.0, 12)])
+
+    session = await connect(server, give_up_s=10.0)
+    await asyncio.sleep(70.0)
+
+    assert session.outcome == Outcome("resumed")
+    await session.close()
+
+
+@in_virtual_time
 async def test_a_session_that_gives_up_at_once_never_dials_again() -> None:
     server = FakeServer([welcome(), CUT], [welcome()])
     session = await connect(server, give_up_s=0.0, random=Chance(0.0))

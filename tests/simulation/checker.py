@@ -180,11 +180,13 @@ class Checker:
 
     def _check_applied(self, op: Op, sent: Sent, player: str) -> None:
         stream = sent.stream
-        self.expect("I4", not sent.is_refused, f"{op} was refused and yet applied")
+        if sent.is_refused:
+            self.fail("I4", f"{op} was refused and yet applied")
+            return
         self.expect("P5", stream.player == player, f"{op} of {stream.player} was applied for {player}")
         due = stream.ops[stream.applied] if stream.applied < len(stream.ops) else None
         self.expect("I4", op == due, f"{op} was applied before {due}")
-        stream.applied = stream.ops.index(op) + 1
+        stream.applied = stream.applied + 1 if op == due else stream.ops.index(op) + 1
         before = stream.after
         missing = before is not None and before.applied < stream.after_count
         self.expect("I4", not missing, f"{op} was applied, but what was saved before it was not")
