@@ -1,5 +1,8 @@
 """All sessions of a node: found by id, player and connection, whatever the order of events."""
 
+import gc
+import weakref
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -182,6 +185,30 @@ def test_a_session_whose_grace_ended_while_it_was_away_has_expired() -> None:
 
     assert registry.end(session, Reason.GRACE_ENDED)
     assert session.end_reason is Reason.GRACE_ENDED
+
+
+class Id(str):
+    """An id that shows whether it is still remembered."""
+
+
+def test_nothing_is_remembered_of_sessions_players_and_connections_that_are_gone() -> None:
+    registry = SessionRegistry()
+    remembered: list[weakref.ref[Id]] = []
+
+    def come_and_go(number: int) -> None:
+        names = [Id(f"s-{number}"), Id(f"p-{number}"), Id(f"old-{number}"), Id(f"new-{number}")]
+        remembered.extend(weakref.ref(name) for name in names)
+        session = a_session(names[0], names[1])
+        registry.add(session)
+        registry.attach(session, a_connection(names[2]), now=1.0)
+        registry.attach(session, a_connection(names[3]), now=2.0)
+        registry.end(session, Reason.KICKED)
+
+    for number in range(10):
+        come_and_go(number)
+    gc.collect()
+
+    assert [name() for name in remembered if name() is not None] == []
 
 
 def test_a_loop_over_the_sessions_may_end_them() -> None:

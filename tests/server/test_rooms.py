@@ -14,10 +14,14 @@ from holdfast import (
     NotFound,
     NotSeated,
     Player,
+    PlayerData,
     Reason,
     Refused,
+    Room,
     RoomFull,
+    Server,
     Throttled,
+    connect,
     on,
 )
 from holdfast.core.frames import TEXT_CHARS_MAX, Data
@@ -936,3 +940,48 @@ def gate_of(kind: type[Chat]) -> asyncio.Event:
     gate = kind.gate  # type: ignore[attr-defined] # of `Slow` and `Undecided`
     assert isinstance(gate, asyncio.Event)
     return gate
+
+
+async def test_a_room_whose_game_spoiled_its_properties_is_found_and_joined_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Spoiled(Room[PlayerData]):
+        def on_created(self) -> None:
+            self.properties["map"] = object()
+
+    async with Server([Spoiled], port=0, tcp_port=None) as server, connect(server.url) as session:
+        room = await session.join_or_create("spoiled")
+        [found] = await session.search("spoiled")
+
+    assert found.id == room.id
+    assert found.properties == {}
+    assert "properties" in caplog.text
+
+
+async def test_what_an_agent_says_before_it_leaves_is_applied_before() -> None:
+    class Say(Message):
+        text: str
+
+    class Slow(Room[PlayerData]):
+        def on_create(self, config: dict[str, object]) -> None:
+            self.state = []
+
+        @on(Say)
+        async def say(self, player: Player[PlayerData], say: Say) -> None:
+            await asyncio.sleep(0)
+            self.state.append(say.text)
+
+        def on_leave(self, player: Player[PlayerData], reason: Reason) -> None:
+            self.state.append("left")
+
+    async with Server([Slow], port=0, tcp_port=None) as server:
+        slow = await server.create_room("slow")
+        seat = await server.open_agent("npc").join(slow.id)
+
+        await seat.send(Say("one"))
+        await seat.send(Say("two"))
+        await seat.leave()
+        async for _ in seat:
+            pass
+
+    assert slow.state == ["one", "two", "left"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import ClientRoom, Limits, Message, MessageRefused, Player, Server, Throttled, on
+from holdfast.testing import MemoryServer, run
 from tests.server.world import CLOCK_S, Chat, Hero, Said, Say, Story, World, chat, hear, room_of, texts_until
 
 
@@ -27,29 +28,20 @@ class Clock(Chat):
         self.story.tell("tick", dt_s)
 
 
-async def test_a_tick_is_told_how_long_it_was_since_the_last_one(world: World) -> None:
+def test_ticks_come_at_their_rate_and_are_told_how_long_it_was_since_the_last_one() -> None:
     kind = chat(Clock)
-    server = await world.serve(kind)
-    await server.create_room("chat")
 
-    await kind.story.has("tick", times=20)
+    async def a_second_passes() -> int:
+        async with MemoryServer([kind]) as server:
+            await server.create_room("chat")
+            await asyncio.sleep(1.005)
+            return server.counters.ticks_skipped
+
+    skipped = run(a_second_passes())
 
     told = [dt_s for _, dt_s in kind.story.of("tick")]
-    times = kind.story.when("tick")
-    assert min(told) >= 0
-    assert sum(told[1:]) == pytest.approx(times[-1] - times[0], abs=0.05)
-
-
-async def test_ticks_come_at_their_rate(world: World) -> None:
-    kind = chat(Clock)
-    server = await world.serve(kind)
-    await server.create_room("chat")
-
-    await kind.story.has("tick", times=21)
-
-    times = kind.story.when("tick")
-    counted = len(times) - 1 + server.counters.ticks_skipped
-    assert times[-1] - times[0] == pytest.approx(counted / 100, abs=0.05)
+    assert told == pytest.approx([0.01] * 100)
+    assert skipped == 0
 
 
 async def test_a_room_without_a_rate_has_no_ticks(world: World) -> None:

@@ -14,8 +14,12 @@ def sample(world: "World") -> None:
         for channel in session.channels():
             in_flight = channel.sent - channel.acked
             checker.expect("I9", channel.kept <= limits.kept_messages_max, f"{channel.kept} messages kept by {session}")
-            checker.expect("I9", channel.kept_bytes <= limits.kept_bytes_max, f"{channel.kept_bytes} B kept by {session}")
-            checker.expect("I9", in_flight <= limits.window_messages_max, f"{in_flight} messages in flight to {session}")
+            checker.expect(
+                "I9", channel.kept_bytes <= limits.kept_bytes_max, f"{channel.kept_bytes} B kept by {session}"
+            )
+            checker.expect(
+                "I9", in_flight <= limits.window_messages_max, f"{in_flight} messages in flight to {session}"
+            )
         checker.expect("I9", len(session.closing) <= limits.closing_channels_max, f"{session} closes {session.closing}")
         checker.expect("I9", len(session.replies) <= limits.replies_kept_max, f"{session} keeps {len(session.replies)}")
     for room in server.rooms:

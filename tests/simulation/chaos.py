@@ -66,7 +66,7 @@ class Chaos:
         self._for_a_while(lambda: link.stop_reading(side), lambda: link.read_on(side))
 
     def _slow_down(self, victim: Process, link: Link) -> None:
-        """The way is long, for this link and those that are dialed in the next seconds: even a hello may be too late."""
+        """The way is long, for this link and the next ones: even a hello may come too late."""
         dialer = victim.dialer
         link.latency_s = dialer.latency_s = self.random.choice([0.1, 0.5, 1.6])
         self.world.start(self._later(self.random.uniform(1.0, 8.0), lambda: setattr(dialer, "latency_s", None)))

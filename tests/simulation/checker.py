@@ -1,15 +1,15 @@
 """The checker: what happened, and which promise it broke. It sees what games see, never how the library does it.
 
-    I1, I12  a room's stream arrives whole, once, in order; every gap the application saw was declared
-    I3       what was acknowledged or answered has taken effect
-    I4       what was sent takes effect at most once, in order, with nothing left out in between; refused means never
-    I7       who lost a session or a seat to a newer connection has no more say
-    I8       a retired token opens nothing
-    I9       everything that piles up stays under its limit
-    I10      when the faults are over, everybody is back and everything is answered
-    P3       a session ends, and begins anew, only for a cause, and says which
-    P6       a room takes one turn at a time; a seat's hooks come in their order
-    BUG      the library logged an error of its own
+I1, I12  a room's stream arrives whole, once, in order; every gap the application saw was declared
+I3       what was acknowledged or answered has taken effect
+I4       what was sent takes effect at most once, in order, with nothing left out in between; refused means never
+I7       who lost a session or a seat to a newer connection has no more say
+I8       a retired token opens nothing
+I9       everything that piles up stays under its limit
+I10      when the faults are over, everybody is back and everything is answered
+P3       a session ends, and begins anew, only for a cause, and says which
+P6       a room takes one turn at a time; a seat's hooks come in their order
+BUG      the library logged an error of its own
 """
 
 import hashlib
@@ -108,7 +108,7 @@ class Checker:
         self.violations.append(Violation(invariant, what, self._now()))
         self.failed()
 
-    def expect(self, invariant: str, holds: bool, what: str) -> None:  # noqa: FBT001 - reads as an assertion
+    def expect(self, invariant: str, holds: bool, what: str) -> None:
         """A promise that must hold now."""
         if not holds:
             self.fail(invariant, what)

@@ -46,9 +46,7 @@ class World:
         self.options = options
         self.checker = Checker(loop.time, ignored=ignored)
         self.kinds = rooms(self.checker, options)
-        network = Network(
-            Random(f"{options.seed}/network"), latency_s=options.latency_s, jitter_s=options.jitter_s
-        )
+        network = Network(Random(f"{options.seed}/network"), latency_s=options.latency_s, jitter_s=options.jitter_s)
         self.server = MemoryServer(
             self.kinds, seed=options.seed, network=network, grace_s=options.grace_s, limits=options.limits
         )
@@ -120,7 +118,7 @@ class World:
     async def _settle(self, actor: Actor) -> None:
         try:
             async with asyncio.timeout(SETTLE_S):
-                while not await actor.has_settled():
+                while not await actor.has_settled():  # noqa: ASYNC110 - costs nothing in virtual time
                     await asyncio.sleep(0.5)
         except TimeoutError:
             self.checker.fail("I10", f"{actor.name} is not back after {SETTLE_S:g} s: {actor.state()}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionEvent
-from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded
+from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
@@ -88,8 +88,8 @@ class AgentRoom:
         self._host.deliver_native(self._player, message)
 
     async def leave(self) -> None:
-        """Give the seat back."""
-        self._host.free(self._player, Reason.LEFT)
+        """Give the seat back; what was said before is applied before."""
+        self._host.leave(self._player)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         while (message := await self._inbox.next()) is not None:
@@ -100,6 +100,8 @@ class Agent:
     """A player made of code. Open one with `server.open_agent(name)`."""
 
     def __init__(self, node: "Node", name: str, roles: frozenset[str]) -> None:
+        if len(node.sessions) >= node.limits.sessions_max:
+            raise Throttled("this node has no space for another session")
         self._node = node
         self.session = node.handshake.new_session(Identity(name, roles))
         connection = Connection(node.next_connection_id(), node.now())

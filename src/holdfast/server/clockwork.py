@@ -43,6 +43,7 @@ class Clockwork:
     ) -> None:
         self._room = room
         self._loop = loop
+        self._now = node.now
         self._limits = node.limits
         self._counters = node.counters
         self._turns = turns
@@ -69,7 +70,7 @@ class Clockwork:
     def start_ticking(self) -> None:
         """Call `on_tick` at the room's rate from now on."""
         if self._room.tick_hz > 0:
-            self._ticked_at = self._loop.time()
+            self._ticked_at = self._now()
             self._arm_tick(self._ticked_at + 1.0 / self._room.tick_hz)
 
     def _arm_tick(self, when: float) -> None:
@@ -77,7 +78,7 @@ class Clockwork:
 
     def _tick(self, due: float) -> None:
         period = 1.0 / self._room.tick_hz
-        late = self._loop.time() - due
+        late = self._now() - due
         # A tick that comes too late does not bring the missed ones with it: dt_s tells the game how long it was.
         missed = int(late / period)
         self._arm_tick(due + (missed + 1) * period)
@@ -91,7 +92,7 @@ class Clockwork:
     def _skip(self, ticks: int) -> None:
         self._counters.ticks_skipped += ticks
         self._skipped += ticks
-        now = self._loop.time()
+        now = self._now()
         if now >= self._may_complain_at:
             room = self._room
             log.warning(
@@ -105,7 +106,7 @@ class Clockwork:
             self._may_complain_at = now + _COMPLAINT_S
 
     def _run_tick(self) -> Any:
-        now = self._loop.time()
+        now = self._now()
         dt_s, self._ticked_at = now - self._ticked_at, now
         return self._room.on_tick(dt_s)
 

@@ -6,7 +6,7 @@ change means for the room, the connection and the timers is decided here, in one
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 from holdfast.core.connection import Connection, ConnectionId
@@ -32,7 +32,7 @@ _RETRY_AFTER_STOP_S = 1.0
 class Node:
     """The shared ground of a server's parts."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one call site, all but the loop by keyword
         self,
         loop: asyncio.AbstractEventLoop,
         *,
@@ -40,9 +40,10 @@ class Node:
         limits: Limits,
         random: Random,
         grace_s: float,
+        now: Callable[[], float],
     ) -> None:
         self._loop = loop
-        self.now = loop.time
+        self.now = now
         self.limits = limits
         self.random = random
         self.grace_s = grace_s
@@ -187,6 +188,7 @@ class Node:
     def overflowed(self, session: Session) -> None:
         """More piled up for a client than may be kept: it will be resynced when it resumes."""
         self.counters.streams_overflowed += 1
+        log.warning("session %s: more messages wait for it than may be kept; it will be resynced", session.id)
         connection = self.connection_of(session)
         if connection is not None:
             connection.close(Reason.SLOW, "too many messages are waiting for you; resume for the current state")

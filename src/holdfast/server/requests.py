@@ -4,6 +4,7 @@ The last answers are kept, so that a client which dropped before it heard one as
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,8 @@ from holdfast.server.room_host import Interrupted, RoomHost
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
+
+log = logging.getLogger("holdfast")
 
 Properties = Annotated[dict[Name, Any], Meta(max_length=64)]
 
@@ -66,9 +69,15 @@ class RoomInfo(Struct, frozen=True):
 
 
 def info_of(host: RoomHost) -> RoomInfo:
-    """What anybody may know of a room."""
+    """What anybody may know of a room; properties that a game has spoiled are left out, and said so in the log."""
     room = host.room
-    return RoomInfo(room.id, room.kind, room.seats_used, room.max_players, room.phase, room.properties)
+    properties = room.properties
+    try:
+        _check_properties(properties, host.properties_bytes_max)
+    except Invalid as error:
+        log.error("room %s (%s): %s", room.id, room.kind, error)  # noqa: TRY400 - the sentence says it all
+        properties = {}
+    return RoomInfo(room.id, room.kind, room.seats_used, room.max_players, room.phase, properties)
 
 
 def _check_properties(properties: dict[str, Any], bytes_max: int) -> None:
@@ -91,6 +100,11 @@ class RequestDesk:
         self._node = node
         self._loop = loop
         self._result_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES
+        self._decoders = {
+            (codec, name): codec.body_decoder(kind)
+            for codec in CODECS.values()
+            for name, (kind, _) in _OPERATIONS.items()
+        }
         self._queues: dict[Session, deque[Request]] = {}
         self._tasks: dict[Session, asyncio.Task[None]] = {}
 
@@ -176,10 +190,10 @@ class RequestDesk:
         operation = _OPERATIONS.get(request.operation)
         if operation is None:
             raise NotFound(f"no request is called {request.operation!r}; there is {', '.join(sorted(_OPERATIONS))}")
-        kind, carry_out = operation
+        _, carry_out = operation
         assert session.codec is not None
         try:
-            arguments = session.codec.body_decoder(kind).decode(request.arguments)
+            arguments = self._decoders[session.codec, request.operation].decode(request.arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise Invalid(f"{request.operation}: {error}") from None
         return await carry_out(self, session, arguments)

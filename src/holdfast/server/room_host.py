@@ -49,6 +49,7 @@ class RoomHost:
         self.room: Room[Any] = room_type(room_id, self, dice)
         self._handlers = room_type.handlers
         self._counters = node.counters
+        self.properties_bytes_max = node.limits.properties_bytes_max
         self._clockwork = Clockwork(self.room, loop, node, self._turns, self._failed)
         self._empty_timer: asyncio.TimerHandle | None = None
         self._was_joined = False

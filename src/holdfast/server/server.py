@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random, SystemRandom
 from typing import Any
 
@@ -53,8 +54,13 @@ class Server:
         grace_s: float = 30.0,
         limits: Limits | None = None,
         random: Random | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A port of None stays closed, 0 lets the system choose. `secret` keeps guests known across restarts."""
+        """A port of None stays closed, 0 lets the system choose. `secret` keeps guests known across restarts.
+
+        `random` and `now` are replaced in tests; `now` must count as the event loop's timers do. (uvloop's own clock
+        ticks in milliseconds: too coarse for a round trip on a local network.)
+        """
         self._room_types = list(rooms)
         for room_type in self._room_types:
             check_room_type(room_type)
@@ -64,6 +70,7 @@ class Server:
         self._limits = limits or Limits()
         self._random = random or SystemRandom()
         self._grace_s = grace_s
+        self._now = now
         guests = Guest(secret or secrets.token_bytes(TOKEN_BYTES), self._random)
         self._authenticators = {each.scheme: each for each in (auth or (guests,))}
         self._node: Node | None = None
@@ -110,7 +117,12 @@ class Server:
             raise RuntimeError("the server is running already")
         loop = asyncio.get_running_loop()
         node = Node(
-            loop, authenticators=self._authenticators, limits=self._limits, random=self._random, grace_s=self._grace_s
+            loop,
+            authenticators=self._authenticators,
+            limits=self._limits,
+            random=self._random,
+            grace_s=self._grace_s,
+            now=self._now,
         )
         node.rooms.offer(self._room_types)
         self._node = node

@@ -1,5 +1,6 @@
 """A whole server and its clients in one process, with no socket: the real classes on a network that can be broken."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
@@ -56,6 +57,7 @@ class MemoryServer(Server):
             grace_s=grace_s,
             limits=limits,
             random=random,
+            now=lambda: asyncio.get_running_loop().time(),
         )
         self.limits = limits or Limits()
         self.network = network or Network(Random(f"{seed}/network"))
@@ -77,6 +79,10 @@ class MemoryServer(Server):
         if self._door is not None:
             await self._door.close()
         await super().stop()
+
+    async def __aenter__(self) -> "MemoryServer":
+        await self.start()
+        return self
 
     async def connect(self, name: str = "", **options: Any) -> ClientSession:
         """A client for the player with this name; the options are those of `holdfast.connect`."""

@@ -1,0 +1,210 @@
+"""Planted bugs of the streams: numbers, windows, replays, acknowledgements, resyncs."""
+# ruff: noqa: SLF001 - a planted bug reaches inside
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.client.channels import Channels
+from holdfast.client.events import Arrived
+from holdfast.client.inbox import Inbox
+from holdfast.client.protocol import ClientProtocol
+from holdfast.core.channel import Channel
+from holdfast.core.session import Session
+from holdfast.server.handshake import Handshake
+from holdfast.server.room_host import RoomHost
+from tests.simulation.planting import mutant, patched
+
+# More than any world ever sends.
+_ENDLESS = 10**9
+
+# Inward: what is accepted, applied and acknowledged
+
+
+@mutant
+def doubles_are_applied_again() -> Iterator[None]:
+    def accept(channel: Channel, seq: int) -> bool:
+        return seq <= channel.accepted or right(channel, seq)
+
+    right = Channel.accept
+    with patched(Channel, accept=accept):
+        yield
+
+
+@mutant
+def gaps_are_accepted() -> Iterator[None]:
+    def accept(channel: Channel, seq: int) -> bool:
+        channel.accepted = max(channel.accepted, seq - 1)
+        return right(channel, seq)
+
+    right = Channel.accept
+    with patched(Channel, accept=accept):
+        yield
+
+
+@mutant
+def the_server_acknowledges_before_it_applies() -> Iterator[None]:
+    def deliver(host: RoomHost, player: Any, frame: Any) -> None:
+        player.outlet.applied(frame.seq)
+        right(host, player, frame)
+
+    right = RoomHost.deliver
+    with patched(RoomHost, deliver=deliver):
+        yield
+
+
+@mutant
+def the_welcome_tells_what_was_accepted_as_applied() -> Iterator[None]:
+    def _welcome(handshake: Handshake, connection: Any, session: Session, *rest: Any, **options: Any) -> None:
+        truth = [(channel, channel.applied) for channel in session.channels()]
+        for channel, _ in truth:
+            channel.applied = channel.accepted
+        right(handshake, connection, session, *rest, **options)
+        for channel, applied in truth:
+            channel.applied = applied
+
+    right = Handshake._welcome
+    with patched(Handshake, _welcome=_welcome):
+        yield
+
+
+@mutant
+def the_client_acknowledges_before_it_processes() -> Iterator[None]:
+    def _on_data(protocol: ClientProtocol, frame: Any) -> Any:
+        events = right(protocol, frame)
+        for event in events:
+            if isinstance(event, Arrived):
+                protocol.processed(event)
+        return events
+
+    right = ClientProtocol._on_data
+    with patched(ClientProtocol, _on_data=_on_data):
+        yield
+
+
+# Outward: numbers, the window, what is kept and sent again
+
+
+@mutant
+def numbers_of_a_former_process_are_used_again() -> Iterator[None]:
+    def nothing(*_: Any) -> None: ...
+
+    with patched(Channel, skip_to=nothing, fill_to=nothing):
+        yield
+
+
+@mutant
+def a_replay_leaves_one_out() -> Iterator[None]:
+    def resume(channel: Channel, generation: int, received: int | None) -> int | None:
+        replayed = right(channel, generation, received)
+        if replayed:
+            # The number is given to the message after it, so the other end does not see a gap.
+            del channel._kept[0]
+            channel.last_seq -= 1
+        return replayed
+
+    right = Channel.resume
+    with patched(Channel, resume=resume):
+        yield
+
+
+@mutant
+def a_replay_begins_one_too_late() -> Iterator[None]:
+    def resume(channel: Channel, generation: int, received: int | None) -> int | None:
+        replayed = right(channel, generation, received)
+        if replayed:
+            channel.sent += 1
+        return replayed
+
+    right = Channel.resume
+    with patched(Channel, resume=resume):
+        yield
+
+
+@mutant
+def the_client_forgets_its_outbox_when_it_resumes() -> Iterator[None]:
+    def resume(channels: Channels, *arguments: Any) -> Any:
+        for channel in channels:
+            channel.restore_outward(channel.acked, [])
+        return right(channels, *arguments)
+
+    right = Channels.resume
+    with patched(Channels, resume=resume):
+        yield
+
+
+@mutant
+def what_is_sent_again_is_reordered() -> Iterator[None]:
+    def resume(channel: Channel, generation: int, received: int | None) -> int | None:
+        replayed = right(channel, generation, received)
+        if replayed and replayed > 1:
+            channel._kept[0], channel._kept[1] = channel._kept[1], channel._kept[0]
+        return replayed
+
+    right = Channel.resume
+    with patched(Channel, resume=resume):
+        yield
+
+
+@mutant
+def an_overflow_drops_messages_silently() -> Iterator[None]:
+    def push(channel: Channel, name: str, body: bytes) -> bool:
+        return len(channel._kept) >= channel._kept_messages_max or right(channel, name, body)
+
+    right = Channel.push
+    with patched(Channel, push=push):
+        yield
+
+
+@mutant
+def the_window_is_endless() -> Iterator[None]:
+    def __init__(channel: Channel, *arguments: Any) -> None:  # noqa: N807 - it takes the place of one
+        right(channel, *arguments)
+        channel._window_messages_max = channel._window_bytes_max = _ENDLESS
+
+    right = Channel.__init__
+    with patched(Channel, __init__=__init__):
+        yield
+
+
+@mutant
+def what_is_kept_is_endless() -> Iterator[None]:
+    def __init__(channel: Channel, *arguments: Any) -> None:  # noqa: N807 - it takes the place of one
+        right(channel, *arguments)
+        channel._kept_messages_max = channel._kept_bytes_max = _ENDLESS
+
+    right = Channel.__init__
+    with patched(Channel, __init__=__init__):
+        yield
+
+
+# Resync
+
+
+@mutant
+def a_resync_is_not_told_to_the_reader() -> Iterator[None]:
+    def restart(inbox: Inbox, *_: Any) -> None:
+        inbox._reliable.clear()
+
+    with patched(Inbox, restart=restart):
+        yield
+
+
+@mutant
+def a_resync_sends_no_state() -> Iterator[None]:
+    def returned(host: RoomHost, player: Any, *, is_resynced: bool) -> None:
+        right(host, player, is_resynced=False)
+
+    right = RoomHost.returned
+    with patched(RoomHost, returned=returned):
+        yield
+
+
+@mutant
+def a_saved_session_forgets_that_it_was_resynced() -> Iterator[None]:
+    def load(channels: Channels, state: Any) -> None:
+        right(channels, state)
+        channels._restarted.clear()
+
+    right = Channels.load
+    with patched(Channels, load=load):
+        yield

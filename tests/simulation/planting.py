@@ -1,0 +1,31 @@
+"""How bugs are planted: a context manager that puts a wrong method in the place of a right one.
+
+What it replaces must exist: when the library changes, a mutant that has lost its place fails loudly instead of proving
+nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+Mutant = Callable[[], AbstractContextManager[None]]
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(plant: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
+    """Register a planted bug under its name."""
+    MUTANTS[plant.__name__] = contextmanager(plant)
+    return plant
+
+
+@contextmanager
+def patched(owner: type, **methods: Any) -> Iterator[None]:
+    """Replace methods of a class for a while."""
+    originals = {name: owner.__dict__[name] for name in methods}
+    for name, method in methods.items():
+        setattr(owner, name, method)
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(owner, name, original)

@@ -1,0 +1,97 @@
+"""Planted bugs of sessions, seats, tokens and turns."""
+# ruff: noqa: SLF001 - a planted bug reaches inside
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.core.errors import RoomFull
+from holdfast.core.player import SeatState
+from holdfast.core.room import Room
+from holdfast.core.session import Session
+from holdfast.core.tokens import ResumeTokens, Verdict
+from holdfast.server.connection import LiveConnection
+from holdfast.server.node import Node
+from holdfast.server.room_host import RoomHost
+from holdfast.server.turns import Turns
+from tests.simulation.planting import mutant, patched
+
+
+@mutant
+def an_old_connection_is_not_fenced() -> Iterator[None]:
+    def supersede(node: Node, old: Any, session: Session) -> None:
+        if isinstance(old, LiveConnection):
+            node._tell_drop(session)
+
+    with patched(Node, supersede=supersede):
+        yield
+
+
+@mutant
+def the_grace_goes_on_after_a_return() -> Iterator[None]:
+    def attach(session: Session, *arguments: Any) -> Any:
+        deadline = session.expires_at
+        old = right(session, *arguments)
+        session.expires_at = deadline
+        return old
+
+    def returned(*_: Any) -> None: ...
+
+    right = Session.attach
+    with patched(Session, attach=attach), patched(Node, returned=returned):
+        yield
+
+
+@mutant
+def a_held_seat_is_given_to_a_stranger() -> Iterator[None]:
+    def check_open(room: Room[Any], player_id: Any) -> None:
+        try:
+            right(room, player_id)
+        except RoomFull:
+            if not any(seat.seat is SeatState.HELD for seat in room.seats):
+                raise
+
+    right = Room.check_open
+    with patched(Room, check_open=check_open, has_free_seat=property(lambda _: True)):
+        yield
+
+
+@mutant
+def a_soft_room_forgets_who_drops() -> Iterator[None]:
+    def dropped(host: RoomHost, player: Any) -> None:
+        disconnect, host.room.disconnect = host.room.disconnect, "hard"
+        right(host, player)
+        host.room.disconnect = disconnect
+
+    right = RoomHost.dropped
+    with patched(RoomHost, dropped=dropped):
+        yield
+
+
+@mutant
+def a_retired_token_is_accepted() -> Iterator[None]:
+    def present(tokens: ResumeTokens, token: str) -> Verdict:
+        verdict = right(tokens, token)
+        return Verdict.GOOD if verdict is Verdict.REUSED else verdict
+
+    right = ResumeTokens.present
+    with patched(ResumeTokens, present=present):
+        yield
+
+
+@mutant
+def a_token_is_never_used_up() -> Iterator[None]:
+    def nothing(*_: Any) -> None: ...
+
+    with patched(ResumeTokens, confirm=nothing):
+        yield
+
+
+@mutant
+def turns_overlap() -> Iterator[None]:
+    def take(turns: Turns, *arguments: Any) -> None:
+        turns._busy = turns._is_stopped
+        right(turns, *arguments)
+
+    right = Turns.take
+    with patched(Turns, take=take):
+        yield
