@@ -106,7 +106,7 @@ class Process:
         self._has_ended = True
         self.checker.note(self.label, "ended", error.reason)
         self.checker.count(f"ended: {error.reason}")
-        is_caused = self.is_dead or error.reason in self.excuses
+        is_caused = self.is_dead or error.reason in self.excuses or error.reason in _KNOWN
         self.checker.expect("P3", is_caused, f"the session of {self.label} ended: {error.reason}")
 
     def kill(self, *, silently: bool) -> None:

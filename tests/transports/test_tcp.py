@@ -1,6 +1,7 @@
 """TCP's framing, checked against bare sockets that speak it badly, slowly, or not at all."""
 
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -98,6 +99,17 @@ async def test_a_handshake_that_takes_too_long_is_cut_off(harness: Harness, said
     assert harness.accepted == []
 
 
+async def test_an_open_link_outlives_the_deadline_of_its_handshake(harness: Harness) -> None:
+    listener = await harness.listen(limits=IMPATIENT)
+    peer, accepted = await raw_link(harness, listener)
+
+    silent = await harness.raw(listener)
+    assert await silent.read_rest() == b"", "the deadline of a later handshake is over"
+
+    peer.write(tcp_frame(b"still here"))
+    assert await accepted.payload() == [b"still here"]
+
+
 async def test_whoever_is_halfway_through_the_door_when_it_closes_is_turned_away(harness: Harness) -> None:
     listener = await harness.listen()
     peer = await harness.raw(listener)
@@ -178,6 +190,23 @@ async def test_what_follows_an_oversize_length_is_not_taken_for_frames(harness: 
 
     assert (await accepted.loss())[0] == TOO_BIG
     assert accepted.payloads == []
+
+
+async def test_what_follows_an_oversize_length_is_not_kept(harness: Harness) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen())
+    peer.write(b"\x7f\xff\xff\xff")
+    await peer.read_tcp_frame()
+    tracemalloc.start()
+
+    for _ in range(200):
+        await peer.write_all(bytes(100_000))
+    await harness.fence()
+
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 5_000_000
+    peer.hang_up()
+    assert (await accepted.loss())[0] == TOO_BIG
 
 
 async def test_a_payload_leaves_behind_its_length(harness: Harness) -> None:

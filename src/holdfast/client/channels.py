@@ -147,14 +147,17 @@ class Channels:
         """A new connection continues the session: bring each channel to where the server has it."""
         known = {info.channel for info in infos}
         events = self._drop([number for number in self._open if number not in known], reason or Reason.LEFT)
+        # Read to its end after our hello was sent: what the server repeats of it is passed over.
+        self._finished = {number: position for number, position in self._finished.items() if number in known}
         for info in infos:
+            if info.channel in self._finished:
+                continue
             channel = self._open.get(info.channel)
             if channel is None:
                 events += self._begin(info)
             elif info.generation != channel.generation:
                 events.append(self._restart(channel, info.generation))
             self._continue(self._open[info.channel], info)
-        self._finished.clear()
         return events
 
     def _continue(self, channel: Channel, info: ChannelInfo) -> None:

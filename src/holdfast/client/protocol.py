@@ -266,6 +266,7 @@ class ClientProtocol:
         if not is_same:
             events += self.channels.clear(outcome.reason)
         events += self.channels.resume(frame.channels, outcome.reason)
+        self._unsent += [self.codec.encode(Ack(p.channel, p.received or 0)) for p in self.channels.finished()]
         events += self._continue_requests(frame.requests, are_lost=not is_same and not is_first)
         self.is_welcome = True
         return [*events, Welcomed(outcome)]

@@ -102,6 +102,7 @@ class Session:
         "player_id",
         "replayed",
         "replies",
+        "requests_announced",
         "resumes",
         "roles",
         "room",
@@ -149,6 +150,7 @@ class Session:
         self._channels_opened = 0
         self._limits = limits
         self.last_request = 0
+        self.requests_announced = 0
         self.replies: dict[int, Reply] = {}
         self._commands: SessionCommands | None = None
 

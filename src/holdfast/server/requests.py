@@ -116,6 +116,10 @@ class RequestDesk:
         queue = self._queues.get(session, deque())
         if any(waiting.id == request.id for waiting in queue):
             return
+        if not queue and session.last_request < request.id - 1 <= session.requests_announced:
+            # A welcome told of requests in progress; the session dropped, and they were given up. Who had asked would
+            # ask again; another process, which went on from a saved state, counts on from what the welcome told.
+            session.last_request = request.id - 1
         if request.id != session.last_request + len(queue) + 1:
             raise ProtocolError(f"request {request.id} is out of order", Reason.SEQUENCE)
         if len(queue) >= self._node.limits.requests_in_flight_max:
@@ -126,8 +130,10 @@ class RequestDesk:
             self._tasks[session] = self._loop.create_task(self._answer_all(session, queue))
 
     def last_known(self, session: Session) -> int:
-        """The highest request id that was answered or is being carried out."""
-        return session.last_request + len(self._queues.get(session, ()))
+        """The highest request id that was answered or is being carried out: what a welcome tells."""
+        known = session.last_request + len(self._queues.get(session, ()))
+        session.requests_announced = max(session.requests_announced, known)
+        return known
 
     def dropped(self, session: Session) -> None:
         """Forget what was not begun: the client asks again when it is back."""

@@ -34,7 +34,7 @@ def unpack_close(body: bytes) -> tuple[int, str]:
     if not body:
         return NO_STATUS, ""
     code = int.from_bytes(body[:2], "big")
-    if len(body) == 1 or not _may_be_sent(code):
+    if not _may_be_sent(code):
         return BROKEN, "the close code is not one that may be sent"
     try:
         return code, body[2:].decode()

@@ -57,7 +57,7 @@ class TcpTransport(asyncio.Protocol):
         # The start of a frame whose rest is still to come, and how long it must be to go on with it.
         self._partial = bytearray()
         self._partial_bytes_wanted = 0
-        # Where the next frame starts is not known any more, or there is none.
+        # Where the next frame starts is not known any more.
         self._is_deaf = False
         # Known as soon as the end is certain: from then on nothing is sent or received.
         self._end: tuple[int, str] | None = None
@@ -152,7 +152,6 @@ class TcpTransport(asyncio.Protocol):
         self.close(TOO_BIG, f"a payload may have {self._payload_bytes_max} bytes")
 
     def _on_close(self, body: bytes) -> None:
-        self._is_deaf = True
         if self._end is None:
             self._end = unpack_close(body)
             self._say_close(*self._end)

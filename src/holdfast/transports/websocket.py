@@ -184,7 +184,7 @@ class WebSocketTransport(WSListener):
         if self._end is None and not transport.is_close_frame_sent:
             code, reason = self._end = unpack_close(frame.get_payload_as_bytes())
             self._say_close(NORMAL if code == NO_STATUS else code, reason)
-        # Not from inside a read: TLS trips over it, in asyncio and in uvloop, if the peer has hung up already.
+        # Not from inside a read: with TLS, closing reads on, back into picows' parser.
         asyncio.get_running_loop().call_soon(transport.disconnect)
 
     def _say_close(self, code: int, reason: str) -> None:
