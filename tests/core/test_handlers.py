@@ -172,3 +172,20 @@ def test_one_method_for_two_messages_is_refused_and_not_half_registered() -> Non
             @on(Jump)
             @on(Move)
             def moved(self, player: Player[Hero], message: Message) -> None: ...
+
+
+def test_a_method_that_overrides_a_handler_takes_its_place_without_a_mark() -> None:
+    class Walk(Message):
+        steps: int
+
+    class Base(Room[Hero]):
+        @on(Walk)
+        def walked(self, player: Player[Hero], walk: Walk) -> str:
+            return "base"
+
+    class Derived(Base):
+        def walked(self, player: Player[Hero], walk: Walk) -> str:
+            return "derived"
+
+    assert Derived.handlers["walk"].method is Derived.walked
+    assert Base.handlers["walk"].method is Base.walked

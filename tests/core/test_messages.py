@@ -115,3 +115,8 @@ def test_player_data_without_a_reset_keeps_everything() -> None:
     score.reset()
 
     assert score.points == 5
+
+
+def test_a_wire_name_that_no_frame_can_carry_is_an_error_where_the_class_is_written() -> None:
+    with pytest.raises(TypeError, match="64"):
+        type("A" * 65, (Message,), {})

@@ -190,3 +190,14 @@ def test_when_the_heir_hook_raises_nothing_stays_with_the_one_who_left() -> None
 
     assert ada.owned == set()
     assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"a": bob, "b": None, "c": None}
+
+
+def test_a_player_who_has_left_can_be_given_nothing() -> None:
+    objects: Ownership[Hero] = Ownership()
+    ghost = a_player("ada")
+    ghost.happened(SeatEvent.FREED)
+
+    with pytest.raises(ValueError, match="has left"):
+        objects.own(ghost, "sword")
+
+    assert "sword" not in objects

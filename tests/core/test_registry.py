@@ -350,3 +350,18 @@ class AnyOrder(RuleBasedStateMachine):
 
 AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestAnyOrder = AnyOrder.TestCase
+
+
+def test_a_connection_speaks_for_one_session_only() -> None:
+    registry = SessionRegistry()
+    ada, bo = a_session("s-1", "ada"), a_session("s-2", "bo")
+    registry.add(ada)
+    registry.add(bo)
+    connection = a_connection("c-1")
+    registry.attach(ada, connection, 0.0)
+
+    with pytest.raises(ValueError, match="c-1"):
+        registry.attach(bo, connection, 0.0)
+
+    assert registry.of_connection("c-1") is ada
+    assert bo.status == "preconnect"

@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.pretty import pretty_repr
 
 from holdfast.core.frames import Auth, Hello, Outcome, Resume, Terms, Welcome
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict, printable
@@ -236,3 +237,9 @@ def test_no_token_shows_when_its_family_is_printed() -> None:
     for secret in (first, following, hashlib.sha256(first.encode()).hexdigest()):
         assert secret not in repr(tokens)
         assert secret not in str(tokens)
+
+
+def test_a_secret_is_not_shown_by_rich_either() -> None:
+    shown = pretty_repr([Auth("guest", "SECRET"), Resume("s", "SECRET")])
+
+    assert "SECRET" not in shown

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAME = "mallory"
 
 
-class _Wire:
+class RawWire:
     """One raw connection."""
 
     def __init__(self) -> None:
@@ -123,13 +123,13 @@ class Hostile:
         await self._over(wire)
         newer.cut()
 
-    async def _dialed(self) -> _Wire:
-        wire = _Wire()
+    async def _dialed(self) -> RawWire:
+        wire = RawWire()
         limits = transport_limits(self.world.options.limits)
         await self.world.server.network.dial(wire, URL, dialects=DIALECTS, limits=limits)
         return wire
 
-    async def _seated(self) -> tuple[_Wire | None, Welcome | None]:
+    async def _seated(self) -> tuple[RawWire | None, Welcome | None]:
         """A connection with a seat; the channel of a session's first seat is number 1."""
         wire = await self._dialed()
         wire.say(Hello(Auth("name", self.world.next_label(NAME))))
@@ -142,11 +142,11 @@ class Hostile:
             return None, None
         return wire, welcome
 
-    def _send(self, wire: _Wire, seq: int, op: Op) -> None:
+    def _send(self, wire: RawWire, seq: int, op: Op) -> None:
         player = next(frame.player for frame in wire.heard if isinstance(frame, Welcome))
         self.world.checker.sent(op, Stream(player), is_refused=False)
         wire.write(seq, op)
 
-    async def _over(self, wire: _Wire) -> None:
+    async def _over(self, wire: RawWire) -> None:
         await wire.hear(Close)
         wire.cut()

@@ -78,14 +78,14 @@ class Actor:
 
     async def begin(self) -> Process:
         """Sign in as if for the first time."""
-        self.process = await self._open(lambda: Process(self.world, self.name))
+        self.process = await self._open(None, self._excuses())
         self._unflushed.clear()
         return self.process
 
-    async def _open(self, make: Callable[[], Process]) -> Process:
+    async def _open(self, memory: Memory | None, excuses: set[str]) -> Process:
         while True:
-            process = make()
-            process.excuses |= self._excuses()
+            process = Process(self.world, self.name, memory)
+            process.excuses |= excuses
             try:
                 await process.open()
             except DialError:
@@ -150,11 +150,8 @@ class Actor:
         long_s = self.world.options.grace_s + 4.0
         await asyncio.sleep(self.random.choice([0.0, 0.2, 1.0, 3.0, long_s]))
         memory = process.memory
-        assert memory is not None
-        excuses = process.excuses
         self.process = None
-        self.process = await self._open(lambda: Process(self.world, self.name, memory))
-        self.process.excuses |= excuses
+        self.process = await self._open(memory, process.excuses)
 
     async def suspend(self, process: Process) -> None:
         """The program ends in order, and goes on later."""
@@ -164,8 +161,7 @@ class Actor:
         self.process = None
         memory = await process.suspend()
         await asyncio.sleep(self.random.choice([0.0, 1.0, 3.0]))
-        self.process = await self._open(lambda: Process(self.world, self.name, memory))
-        self.process.excuses |= process.excuses
+        self.process = await self._open(memory, process.excuses)
 
     async def clone(self, process: Process) -> None:
         """Start the program a second time from what it saves now, while the first goes on and hears of it late."""
@@ -178,15 +174,10 @@ class Actor:
         self.world.start(self._go_on(process))
         started_at = self.world.now()
         self.process = None
-        clone = await self._open(lambda: self._clone(memory))
+        clone = await self._open(memory, process.excuses)
         self.process = clone
         if clone.session.outcome is not None and clone.session.outcome.kind in ("resumed", "resynced"):
             self.checker.took_over(process.label, started_at)
-
-    def _clone(self, memory: Memory) -> Process:
-        clone = Process(self.world, self.name, memory)
-        clone.excuses |= {"superseded", "token_reused", "reset"}
-        return clone
 
     async def _go_on(self, process: Process) -> None:
         try:

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
-from holdfast.core.frames import Number, Position
+from holdfast.core.frames import Number, Position, hidden_from_rich
 
 
 class SavedChannel(msgspec.Struct, frozen=True):
@@ -55,3 +55,5 @@ class SavedState(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"SavedState(session={self.session!r}, token=***, player={self.player!r}, channels={self.channels})"
+
+    __rich_repr__ = hidden_from_rich

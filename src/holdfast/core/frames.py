@@ -15,7 +15,8 @@ POSITIONS_MAX = 8
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 # Messages and requests are counted from 1; 0 means "none yet".
 Ordinal = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
-Name = Annotated[str, Meta(min_length=1, max_length=64)]
+NAME_CHARS_MAX = 64
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 # Sentences for people: whoever writes a longer one has it cut.
 TEXT_CHARS_MAX = 1024
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
@@ -24,6 +25,11 @@ Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 def sentence(text: str) -> str:
     """What a game wrote for people, as it can travel: not too long, and Unicode."""
     return text[:TEXT_CHARS_MAX].encode("utf-8", "replace").decode()
+
+
+def hidden_from_rich(_: Struct) -> list[tuple[str, Any]]:
+    """For `__rich_repr__` of structs that hold a secret: msgspec's own would show every field."""
+    return [("secret", "***")]
 
 
 class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", tag=str.lower):
@@ -48,6 +54,8 @@ class Auth(Struct, frozen=True, omit_defaults=True):
     def __repr__(self) -> str:
         return f"Auth(scheme={self.scheme!r}, credential=***)"
 
+    __rich_repr__ = hidden_from_rich
+
 
 class Position(Struct, frozen=True):
     """How far the client got on one channel; without `received` it lost its memory and asks for the state."""
@@ -66,6 +74,8 @@ class Resume(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Resume(session={self.session!r}, token=***)"
+
+    __rich_repr__ = hidden_from_rich
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
@@ -131,6 +141,8 @@ class Welcome(Frame, frozen=True):
 
     def __repr__(self) -> str:
         return f"Welcome(session={self.session!r}, player={self.player!r}, token=***, outcome={self.outcome!r})"
+
+    __rich_repr__ = hidden_from_rich
 
 
 class Request(Frame, frozen=True):

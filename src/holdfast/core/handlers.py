@@ -37,11 +37,11 @@ def on(message_type: type[M]) -> Callable[[F], F]:
 
 
 def handlers_of(cls: type) -> dict[str, Handler]:
-    """The handlers of a room class by wire name; a subclass's method takes the place of its base's."""
+    """The handlers of a room class by wire name; a subclass's method takes the place of its base's, marked or not."""
     found: dict[str, Handler] = {}
     for attribute in dir(cls):
+        message_type = _marked(cls, attribute)
         method = getattr(cls, attribute, None)
-        message_type: type[Message] | None = getattr(method, _MARK, None)
         if message_type is None or not callable(method):
             continue
         name = message_type.wire_name
@@ -52,3 +52,9 @@ def handlers_of(cls: type) -> dict[str, Handler]:
         decoders = {codec: codec.body_decoder(message_type) for codec in CODECS.values()}
         found[name] = Handler(message_type, method, decoders)
     return found
+
+
+def _marked(cls: type, attribute: str) -> type[Message] | None:
+    """What the method is marked with, by itself or by the method that it overrides."""
+    marks = (getattr(base.__dict__.get(attribute), _MARK, None) for base in cls.__mro__)
+    return next((mark for mark in marks if mark is not None), None)

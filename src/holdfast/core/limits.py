@@ -64,9 +64,5 @@ class Limits:
     # A room nobody has joined yet waits this long for its first player, whatever its empty_ttl_s.
     unjoined_s: float = 60.0
 
-    # Text that peers and games choose.
-    name_chars_max: int = 64
-    reason_chars_max: int = 120
-    properties_max: int = 64
     # A search shows the properties of twenty rooms in one payload.
     properties_bytes_max: int = 2 * KIB

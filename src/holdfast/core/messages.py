@@ -5,6 +5,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from holdfast.core.frames import NAME_CHARS_MAX
+
 RESERVED = "holdfast."
 """Wire names that begin so are Holdfast's own."""
 
@@ -25,6 +27,10 @@ class Message(msgspec.Struct):
         super().__init_subclass__(**options)
         if "wire_name" not in cls.__dict__:
             cls.wire_name = snake_case(cls.__name__)
+        if not 0 < len(cls.wire_name) <= NAME_CHARS_MAX:
+            raise TypeError(
+                f"{cls.__name__}: a wire name has 1 to {NAME_CHARS_MAX} characters; set a shorter wire_name"
+            )
 
 
 class Untyped(Message):

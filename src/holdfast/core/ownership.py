@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, TypeVar
 
 from holdfast.core.messages import PlayerData
-from holdfast.core.player import Player
+from holdfast.core.player import Player, SeatState
 
 D = TypeVar("D", bound=PlayerData)
 
@@ -28,6 +28,8 @@ class Ownership(Generic[D]):
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
         """Make the player (or the server) the object's one owner."""
+        if player is not None and player.seat is SeatState.FREED:
+            raise ValueError(f"{player.id} has left the room and can own nothing in it")
         former = self._owners.get(object_id)
         if former is not None:
             former.owned.discard(object_id)

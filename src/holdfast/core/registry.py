@@ -43,6 +43,8 @@ class SessionRegistry:
 
     def attach(self, session: Session, connection: Connection, now: float) -> Connection | None:
         """Give the session a new connection; the one it replaces is returned."""
+        if connection.id in self._by_connection:
+            raise ValueError(f"connection {connection.id} speaks for a session already")
         old = session.attach(connection, now)
         if old is not None:
             self._by_connection.pop(old.id, None)
