@@ -492,6 +492,7 @@ async def test_more_is_asked_than_may_be_in_flight_and_all_is_answered() -> None
 
         assert len({room.id for room in rooms}) == 20
         assert len(server.rooms) == 20
+        assert session.drops == 0
 
 
 # Giving up

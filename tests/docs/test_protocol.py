@@ -18,6 +18,7 @@ from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON
 from holdfast.core.errors import Refused
 from holdfast.core.frames import (
+    NAME_CHARS_MAX,
     NUMBER_MAX,
     TEXT_CHARS_MAX,
     Auth,
@@ -33,7 +34,7 @@ from holdfast.core.frames import (
 from holdfast.core.messages import MessageRefused, SeatLeft
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
 from holdfast.server.outlet import FRAME_HEAD_BYTES
-from holdfast.server.requests import _OPERATIONS, RoomInfo
+from holdfast.server.requests import _OPERATIONS, Properties, RoomInfo
 from tests.server.foreign import Door, Foreigner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
@@ -77,7 +78,7 @@ def type_text(kind: mi.Type) -> str:
         case mi.IntType(ge=least, le=most):
             words = {(0, NUMBER_MAX): "number", (1, NUMBER_MAX): "ordinal"}
             return words.get((least or 0, most or 0), f"integer from {least} to {most}")
-        case mi.StrType(min_length=1, max_length=LIMITS.name_chars_max):
+        case mi.StrType(min_length=1, max_length=most) if most == NAME_CHARS_MAX:
             return "name"
         case mi.StrType(max_length=most) if most == TEXT_CHARS_MAX:
             return "text"
@@ -198,6 +199,9 @@ def test_the_limits_are_the_defaults() -> None:
 
 
 def test_numbers_in_the_text_are_the_defaults() -> None:
+    properties = mi.type_info(Properties)
+    assert isinstance(properties, mi.DictType)
+    properties_max = properties.max_length
     kept_mib = LIMITS.kept_bytes_max // (1024 * 1024)
     body_bytes_max = LIMITS.payload_bytes_max - FRAME_HEAD_BYTES
     for claim in (
@@ -207,9 +211,11 @@ def test_numbers_in_the_text_are_the_defaults() -> None:
         f"the last {LIMITS.replies_kept_max} answers are kept",
         f"the welcome a client waits {LIMITS.silence_s:g} s",
         f"for {LIMITS.close_s:g} s at most",
-        f"at most {LIMITS.properties_max}, each behind a name; {LIMITS.properties_bytes_max} bytes",
+        f"at most {properties_max}, each behind a name; {LIMITS.properties_bytes_max} bytes",
         f"Leave {FRAME_HEAD_BYTES} bytes for a frame's head: bodies up to {body_bytes_max}",
         f"the bytes of its body plus {MESSAGE_OVERHEAD_BYTES}",
+        f"1 … {NAME_CHARS_MAX} characters",
+        f"0 … {TEXT_CHARS_MAX} characters",
         f"each counts its body and {MESSAGE_OVERHEAD_BYTES} more",
         f"retry_after_s + random() × min({LONGEST_S:g}, {FIRST_S:g} × 2^n)",
         f"welcome for {SETTLED_S:g} s",

@@ -4,7 +4,17 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from holdfast import AlreadySeated, ClientRoom, ClientSession, Message, NotSeated, Outcome, Refused, SessionEnded
+from holdfast import (
+    AlreadySeated,
+    ClientRoom,
+    ClientSession,
+    Message,
+    NotSeated,
+    Outcome,
+    Refused,
+    Resynced,
+    SessionEnded,
+)
 from tests.simulation.checker import Op, Stream
 from tests.simulation.view import MESSAGES, Append, View
 
@@ -59,8 +69,9 @@ class Process:
         self._has_ended = False
         self.excuses: set[str] = set()
         """Reasons for which this session may end, because the simulation did something that must end it."""
-        self.resyncs = 0
         self.resumes = 0
+        self._resyncs = 0
+        self._resyncs_seen = 0
         self._ops = 0
         self._saved = memory.sittings if memory is not None else {}
         self._is_away_since = memory.is_away_since if memory is not None else world.now()
@@ -183,6 +194,10 @@ class Process:
             sitting.is_over = True
 
     def _deal_with(self, sitting: Sitting) -> None:
+        if isinstance(sitting.in_hand, Resynced) and not sitting.view.has_past:
+            self._resyncs_seen += 1
+            is_told = self._resyncs_seen <= self._resyncs
+            self.checker.expect("I12", is_told, f"{self.label} was resynced, but no outcome said so")
         if sitting.in_hand is not None:
             sitting.view.heard(sitting.in_hand, self.checker)
             sitting.in_hand = None
@@ -243,7 +258,7 @@ class Process:
         self.checker.count(outcome.kind)
         self.checker.welcomed(self.label)
         self.resumes += 1
-        self.resyncs += outcome.kind == "resynced"
+        self._resyncs += outcome.kind == "resynced"
         self._retiring = self.memory
         if outcome.kind == "reset":
             self._check_reset(outcome.reason)

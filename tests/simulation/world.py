@@ -20,6 +20,7 @@ from tests.simulation.player import Actor
 from tests.simulation.process import Process
 
 SAMPLE_S = 0.2
+AFTERMATH_S = 5.0
 # What remains to be done when the faults are over: to notice the last one, to wait for the next attempt (15 s at
 # most), to sign in anew and to answer.
 SETTLE_S = 90.0
@@ -100,6 +101,8 @@ class World:
         for task in trouble:
             task.cancel()
         chaos.heal()
+        # For what was on its way: a late hello, a program that is about to be killed.
+        await asyncio.sleep(AFTERMATH_S)
         await asyncio.gather(*(self._settle(actor) for actor in self.actors))
         for kind in self.kinds:
             kind.is_quiet = True
@@ -107,6 +110,7 @@ class World:
         for actor in self.actors:
             self._check_whole(actor)
         sampler.cancel()
+        await self._check_empty()
         self._check_counters()
         await self._stop()
 
@@ -128,6 +132,7 @@ class World:
         process = actor.process
         sitting = process.sitting if process is not None else None
         if process is None or process.is_over or sitting is None or sitting.is_over:
+            self.checker.fail("I10", f"{actor.name} was back, and is gone again: {actor.state()}")
             return
         room = self.server.rooms.get(sitting.room.id)
         player = room.player(actor.name) if room is not None else None
@@ -139,6 +144,22 @@ class World:
         self.checker.expect("I1", (view.at, view.told) == end, f"{process.label} is at {view}, the room at {end}")
         self.checker.expect("I12", not view.is_blind, f"{process.label} was resynced and never shown the state")
         self.checker.expect("I10", not view.awaited, f"{process.label} still awaits {list(view.awaited)}")
+
+    async def _check_empty(self) -> None:
+        """When everybody has gone, nothing is left of them."""
+        limits, server = self.options.limits, self.server
+        for process in self.processes:
+            process.excuses.add("bye")
+        for client in server.clients:
+            await client.close()
+        await asyncio.sleep(limits.silence_s + self.options.grace_s + limits.unjoined_s)
+        left = {
+            "sessions": len(server.sessions),
+            "rooms": len(server.rooms),
+            "connections": len(server.node.connections),
+            "wires": len(server.network.wires),
+        }
+        self.checker.expect("I9", not any(left.values()), f"everybody has gone, and there are still {left}")
 
     def _check_counters(self) -> None:
         counters = self.server.counters
@@ -152,8 +173,6 @@ class World:
         self.checker.expect("BUG", broken <= 0, f"honest clients broke the protocol {broken} times")
 
     async def _stop(self) -> None:
-        for process in self.processes:
-            process.excuses.add("bye")
         try:
             async with asyncio.timeout(30.0):
                 await self.server.stop()
