@@ -14,6 +14,7 @@ import holdfast
 import holdfast.sync
 from holdfast import Auth, Invalid, Message, NotFound, NotSeated, Outcome, Reason, Server, SessionEnded
 from holdfast.client import sync
+from holdfast.client.background import Background
 from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
 from holdfast.sync import connect
@@ -393,6 +394,32 @@ def test_another_thread_that_waits_is_told_when_the_session_closes(url: str) -> 
     reader.join(SOON_S)
 
     assert len(errors) == 1
+
+
+def test_whoever_still_waits_when_the_loop_stops_is_told() -> None:
+    background = Background("holdfast session for a test")
+    errors: list[BaseException] = []
+    has_begun = threading.Event()
+
+    async def forever() -> None:
+        has_begun.set()
+        await asyncio.get_running_loop().create_future()
+
+    def wait() -> None:
+        try:
+            background.run(forever)
+        except SessionEnded as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    has_begun.wait()
+    background.stop()
+    waiting.join(SOON_S)
+
+    assert len(errors) == 1
+    with pytest.raises(SessionEnded):
+        background.run(forever)
 
 
 def test_one_thread_reads_while_another_sends(url: str) -> None:

@@ -70,6 +70,9 @@ class Mailbox:
     def send(self, message: Message) -> None:
         self.log.append((self.owner, message))
 
+    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        pass
+
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
         self.bodies_seen.append(bodies)
         self.send(message)

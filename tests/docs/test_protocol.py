@@ -18,6 +18,7 @@ from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON
 from holdfast.core.errors import Refused
 from holdfast.core.frames import (
+    FRAME_HEAD_BYTES,
     NAME_CHARS_MAX,
     NUMBER_MAX,
     TEXT_CHARS_MAX,
@@ -33,7 +34,6 @@ from holdfast.core.frames import (
 )
 from holdfast.core.messages import MessageRefused, SeatLeft
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
-from holdfast.server.outlet import FRAME_HEAD_BYTES
 from holdfast.server.requests import _OPERATIONS, Properties, RoomInfo
 from tests.server.foreign import Door, Foreigner
 

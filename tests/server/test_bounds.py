@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +12,14 @@ from holdfast import (
     MessageRefused,
     Outcome,
     Player,
+    PlayerData,
     Reason,
     Resynced,
+    Room,
+    Server,
     SessionEnded,
     Throttled,
+    connect,
     on,
 )
 from holdfast.core.frames import Ack, Data, Hello, Position
@@ -266,7 +271,7 @@ async def test_the_largest_message_that_may_be_sent_arrives(world: World) -> Non
     server = await world.serve(chat(Quiet))
     session = await world.connect(server)
     room = await session.join_or_create("chat")
-    largest = 64 * KIB - 256 - len(session.protocol.codec.encode(Say(""))) - 2
+    largest = 64 * KIB - FRAME_HEAD_BYTES - len(session.protocol.codec.encode(Say(""))) - 2
 
     await room.send(Say("x" * largest))
     await room.flush()
@@ -535,3 +540,57 @@ async def test_a_client_that_asks_and_never_reads_is_cut(world: World) -> None:
 
     assert server_session.status == "disconnected"
     assert host.drops == 0
+
+
+async def test_a_message_that_one_dialect_cannot_carry_reaches_nobody_rather_than_some() -> None:
+    class Count(Message):
+        n: int
+
+    class Counting(Room[PlayerData]):
+        @on(Count)
+        def count(self, player: Player[PlayerData], count: Count) -> None:
+            self.broadcast(count)
+
+    async with Server([Counting], port=0, tcp_port=None) as server:
+        json = await connect(server.url, messages=[Count], dialect="holdfast.v1.json")
+        msgpack = await connect(server.url, messages=[Count])
+        rooms = [await session.join_or_create("counting") for session in (json, msgpack)]
+
+        await rooms[0].send(Count(2**70))
+        await rooms[0].send(Count(1))
+
+        assert isinstance(await rooms[0].receive(), MessageRefused)
+        assert [await room.receive() for room in rooms] == [Count(1), Count(1)]
+        for session in (json, msgpack):
+            await session.close()
+
+
+async def test_what_a_client_piles_up_in_a_busy_room_is_bounded_in_bytes() -> None:
+    class Blob(Message):
+        data: str
+
+    class Busy(Room[PlayerData]):
+        @on(Blob)
+        async def blob(self, player: Player[PlayerData], blob: Blob) -> None:
+            await done.wait()
+
+    done = asyncio.Event()
+    limits = Limits(window_bytes_max=10_000)
+    async with Server([Busy], port=0, tcp_port=None, limits=limits) as server, connect(server.url) as session:
+        room = await session.join_or_create("busy")
+        session.protocol.limits = replace(session.protocol.limits, window_bytes_max=10**9, kept_bytes_max=10**9)
+        session.protocol.channels.agree(session.protocol.limits)
+        dropped = asyncio.Event()
+        session.on_drop = dropped.set
+
+        for _ in range(20):
+            await room.send(Blob("x" * 1000))
+        async with asyncio.timeout(10):
+            await dropped.wait()
+        [player] = next(iter(server.rooms)).players
+        piled_up = player.waiting_bytes
+        done.set()
+        async with asyncio.timeout(10):
+            await room.flush()
+
+    assert piled_up < 12_000

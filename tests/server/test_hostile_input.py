@@ -503,19 +503,26 @@ async def test_more_messages_than_the_window_close_the_connection(subtests: pyte
 
 
 @pytest.mark.parametrize("away", [-1, 1, 2**53 - 10])
-async def test_messages_for_a_channel_that_is_not_ours_change_nothing(world: World, seated: Seated, away: int) -> None:
+async def test_a_message_for_a_channel_that_never_was_breaks_the_protocol(
+    world: World, seated: Seated, away: int
+) -> None:
     peer = seated.foreigner
-    elsewhere = seated.channel + away
 
-    await peer.say(["data", elsewhere, 1, 0, "say", {"n": 99}], ["latest", elsewhere, "say", {"n": 99}])
-    await seated.say(1, 11)
+    await peer.say(["data", seated.channel + away, 1, 0, "say", {"n": 99}])
 
-    assert (await peer.message("said"))[5] == {"n": 11}
-    assert world.said_by(peer) == [11]
+    assert await closed(peer) == (4202, "protocol")
+    assert world.said_by(peer) == []
 
 
-async def test_messages_without_a_seat_change_nothing(world: World, guest: Foreigner) -> None:
-    await guest.say(["data", 1, 1, 0, "say", {"n": 99}], ["latest", 1, "say", {"n": 99}])
+async def test_a_message_without_a_seat_breaks_the_protocol(world: World, guest: Foreigner) -> None:
+    await guest.say(["data", 1, 1, 0, "say", {"n": 99}])
+
+    assert await closed(guest) == (4202, "protocol")
+    assert world.said_by(guest) == []
+
+
+async def test_an_unreliable_message_without_a_seat_changes_nothing(world: World, guest: Foreigner) -> None:
+    await guest.say(["latest", 1, "say", {"n": 99}])
 
     assert (await guest.ask(1, "search", {}))[3] is None
     assert world.said_by(guest) == []

@@ -10,6 +10,7 @@ from holdfast.client.inbox import Inbox
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
+from holdfast.server.delivery import Delivery
 from holdfast.server.handshake import Handshake
 from holdfast.server.room_host import RoomHost
 from tests.simulation.planting import mutant, patched
@@ -43,12 +44,12 @@ def gaps_are_accepted() -> Iterator[None]:
 
 @mutant
 def the_server_acknowledges_before_it_applies() -> Iterator[None]:
-    def deliver(host: RoomHost, player: Any, frame: Any) -> None:
+    def deliver(delivery: Delivery, player: Any, frame: Any) -> None:
         player.outlet.applied(frame.seq)
-        right(host, player, frame)
+        right(delivery, player, frame)
 
-    right = RoomHost.deliver
-    with patched(RoomHost, deliver=deliver):
+    right = Delivery.deliver
+    with patched(Delivery, deliver=deliver):
         yield
 
 

@@ -116,6 +116,10 @@ class Chaos:
     def heal(self) -> None:
         """Everything works again."""
         self.world.checker.note("healed")
+        in_use = [actor.process for actor in self.world.actors]
+        for process in self.world.processes:
+            if process not in in_use and not process.is_over:
+                process.kill(silently=False)
         for process in self.world.processes:
             process.pause_s = 0.0
             process.dialer.is_down = False

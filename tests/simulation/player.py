@@ -33,6 +33,7 @@ class Actor:
         self._steps: dict[Callable[[Process], Awaitable[None]], int] = {
             self.talk: 40,
             self.flush: 15,
+            self.talk_and_be_cut: 8,
             self.save: 6,
             self.read_slowly: 5,
             self.move: 6,
@@ -120,6 +121,13 @@ class Actor:
         """Wait for the acknowledgement of everything."""
         if await process.flush(self._unflushed):
             self._unflushed.clear()
+
+    async def talk_and_be_cut(self, process: Process) -> None:
+        """Lose the connection while the room is still busy with what was said, and wait for it all the same."""
+        await self.talk(process)
+        await asyncio.sleep(self.random.choice([0.0, 0.1, 0.3]))
+        process.session.cut()
+        await self.flush(process)
 
     async def save(self, process: Process) -> None:
         """Write to disk."""

@@ -89,7 +89,7 @@ def a_token_is_never_used_up() -> Iterator[None]:
 @mutant
 def turns_overlap() -> Iterator[None]:
     def take(turns: Turns, *arguments: Any) -> None:
-        turns._busy = turns._is_stopped
+        turns.is_busy = turns._is_stopped
         right(turns, *arguments)
 
     right = Turns.take

@@ -285,6 +285,32 @@ async def test_a_stream_that_is_read_to_its_end_while_a_resume_is_on_its_way_is_
         assert server.counters.protocol_errors == 0
 
 
+@in_virtual_time
+async def test_who_still_speaks_to_a_seat_that_is_gone_hears_its_whole_stream_and_that_it_is_gone() -> None:
+    kind = chat(disconnect="hard")
+    limits = Limits(window_messages_max=4, kept_messages_max=64, ack_messages=1)
+    async with MemoryServer([kind], limits=limits) as server:
+        ada = await server.connect("ada", messages=[Say])
+        bob = await server.connect("bob", messages=[Say])
+        loud = await ada.join_or_create("chat")
+        room = await bob.join(loud.id)
+        for number in range(20):
+            await loud.send(Say(str(number)))
+            await loud.receive()
+        server.link(bob).cut()
+        await asyncio.sleep(5.0)
+
+        # Bob does not know yet that he has lost the seat, and what he says carries his acknowledgements.
+        heard = []
+        async with asyncio.timeout(60.0):
+            for _ in range(4):
+                heard.append(await room.receive())
+                await room.send(Say("is anybody there?"))
+            heard += [message async for message in room]
+
+        assert heard == [Say(str(number)) for number in range(20)]
+
+
 @pytest.mark.xfail(
     reason="a late hello is closed with 4108, which tells the client to sign in anew though its session lives",
     raises=AssertionError,

@@ -17,6 +17,7 @@ from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.frames import (
+    FRAME_HEAD_BYTES,
     Ack,
     Auth,
     Bye,
@@ -38,9 +39,6 @@ from holdfast.core.frames import (
 )
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
-
-# Room for the head of a frame beside the body that it carries.
-_FRAME_HEAD_BYTES = 256
 
 
 class ClientProtocol:
@@ -189,7 +187,7 @@ class ClientProtocol:
 
     def _fitting(self, name: str, content: Any) -> bytes:
         encoded = self.codec.encode(content)
-        bytes_max = self.limits.payload_bytes_max - _FRAME_HEAD_BYTES
+        bytes_max = self.limits.payload_bytes_max - FRAME_HEAD_BYTES
         if len(encoded) > bytes_max:
             raise Invalid(f"a {name!r} of {len(encoded)} bytes is more than the {bytes_max} that fit: send it in parts")
         return encoded

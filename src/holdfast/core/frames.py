@@ -21,6 +21,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 TEXT_CHARS_MAX = 1024
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
+FRAME_HEAD_BYTES = 512
+"""Room for everything of a frame beside the body it carries: 64 letters of four bytes, and some numbers."""
+
 
 def sentence(text: str) -> str:
     """What a game wrote for people, as it can travel: not too long, and Unicode."""

@@ -50,8 +50,11 @@ class Outlet(Protocol):
     def send(self, message: Message) -> None:
         """Deliver exactly once, in order."""
 
+    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """Encode a message to many, once per dialect, into `bodies`; raises if it cannot be sent."""
+
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """The same, for a message to many: `bodies` remembers what was encoded already."""
+        """The same as `send`, with what was prepared."""
 
     def send_latest(self, message: Message, key: str) -> None:
         """Deliver soon or never; a newer message with the same type and key takes its place."""
@@ -88,6 +91,8 @@ class Player(Generic[D]):
         self.data = data
         self.owned: set[str] = set()
         self.seat = SEAT_TABLE.start
+        self.waiting_bytes = 0
+        """What this player has said that waits for the room's turn."""
         self.host = host
 
     @property

@@ -122,11 +122,14 @@ class Room(Generic[D]):
 
     def broadcast(self, message: Message, exclude: Iterable[Player[D]] = ()) -> None:
         """Send reliably to every player of the room, also to those whose seat is held."""
-        bodies: dict[Any, bytes] = {}
         left_out = tuple(exclude)
-        for player in self.players:
-            if player not in left_out:
-                player.outlet.send_shared(message, bodies)
+        players = [player for player in self.players if player not in left_out] if left_out else self.players
+        bodies: dict[Any, bytes] = {}
+        # For every dialect before anybody is sent to: what one of them cannot carry reaches nobody, not some.
+        for player in {player.session.codec: player for player in players}.values():
+            player.outlet.prepare(message, bodies)
+        for player in players:
+            player.outlet.send_shared(message, bodies)
 
     def start(self) -> None:
         """Begin a round: from now on a dropped player is kept whatever `keep_before_start` says."""

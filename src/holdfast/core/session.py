@@ -217,6 +217,10 @@ class Session:
         self.channel = Channel(self._channels_opened, self._limits)
         return self.channel
 
+    def was_opened(self, number: int) -> bool:
+        """Whether there is or was a channel with this number."""
+        return 1 <= number <= self._channels_opened
+
     def close_channel(self) -> None:
         """The seat is gone: the channel stays until its last message is acknowledged."""
         channel, self.channel = self.channel, None

@@ -39,6 +39,9 @@ class Inbox:
             self._messages.clear()
             self._node.end_session(self._session, Reason.SLOW, "the agent does not read its messages")
 
+    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """Nothing is encoded for an agent."""
+
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
         """The same object for every agent: treat it as read-only."""
         self.send(message)

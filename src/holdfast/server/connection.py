@@ -141,9 +141,15 @@ class LiveConnection(Connection):
         channel = session.channel
         player = session.player
         if channel is None or player is None or frame.channel != channel.number:
-            # In flight while the seat was freed: the stream's last message says so, and the client knows.
+            # In flight while the seat was freed: the stream's last message says so. What it acknowledges counts all the
+            # same, or the window would never open for that last message.
+            if not session.was_opened(frame.channel):
+                raise ProtocolError(f"channel {frame.channel} was never opened")
             self._node.counters.messages_refused += 1
+            self._on_ack(frame)
             return
+        if player.waiting_bytes and player.waiting_bytes >= self._node.limits.window_bytes_max:
+            raise ProtocolError("more bytes in flight than the window allows", Reason.SEQUENCE)
         if frame.ack > channel.acked and channel.acknowledge(frame.ack):
             self.wake()
         if channel.accept(frame.seq):
@@ -161,7 +167,7 @@ class LiveConnection(Connection):
             session.last_active_at = self.heard_at
             player.host.deliver_latest(player, frame)
 
-    def _on_ack(self, frame: Ack | Pong) -> None:
+    def _on_ack(self, frame: Ack | Pong | Data) -> None:
         session = self.session
         assert session is not None
         channel = session.channel_numbered(frame.channel)

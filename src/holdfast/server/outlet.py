@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.errors import Invalid
+from holdfast.core.frames import FRAME_HEAD_BYTES
 from holdfast.core.messages import Message
 from holdfast.core.session import Session
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-
-# Room for the head of the frame beside the body of a message that just fits.
-FRAME_HEAD_BYTES = 256
 
 
 class ChannelOutlet:
@@ -39,12 +37,15 @@ class ChannelOutlet:
         """Keep the message and write it soon."""
         self._push(message.wire_name, self._encode(message))
 
+    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """Encode a message to many in this dialect."""
+        body = bodies[self._codec] = self._encode(message)
+        if len(body) > self._body_bytes_max:
+            raise self._too_large(message.wire_name, body)
+
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """The same with a body that is encoded once for all."""
-        body = bodies.get(self._codec)
-        if body is None:
-            body = bodies[self._codec] = self._codec.encode(message)
-        self._push(message.wire_name, body)
+        """Keep a message to many and write it soon."""
+        self._push(message.wire_name, bodies[self._codec])
 
     def send_latest(self, message: Message, key: str) -> None:
         """Hand the message to the connection, if there is one."""

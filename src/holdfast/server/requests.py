@@ -14,10 +14,9 @@ from msgspec import Meta, Raw, Struct
 
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, ProtocolError, Refused, RoomFull
-from holdfast.core.frames import Name, Problem, Reply, Request, sentence
+from holdfast.core.frames import FRAME_HEAD_BYTES, Name, Problem, Reply, Request, sentence
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
-from holdfast.server.outlet import FRAME_HEAD_BYTES
 from holdfast.server.room_host import Interrupted, RoomHost
 
 if TYPE_CHECKING:

@@ -10,16 +10,15 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, Refused, Throttled
-from holdfast.core.frames import Data, Latest, Seat, sentence
-from holdfast.core.messages import Message, MessageRefused, SeatLeft
+from holdfast.core.errors import AlreadySeated, Failed, NotFound, NotSeated, Refused, Throttled
+from holdfast.core.frames import Seat, sentence
+from holdfast.core.messages import SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionState
 from holdfast.server.clockwork import Clockwork, RoomTimer
+from holdfast.server.delivery import Delivery
 from holdfast.server.outlet import ChannelOutlet
 from holdfast.server.turns import RoomEnded, Turns
 
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from holdfast.server.node import Node
 
 log = logging.getLogger("holdfast")
-
-# Enum members are slow to look up, and this one is needed for every message.
-_FREED = SeatState.FREED
 
 OutletOf = Callable[[Session], Outlet]
 
@@ -47,9 +43,11 @@ class RoomHost:
         self._turns = Turns(loop, turn_s=node.limits.turn_s)
         dice = Random(node.random.getrandbits(64))  # noqa: S311 - for games, and repeatable
         self.room: Room[Any] = room_type(room_id, self, dice)
-        self._handlers = room_type.handlers
-        self._counters = node.counters
         self.properties_bytes_max = node.limits.properties_bytes_max
+        delivery = Delivery(self.room, node, self._turns, self._failed)
+        self.deliver = delivery.deliver
+        self.deliver_latest = delivery.deliver_latest
+        self.deliver_native = delivery.deliver_native
         self._clockwork = Clockwork(self.room, loop, node, self._turns, self._failed)
         self._empty_timer: asyncio.TimerHandle | None = None
         self._was_joined = False
@@ -288,81 +286,6 @@ class RoomHost:
             connection.seated()
             connection.send(Seat("joined", channel.number, channel.generation, self.room.id, self.room.kind))
         return ChannelOutlet(self._node, session, channel)
-
-    # Messages
-
-    def deliver(self, player: Player[Any], frame: Data) -> None:
-        """A player's next message: run its handler now, or when it is its turn."""
-        handler = self._handlers.get(frame.type)
-        codec = player.session.codec
-        run: Callable[..., Any]
-        args: tuple[Any, ...]
-        if handler is None or codec is None:
-            run, args = self._refuse_unknown, (frame.type,)
-        else:
-            try:
-                run, args = handler.method, (self.room, player, handler.decoders[codec].decode(frame.body))
-            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                run, args = self._refuse_invalid, (str(error),)
-        self._turns.take(run, args, self._applied, (player, player.outlet, frame.seq, frame.type))
-
-    def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
-        """An unreliable message: dropped if it does not fit; what the game refuses is not answered."""
-        handler = self._handlers.get(frame.type)
-        codec = player.session.codec
-        if handler is not None and codec is not None and len(self._turns) < self._node.limits.turns_waiting_max:
-            try:
-                message = handler.decoders[codec].decode(frame.body)
-            except (msgspec.MsgspecError, ValueError, RecursionError):
-                self._node.counters.messages_refused += 1
-                return
-            self._turns.take(handler.method, (self.room, player, message), self._latest_ended, (player, frame.type))
-
-    def deliver_native(self, player: Player[Any], message: Message) -> None:
-        """An agent's message: an object, never encoded."""
-        handler = self._handlers.get(message.wire_name)
-        if handler is None:
-            raise NotFound(f"a {self.room.kind} has no handler for {message.wire_name!r}")
-        if not isinstance(message, handler.message_type):
-            raise Invalid(f"{message.wire_name!r} is handled as {handler.message_type.__qualname__}")
-        if len(self._turns) >= self._node.limits.turns_waiting_max:
-            raise Throttled("the room has too many turns waiting")
-        args = (self.room, player, message)
-        self._turns.take(handler.method, args, self._applied, (player, player.outlet, 0, message.wire_name))
-
-    def _refuse_unknown(self, name: str) -> None:
-        raise NotFound(f"a {self.room.kind} has no handler for {name!r}")
-
-    def _refuse_invalid(self, why: str) -> None:
-        raise Invalid(why)
-
-    def _applied(
-        self, error: Exception | None, _: Any, player: Player[Any], outlet: Outlet, seq: int, name: str
-    ) -> None:
-        if error is not None:
-            self._refused(error, player, outlet, seq, name)
-        if player.seat is _FREED:
-            # Kicked by its own message, or the room ended: the stream's last message tells.
-            return
-        self._counters.messages_applied += 1
-        # Not the player's outlet of now: another session may have taken the seat over while this one's message waited.
-        outlet.applied(seq)
-
-    def _refused(self, error: Exception, player: Player[Any], outlet: Outlet, seq: int, name: str) -> None:
-        self._node.counters.messages_refused += 1
-        if isinstance(error, Refused):
-            refused = MessageRefused(seq, name, error.code, sentence(str(error)))
-        else:
-            self._failed(error, f"the handler of {name!r}", player.id)
-            refused = MessageRefused(seq, name, Failed.code, "the game's handler failed")
-        if player.seat is not _FREED:
-            outlet.send(refused)
-
-    def _latest_ended(self, error: Exception | None, _: Any, player: Player[Any], name: str) -> None:
-        if isinstance(error, Refused):
-            self._counters.messages_refused += 1
-        elif error is not None:
-            self._failed(error, f"the handler of {name!r}", player.id)
 
     # `Host`: what the room asks for
 

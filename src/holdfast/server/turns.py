@@ -23,7 +23,8 @@ class Turns:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, turn_s: float) -> None:
         self._loop = loop
         self._turn_s = turn_s
-        self._busy = False
+        self.is_busy = False
+        """Whether a turn is being taken."""
         self._next: deque[Turn] = deque()
         self._waiting: deque[Turn] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -36,7 +37,7 @@ class Turns:
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
     ) -> None:
         """Run now if the room is free, else in order."""
-        if self._busy:
+        if self.is_busy:
             self._wait((run, args, done, done_args))
             return
         self._run(run, args, done, done_args)
@@ -47,7 +48,7 @@ class Turns:
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
     ) -> None:
         """Run right after the current turn; now if there is none."""
-        if self._busy and not self._is_stopped:
+        if self.is_busy and not self._is_stopped:
             self._next.append((run, args, done, done_args))
         else:
             self.take(run, args, done, done_args)
@@ -58,7 +59,7 @@ class Turns:
 
     def stop(self) -> None:
         """The room has ended: cancel what runs, and refuse what waits and whatever still comes."""
-        self._busy = self._is_stopped = True
+        self.is_busy = self._is_stopped = True
         if self._task is not None:
             self._task.cancel()
         refused = [*self._next, *self._waiting]
@@ -78,7 +79,7 @@ class Turns:
     def _run(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None, done_args: tuple[Any, ...]
     ) -> None:
-        self._busy = True
+        self.is_busy = True
         try:
             result = run(*args)
         except Exception as error:  # noqa: BLE001 - whatever a game raises is contained in its turn
@@ -98,7 +99,7 @@ class Turns:
                 done(error, result, *done_args)
         finally:
             # Also if that raises, which is a bug of ours: it must not stop the room for ever.
-            self._busy = self._is_stopped
+            self.is_busy = self._is_stopped
 
     async def _await(self, work: Coroutine[Any, Any, Any], done: Done | None, done_args: tuple[Any, ...]) -> None:
         error: Exception | None = None
@@ -117,7 +118,7 @@ class Turns:
         self._drain()
 
     def _drain(self) -> None:
-        while not self._busy:
+        while not self.is_busy:
             if self._next:
                 self._run(*self._next.popleft())
             elif self._waiting:
