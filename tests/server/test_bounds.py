@@ -22,7 +22,7 @@ from holdfast import (
     connect,
     on,
 )
-from holdfast.core.frames import Ack, Data, Hello, Position
+from holdfast.core.frames import FRAME_HEAD_BYTES, Ack, Data, Hello, Position
 from holdfast.core.limits import KIB
 from holdfast.core.reasons import CLOSE_CODES
 from tests.server.world import (
