@@ -4,12 +4,13 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 from tests.simulation.options import STEPS, Options
 from tests.simulation.world import Result, simulate
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the seeds that were asked for; 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to try (200)")
@@ -18,7 +19,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help=f"what each player does ({STEPS})")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
     parser.add_argument("--trace", action="store_true", help="print everything that happened")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     is_one = arguments.seed is not None
     seeds = [arguments.seed] if is_one else range(arguments.first, arguments.first + arguments.seeds)
     began = time.perf_counter()
@@ -43,7 +44,7 @@ def main() -> int:
 
 def print_failure(result: Result) -> None:
     """What was broken, what led to it, and how to see it again."""
-    print(f"\nseed {result.options.seed} FAILED")
+    print(f"\nseed {result.options.seed} FAILED: {result.options}")
     for violation in result.violations[:5]:
         print(f"  {violation.invariant} at {violation.at_s:.3f} s: {violation.what}")
     print(f"  repeat: python -m tests.simulation --seed {result.options.seed} --steps {result.options.steps} --trace")

@@ -83,10 +83,11 @@ class Actor:
         self._unflushed.clear()
         return self.process
 
-    async def _open(self, memory: Memory | None, excuses: set[str]) -> Process:
+    async def _open(self, memory: Memory | None, excuses: set[str], *, pause_s: float = 0.0) -> Process:
         while True:
             process = Process(self.world, self.name, memory)
             process.excuses |= excuses
+            process.pause_s = pause_s
             try:
                 await process.open()
             except DialError:
@@ -157,9 +158,12 @@ class Actor:
         process.kill(silently=self.random.random() < 0.5)
         long_s = self.world.options.grace_s + 4.0
         await asyncio.sleep(self.random.choice([0.0, 0.2, 1.0, 3.0, long_s]))
-        memory = process.memory
         self.process = None
-        self.process = await self._open(memory, process.excuses)
+        if self.random.random() < 0.3:
+            # Once more, before anything was read of what came after the first crash.
+            process = await self._open(process.memory, process.excuses, pause_s=1.0)
+            process.kill(silently=False)
+        self.process = await self._open(process.memory, process.excuses)
 
     async def suspend(self, process: Process) -> None:
         """The program ends in order, and goes on later."""

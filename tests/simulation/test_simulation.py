@@ -1,12 +1,15 @@
 """A modest number of worlds, for `make test`; `make sim` runs many more."""
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
 
+from tests.simulation.__main__ import main
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.options import Options
 from tests.simulation.world import simulate
 
@@ -45,6 +48,23 @@ def test_the_same_seed_gives_the_same_history() -> None:
 
 def test_another_seed_gives_another_history() -> None:
     assert simulate(Options.drawn(1, steps=3)).digest != simulate(Options.drawn(2, steps=3)).digest
+
+
+def test_the_program_succeeds_and_says_what_it_has_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "2", "--steps", "3"]) == 0
+    assert "2 seeds" in capsys.readouterr().out
+
+
+def test_the_program_fails_and_prints_the_command_that_repeats_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with MUTANTS["a_soft_room_forgets_who_drops"]():
+        assert main(["--seeds", "5", "--steps", "20"]) == 1
+
+    printed = capsys.readouterr().out
+    command = re.search(r"repeat: python -m tests\.simulation (--seed \d+ --steps 20) --trace", printed)
+    assert command is not None
+    with MUTANTS["a_soft_room_forgets_who_drops"]():
+        assert main(command[1].split()) == 1
+    assert main(command[1].split()) == 0
 
 
 def test_the_program_repeats_a_seed_in_another_process_and_prints_what_it_did() -> None:
