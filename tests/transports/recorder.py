@@ -6,7 +6,7 @@ from collections.abc import Callable
 from holdfast.transports.port import Transport
 
 # Generous: it is only ever used up by a test that fails.
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 
 
 class Recorder:
