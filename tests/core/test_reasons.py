@@ -25,7 +25,7 @@ EXPECTED: dict[Reason, Advice] = {
     Reason.STOPPING: Advice.RESUME,
     Reason.INTERNAL: Advice.RESUME,
     Reason.DISCONNECTED: Advice.RESUME,
-    Reason.HELLO_TIMEOUT: Advice.SIGN_IN,
+    Reason.HELLO_TIMEOUT: Advice.RESUME,
     Reason.AUTH_FAILED: Advice.SIGN_IN,
     Reason.EXPIRED: Advice.SIGN_IN,
     Reason.TOKEN_REUSED: Advice.SIGN_IN,

@@ -13,7 +13,6 @@ from random import Random
 
 import holdfast
 from holdfast import ClientSession
-from holdfast.cli.demo.bots import Hasty
 from holdfast.cli.demo.proxy import Cut, Proxy
 from tests.e2e import counting
 from tests.e2e.counter import Counter
@@ -33,7 +32,7 @@ async def play(counter: Counter, address: tuple[str, int], random: Random) -> in
     """Count through a proxy; how many links it cut."""
     async with Proxy(*address, random=random, silent_s=0.2) as proxy:
         host, port = proxy.address
-        async with holdfast.connect(f"ws://{host}:{port}", messages=[Down, Report], random=Hasty()) as session:
+        async with holdfast.connect(f"ws://{host}:{port}", messages=[Down, Report]) as session:
             room = await session.join_or_create("counting")
             await counter.play(room, cut_links(counter, session, proxy, random))
     return proxy.cuts

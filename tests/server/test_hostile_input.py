@@ -180,7 +180,7 @@ async def test_a_stranger_who_says_no_hello_is_shown_out(subtests: pytest.Subtes
         for what, strangers in (("nothing", silent), ("no frames", empty), ("half a hello", halved)):
             for stranger in strangers:
                 with subtests.test(what, dialect=stranger.dialect):
-                    assert await closed(stranger) == (4108, "hello_timeout")
+                    assert await closed(stranger) == (4013, "hello_timeout")
 
 
 # At the door: not even a dialect

@@ -24,7 +24,7 @@ from holdfast import (
     connect,
     on,
 )
-from holdfast.core.frames import TEXT_CHARS_MAX, Data
+from holdfast.core.frames import TEXT_CHARS_MAX, Close, Data
 from tests.server.world import (
     Chat,
     Hero,
@@ -517,20 +517,17 @@ async def test_an_unreliable_message_is_handled_and_a_bad_one_dropped_without_a_
 # Who is not a member
 
 
-async def test_a_message_from_who_has_no_seat_is_not_applied_and_does_no_harm(world: World) -> None:
+async def test_a_message_from_who_has_no_seat_is_not_applied_and_breaks_the_protocol(world: World) -> None:
     kind = chat()
     server = await world.serve(kind)
     stranger = await world.raw(server)
     await stranger.sign_in()
 
     stranger.send(1, Say("let me in"))
-    await stranger.request("search")
+    close = await stranger.hear(Close)
 
+    assert close.reason == Reason.PROTOCOL
     assert kind.story.of("said") == []
-    assert server.counters.messages_refused == 1
-    await stranger.join()
-    stranger.send(1, Say("now"))
-    await stranger.hear(Data)
 
 
 async def test_a_client_without_a_seat_is_told_when_it_sends(world: World) -> None:

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-# Reported and not fixed yet: a hello that takes longer than `hello_s` is closed with 4108, which tells the client to
-# sign in anew, although its session lives. So a slow network costs a session.
-_KNOWN = frozenset({"hello_timeout"})
-
-
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What a program wrote to its disk: the library's state and its own, of the same moment."""
@@ -117,7 +112,7 @@ class Process:
         self._has_ended = True
         self.checker.note(self.label, "ended", error.reason)
         self.checker.count(f"ended: {error.reason}")
-        is_caused = self.is_dead or error.reason in self.excuses or error.reason in _KNOWN
+        is_caused = self.is_dead or error.reason in self.excuses
         self.checker.expect("P3", is_caused, f"the session of {self.label} ended: {error.reason}")
 
     def kill(self, *, silently: bool) -> None:
@@ -265,9 +260,6 @@ class Process:
         self.remember()
 
     def _check_reset(self, reason: str) -> None:
-        if reason in _KNOWN:
-            self.checker.count(f"known: {reason}")
-            return
         options = self.world.options
         away_s = self.world.now() - self._is_away_since
         # The server may have noticed the loss as much as the silence before us.

@@ -311,11 +311,6 @@ async def test_who_still_speaks_to_a_seat_that_is_gone_hears_its_whole_stream_an
         assert heard == [Say(str(number)) for number in range(20)]
 
 
-@pytest.mark.xfail(
-    reason="a late hello is closed with 4108, which tells the client to sign in anew though its session lives",
-    raises=AssertionError,
-    strict=True,
-)
 @in_virtual_time
 async def test_a_slow_way_back_does_not_cost_the_session() -> None:
     async with MemoryServer([chat()], grace_s=60.0) as server:

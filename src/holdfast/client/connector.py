@@ -17,9 +17,10 @@ from holdfast.transports.port import BROKEN, INTERNAL, NORMAL, VANISHED, Dialect
 
 log = logging.getLogger("holdfast.client")
 
-# A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. A server
-# that welcomes everybody and then fails is not asked again and again without a pause.
+# A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. One that
+# was lost sooner is a flaky link, or a server that welcomes everybody and then fails: a little more patience.
 SETTLED_S = 2.0
+_UNSETTLED_ATTEMPT_MAX = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +64,7 @@ class Patience:
     def was_welcome(self, lasted_s: float, now: float) -> None:
         """A connection was good, and is gone now."""
         self._give_up_at = now + self._reach.give_up_s
-        if lasted_s >= SETTLED_S:
-            self._attempt = 0
+        self._attempt = 0 if lasted_s >= SETTLED_S else min(self._attempt, _UNSETTLED_ATTEMPT_MAX)
 
     def wait_s(self, retry_after_s: float, now: float) -> float | None:
         """How long to wait before the next attempt; None if that would be too late."""

@@ -19,8 +19,6 @@
 Anything else that is raised is a bug of ours or of the game: logged once, counted, contained.
 """
 
-from typing import ClassVar
-
 from holdfast.core.reasons import Reason
 
 
@@ -31,7 +29,7 @@ class HoldfastError(Exception):
 class Refused(HoldfastError):
     """The rules say no; nothing changed. Games raise it too: `raise holdfast.Refused("no such map")`."""
 
-    code: ClassVar[str] = "refused"
+    code: str = "refused"
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or self.code.replace("_", " "))
@@ -109,8 +107,10 @@ _BY_CODE = {
 
 
 def refusal(code: str, message: str) -> Refused:
-    """The typed error for a code that came over the wire; an unknown code is a plain `Refused`."""
-    return _BY_CODE.get(code, Refused)(message)
+    """The typed error for a code that came over the wire; an unknown code is a plain `Refused` that carries it."""
+    error = _BY_CODE.get(code, Refused)(message)
+    error.code = code
+    return error
 
 
 class ProtocolError(HoldfastError):

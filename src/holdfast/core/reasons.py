@@ -31,8 +31,8 @@ class Reason(StrEnum):
     STOPPING = "stopping"
     INTERNAL = "internal"
     DISCONNECTED = "disconnected"
-    # The session cannot be had this way.
     HELLO_TIMEOUT = "hello_timeout"
+    # The session cannot be had this way.
     AUTH_FAILED = "auth_failed"
     EXPIRED = "expired"
     TOKEN_REUSED = "token_reused"  # noqa: S105 - a reason, not a secret
@@ -61,10 +61,10 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.SILENT: 4009,
     Reason.INTERNAL: 4011,
     Reason.STOPPING: 4012,
+    Reason.HELLO_TIMEOUT: 4013,
     Reason.AUTH_FAILED: 4100,
     Reason.EXPIRED: 4101,
     Reason.TOKEN_REUSED: 4103,
-    Reason.HELLO_TIMEOUT: 4108,
     Reason.BYE: 4200,
     Reason.ENDED: 4201,
     Reason.PROTOCOL: 4202,

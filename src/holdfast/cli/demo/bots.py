@@ -79,14 +79,6 @@ class Brain:
         return dx, dy
 
 
-class Hasty(Random):
-    """Low chance only: a bot dials again sooner than a client whose connections keep breaking should."""
-
-    def random(self) -> float:
-        """From 0 to 1/16."""
-        return super().random() / 16
-
-
 class Contestant:
     """One player of the demo, seen from both ends: the brain that plays, and the player in the room."""
 
@@ -147,7 +139,7 @@ class Bot(Contestant):
         """Connect through the proxy and take a seat."""
         await proxy.start()
         host, port = proxy.address
-        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Welcome, View], random=Hasty())
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Welcome, View])
         room = await session.join(arena.id)
         bot = cls(name, brain, room, _player(arena, session.player_id))
         bot.proxy, bot._session, bot._room = proxy, session, room
