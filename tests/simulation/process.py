@@ -68,6 +68,7 @@ class Process:
         self._resyncs = 0
         self._resyncs_seen = 0
         self._ops = 0
+        self._ops_before = 0
         self._saved = memory.sittings if memory is not None else {}
         self._is_away_since = memory.is_away_since if memory is not None else world.now()
         self._retiring: Memory | None = None
@@ -224,7 +225,8 @@ class Process:
         if self.sit() is not sitting:
             return False
         self.checker.acked(ops)
-        if ops and self._retiring is not None and resumes == self.resumes:
+        is_heard = any(op.n > self._ops_before for op in ops) and resumes == self.resumes
+        if is_heard and self._retiring is not None:
             # The server has heard us since the last resume: what we held before it is used up.
             self.retired.append(self._retiring)
             self._retiring = None
@@ -255,6 +257,7 @@ class Process:
         self.resumes += 1
         self._resyncs += outcome.kind == "resynced"
         self._retiring = self.memory
+        self._ops_before = self._ops
         if outcome.kind == "reset":
             self._check_reset(outcome.reason)
         self.remember()

@@ -27,6 +27,7 @@ class Channel:
     """One end of both streams."""
 
     __slots__ = (
+        "_filled_to",
         "_kept",
         "_kept_bytes",
         "_kept_bytes_max",
@@ -62,6 +63,7 @@ class Channel:
         self._kept: deque[tuple[str, bytes]] = deque()
         self._kept_bytes = 0
         self._unsent_bytes = 0
+        self._filled_to = 0
         self.overflowed = False
         self.is_finished = False
         # Inward.
@@ -84,7 +86,11 @@ class Channel:
     @property
     def is_full(self) -> bool:
         """Whether one more message might overflow the stream; a sender that can wait should."""
-        return len(self._kept) >= self._window_messages_max or self._kept_bytes >= self._window_bytes_max
+        return (
+            len(self._kept) >= self._window_messages_max
+            or self._kept_bytes >= self._window_bytes_max
+            or self.acked < self._filled_to
+        )
 
     def push(self, name: str, body: bytes) -> bool:
         """Give a message its number and keep it; False if the stream has overflowed and keeps nothing."""
@@ -187,7 +193,11 @@ class Channel:
             self.last_seq = self.acked = self.sent = applied
 
     def fill_to(self, accepted: int, name: str, body: bytes) -> None:
-        """The peer accepted more than we remember sending: keep those places, and let it acknowledge them."""
+        """The peer accepted more than we remember sending: keep those places, and let it acknowledge them.
+
+        What they weigh only the peer knows, so the channel is full until it has applied them.
+        """
+        self._filled_to = max(self._filled_to, accepted if accepted > self.last_seq else 0)
         while self.last_seq < accepted and self.push(name, body):
             self._sent_before = self.last_seq
 

@@ -148,7 +148,9 @@ class LiveConnection(Connection):
             self._node.counters.messages_refused += 1
             self._on_ack(frame)
             return
-        if player.waiting_bytes and player.waiting_bytes >= self._node.limits.window_bytes_max:
+        # What a resume sends again waits already: only what is new adds to it.
+        is_full = player.waiting_bytes and player.waiting_bytes >= self._node.limits.window_bytes_max
+        if is_full and frame.seq > channel.accepted:
             raise ProtocolError("more bytes in flight than the window allows", Reason.SEQUENCE)
         if frame.ack > channel.acked and channel.acknowledge(frame.ack):
             self.wake()
@@ -267,11 +269,11 @@ class LiveConnection(Connection):
         transport = self._transport
         if transport is None:
             return
-        codec = self.codec
-        if len(parts) == 1:
-            payloads = [codec.pack(parts)]
-        else:
-            payloads = codec.payloads(parts, self._node.limits.payload_bytes_max)
+        payloads = (
+            [self.codec.pack(parts)]
+            if len(parts) == 1
+            else self.codec.payloads(parts, self._node.limits.payload_bytes_max)
+        )
         for payload in payloads:
             self.payloads_out += 1
             self.bytes_out += len(payload)

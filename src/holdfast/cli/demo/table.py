@@ -12,7 +12,7 @@ from holdfast.cli.demo.bots import Contestant, Npc
 from holdfast.cli.demo.show import Show
 
 # From this width on there is room for what a player keeps: the ship and the coins.
-_WIDE_COLUMNS = 96
+_WIDE_COLUMNS = 108
 # Lines of the screen around the rows: a title, a head, two rules, the totals, an explanation, the cursor.
 _FRAME_LINES = 9
 
