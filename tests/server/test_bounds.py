@@ -588,7 +588,7 @@ async def test_what_a_client_piles_up_in_a_busy_room_is_bounded_in_bytes() -> No
         async with asyncio.timeout(10):
             await dropped.wait()
         [player] = next(iter(server.rooms)).players
-        piled_up = player.waiting_bytes
+        piled_up = player.outlet.waiting_bytes
         done.set()
         async with asyncio.timeout(10):
             await room.flush()

@@ -129,11 +129,6 @@ async def test_who_has_dropped_does_not_take_a_seat_over() -> None:
         assert kind.story == ["join ada", "say still here"]
 
 
-@pytest.mark.xfail(
-    reason="Player.waiting_bytes goes over to the next session with the seat; it should be counted per outlet",
-    raises=AssertionError,
-    strict=True,
-)
 @in_virtual_time
 async def test_what_a_session_has_waiting_does_not_count_against_the_one_that_takes_its_seat_over() -> None:
     kind = chat()

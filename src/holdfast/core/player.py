@@ -47,6 +47,9 @@ SEAT_TABLE = Table(
 class Outlet(Protocol):
     """Where a player's messages go: a channel to a client far away, or an agent in this process."""
 
+    waiting_bytes: int
+    """What was said from that end and waits for the room's turn."""
+
     def send(self, message: Message) -> None:
         """Deliver exactly once, in order."""
 
@@ -91,8 +94,6 @@ class Player(Generic[D]):
         self.data = data
         self.owned: set[str] = set()
         self.seat = SEAT_TABLE.start
-        self.waiting_bytes = 0
-        """What this player has said that waits for the room's turn."""
         self.host = host
 
     @property

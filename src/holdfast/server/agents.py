@@ -28,6 +28,7 @@ class Inbox:
         self._messages: deque[Message] = deque()
         self._arrived = asyncio.Event()
         self.farewell: Message | None = None
+        self.waiting_bytes = 0
 
     def send(self, message: Message) -> None:
         """Put a message in; an agent that does not read is ended, by name."""

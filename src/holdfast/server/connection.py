@@ -148,9 +148,9 @@ class LiveConnection(Connection):
             self._node.counters.messages_refused += 1
             self._on_ack(frame)
             return
+        waiting_bytes = player.outlet.waiting_bytes
         # What a resume sends again waits already: only what is new adds to it.
-        is_full = player.waiting_bytes and player.waiting_bytes >= self._node.limits.window_bytes_max
-        if is_full and frame.seq > channel.accepted:
+        if waiting_bytes and waiting_bytes >= self._node.limits.window_bytes_max and frame.seq > channel.accepted:
             raise ProtocolError("more bytes in flight than the window allows", Reason.SEQUENCE)
         if frame.ack > channel.acked and channel.acknowledge(frame.ack):
             self.wake()

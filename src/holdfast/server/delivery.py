@@ -49,7 +49,7 @@ class Delivery:
 
     def _kept_waiting(self, player: Player[Any], frame: Data | Latest) -> int:
         size = len(frame.body)
-        player.waiting_bytes += size
+        player.outlet.waiting_bytes += size
         return size
 
     def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
@@ -64,11 +64,14 @@ class Delivery:
             self._counters.messages_refused += 1
             return
         size = self._kept_waiting(player, frame) if self._turns.is_busy else 0
-        self._turns.take(handler.method, (self._room, player, message), self._latest_ended, (player, frame.type, size))
+        self._turns.take(
+            handler.method, (self._room, player, message), self._latest_ended, (player, player.outlet, frame.type, size)
+        )
 
     def _is_crowded(self, player: Player[Any]) -> bool:
         return (
-            len(self._turns) >= self._limits.turns_waiting_max or player.waiting_bytes >= self._limits.window_bytes_max
+            len(self._turns) >= self._limits.turns_waiting_max
+            or player.outlet.waiting_bytes >= self._limits.window_bytes_max
         )
 
     def deliver_native(self, player: Player[Any], message: Message) -> None:
@@ -99,7 +102,7 @@ class Delivery:
         name: str,
         size: int,
     ) -> None:
-        player.waiting_bytes -= size
+        outlet.waiting_bytes -= size
         if error is not None:
             self._refused(error, player, outlet, seq, name)
         if player.seat is _FREED:
@@ -119,8 +122,10 @@ class Delivery:
         if player.seat is not _FREED:
             outlet.send(refused)
 
-    def _latest_ended(self, error: Exception | None, _: Any, player: Player[Any], name: str, size: int) -> None:
-        player.waiting_bytes -= size
+    def _latest_ended(
+        self, error: Exception | None, _: Any, player: Player[Any], outlet: Outlet, name: str, size: int
+    ) -> None:
+        outlet.waiting_bytes -= size
         if isinstance(error, Refused):
             self._counters.messages_refused += 1
         elif error is not None:

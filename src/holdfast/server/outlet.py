@@ -23,11 +23,13 @@ class ChannelOutlet:
         "_encode",
         "_node",
         "_session",
+        "waiting_bytes",
     )
 
     def __init__(self, node: "Node", session: Session, channel: Channel) -> None:
         self._node = node
         self._session = session
+        self.waiting_bytes = 0
         self._channel = channel
         self._codec = session.codec or MSGPACK
         self._encode = self._codec.encode
