@@ -3,7 +3,11 @@
 Each server runs in a process of its own and reports its own CPU time; the load comes from this process. The rounds are
 interleaved, so that a noisy machine is noisy for all of them, and the ratios of each round are what counts.
 
-    python benchmarks/echo.py [--clients 50] [--messages 40000] [--rounds 5]
+Two loads: "flat out", each client sends its next message when the last came back, so that the server is never idle and
+the kernel's part is as small as it gets; and "paced", a given number of messages a second, as a server with headroom
+sees them, where each message also wakes a sleeping process.
+
+    python benchmarks/echo.py [--clients 50] [--messages 40000] [--rate 5000] [--rounds 5]
 """
 
 import argparse
@@ -16,7 +20,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
-from typing import Any
 
 import picows
 import uvloop
@@ -130,6 +133,7 @@ class Client(picows.WSListener):
     def __init__(self) -> None:
         self.echoed = 0
         self.wanted = 0
+        self.is_paced = False
         self.ready = asyncio.Event()
         self.done = asyncio.Event()
         self.transport: picows.WSTransport | None = None
@@ -162,17 +166,17 @@ class Client(picows.WSListener):
     def came_back(self) -> None:
         """Count, and send the next one."""
         self.echoed += 1
-        if self.echoed < self.wanted:
-            self.write(self.next_payload())
-        else:
+        if self.echoed >= self.wanted:
             self.done.set()
+        elif not self.is_paced:
+            self.write(self.next_payload())
 
-    async def play(self, messages: int) -> None:
-        """Send and receive this many messages."""
+    def expect(self, messages: int, *, is_paced: bool) -> None:
+        """Get ready for this many messages."""
+        self.prepare(messages)
         self.wanted = self.echoed + messages
+        self.is_paced = is_paced
         self.done.clear()
-        self.write(self.next_payload())
-        await self.done.wait()
 
 
 class HoldfastClient(Client):
@@ -262,16 +266,40 @@ class Contestant:
             await asyncio.wait_for(listener.ready.wait(), 10)
             self._clients.append(listener)
 
-    async def measure(self, messages: int) -> float:
-        """Microseconds of server CPU per echoed message."""
+    async def flat_out(self, messages: int) -> float:
+        """Microseconds of server CPU per echoed message, one in flight per client."""
         each = messages // len(self._clients)
         for client in self._clients:
-            client.prepare(each)
+            client.expect(each, is_paced=False)
         before = self._cpu_s()
         spinning = asyncio.create_task(never_sleep())
-        await asyncio.gather(*(client.play(each) for client in self._clients))
+        for client in self._clients:
+            client.write(client.next_payload())
+        await self._all_done()
         spinning.cancel()
         return (self._cpu_s() - before) / (each * len(self._clients)) * 1e6
+
+    async def paced(self, messages: int, rate: int) -> float:
+        """The same, with so many messages a second."""
+        each = messages // len(self._clients)
+        for client in self._clients:
+            client.expect(each, is_paced=True)
+        before = self._cpu_s()
+        began_at, sent, total = time.perf_counter(), 0, each * len(self._clients)
+        while sent < total:
+            due = min(total, int((time.perf_counter() - began_at) * rate))
+            for number in range(sent, due):
+                client = self._clients[number % len(self._clients)]
+                client.write(client.next_payload())
+            sent = due
+            await asyncio.sleep(0.0005)
+        await self._all_done()
+        return (self._cpu_s() - before) / total * 1e6
+
+    async def _all_done(self) -> None:
+        async with asyncio.timeout(120):
+            for client in self._clients:
+                await client.done.wait()
 
     def _cpu_s(self) -> float:
         self._pipe.send("cpu")
@@ -284,34 +312,43 @@ class Contestant:
         self._process.join(5)
 
 
-async def compete(options: argparse.Namespace) -> dict[str, list[float]]:
-    """All rounds: for each server, its figure in each round."""
+Figures = dict[str, dict[str, list[float]]]
+
+
+async def compete(options: argparse.Namespace) -> Figures:
+    """All rounds: for each load and server, its figure in each round."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     server_core, load_core = (cores[0], cores[-1]) if len(cores) > 1 else (None, None)
     pin(load_core)
     contestants = [Contestant(name, server_core) for name in SERVERS]
-    figures: dict[str, list[float]] = {name: [] for name in SERVERS}
+    paced = f"{options.rate:,} a second"
+    figures: Figures = {load: {name: [] for name in SERVERS} for load in ("flat out", paced)}
     try:
         for contestant in contestants:
             await contestant.connect(options.clients)
-            await contestant.measure(options.messages // 10)
+            await contestant.flat_out(options.messages // 10)
         for number in range(1, options.rounds + 1):
             for contestant in contestants:
-                figures[contestant.name].append(await contestant.measure(options.messages))
-            line = "  ".join(f"{name} {values[-1]:.1f} us" for name, values in figures.items())
-            sys.stderr.write(f"round {number}/{options.rounds}: {line}\n")
+                figures["flat out"][contestant.name].append(await contestant.flat_out(options.messages))
+            for contestant in contestants:
+                figures[paced][contestant.name].append(await contestant.paced(options.rate * 2, options.rate))
+            for load, values in figures.items():
+                line = "  ".join(f"{name} {each[-1]:.1f} us" for name, each in values.items())
+                sys.stderr.write(f"round {number}/{options.rounds}, {load}: {line}\n")
     finally:
         for contestant in contestants:
             contestant.stop()
     return figures
 
 
-def report(figures: dict[str, list[float]], console: Console) -> None:
+def report(figures: Figures, console: Console) -> None:
     """The table for the docs: medians, and the median of the ratios within each round."""
-    table = Table("server", "CPU per message", "beside bare picows")
-    for name, values in figures.items():
-        ratios = [mine / bare for mine, bare in zip(values, figures["bare picows"], strict=True)]
-        table.add_row(name, f"{statistics.median(values):.1f} us", f"{statistics.median(ratios):.2f} x")
+    table = Table("load", "server", "CPU per message", "beside bare picows")
+    for load, values in figures.items():
+        for name, each in values.items():
+            ratios = [mine / bare for mine, bare in zip(each, values["bare picows"], strict=True)]
+            table.add_row(load, name, f"{statistics.median(each):.1f} us", f"{statistics.median(ratios):.2f} x")
+        table.add_section()
     console.print(table)
 
 
@@ -319,10 +356,11 @@ def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(description="Server CPU per echoed message, side by side.")
     parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--messages", type=int, default=40_000, help="messages per server and round")
+    parser.add_argument("--messages", type=int, default=40_000, help="messages per server and round, flat out")
+    parser.add_argument("--rate", type=int, default=5_000, help="messages a second, paced")
     parser.add_argument("--rounds", type=int, default=5)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        figures: dict[str, Any] = runner.run(compete(parser.parse_args()))
+        figures: Figures = runner.run(compete(parser.parse_args()))
     report(figures, Console())
 
 

@@ -120,17 +120,16 @@ class Channel:
 
     def take(self) -> list[tuple[int, str, bytes]]:
         """The messages that may be written now, in order; they count as sent."""
-        if self.overflowed:
-            return []
+        if self._kept_bytes > self._window_bytes_max or len(self._kept) > self._window_messages_max:
+            return self._take_what_fits()
+        # Nearly always: everything that is kept fits into the window.
         kept = self._kept
-        if self._kept_bytes <= self._window_bytes_max and len(kept) <= self._window_messages_max:
-            # Nearly always: everything that is kept fits into the window.
-            self._unsent_bytes = 0
-            first, self.sent = self.sent + 1, self.last_seq
-            if first == self.sent:
-                return [(first, *kept[-1])]
-            return [(seq, *kept[seq - self.sent - 1]) for seq in range(first, self.sent + 1)]
-        return self._take_what_fits()
+        first, last = self.sent + 1, self.last_seq
+        self.sent = last
+        self._unsent_bytes = 0
+        if first == last:
+            return [(last, *kept[-1])]
+        return [(seq, *kept[seq - last - 1]) for seq in range(first, last + 1)]
 
     def _take_what_fits(self) -> list[tuple[int, str, bytes]]:
         taken: list[tuple[int, str, bytes]] = []

@@ -238,7 +238,7 @@ class LiveConnection(Connection):
         if not self._on_frame:
             return
         try:
-            parts, self._control = self._control, []
+            parts = self._control
             session = self.session
             if session is not None:
                 for closing in session.closing:
@@ -249,21 +249,22 @@ class LiveConnection(Connection):
                     parts += self._latest.values()
                     self._latest.clear()
             if parts:
+                self._control = []
                 self._write(parts)
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._node.internal_error(f"writing to connection {self.id} of {self.peer}", error)
             self.cut(Reason.INTERNAL)
 
     def _append_channel(self, parts: list[bytes], channel: Channel) -> None:
-        encode = self.codec.encode
-        number, ack = channel.number, channel.applied
-        if channel.sent < channel.last_seq:
-            for seq, name, body in channel.take():
+        ack = channel.applied
+        if channel.sent < channel.last_seq and (taken := channel.take()):
+            encode = self.codec.encode
+            number = channel.number
+            for seq, name, body in taken:
                 parts.append(encode(Data(number, seq, ack, name, Raw(body))))
-                channel.ack_sent = ack
-        if channel.ack_sent < ack:
-            parts.append(encode(Ack(number, ack)))
-            channel.ack_sent = ack
+        elif channel.ack_sent < ack:
+            parts.append(self.codec.encode(Ack(channel.number, ack)))
+        channel.ack_sent = ack
 
     def _write(self, parts: list[bytes]) -> None:
         transport = self._transport

@@ -102,7 +102,8 @@ class Delivery:
         name: str,
         size: int,
     ) -> None:
-        outlet.waiting_bytes -= size
+        if size:
+            outlet.waiting_bytes -= size
         if error is not None:
             self._refused(error, player, outlet, seq, name)
         if player.seat is _FREED:
