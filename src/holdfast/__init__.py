@@ -2,7 +2,7 @@
 
 from holdfast.client.inbox import Resynced
 from holdfast.client.room import ClientRoom
-from holdfast.client.session import ClientSession, RoomInfo, connect
+from holdfast.client.session import ClientSession, connect
 from holdfast.core.errors import (
     AlreadySeated,
     Duplicate,
@@ -18,7 +18,7 @@ from holdfast.core.errors import (
     SessionEnded,
     Throttled,
 )
-from holdfast.core.frames import Auth, Outcome
+from holdfast.core.frames import Auth, Outcome, RoomInfo
 from holdfast.core.handlers import on
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, MessageRefused, PlayerData, SeatLeft, Untyped

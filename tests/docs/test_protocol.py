@@ -30,11 +30,12 @@ from holdfast.core.frames import (
     Position,
     Problem,
     Resume,
+    RoomInfo,
     Terms,
 )
 from holdfast.core.messages import MessageRefused, SeatLeft
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
-from holdfast.server.requests import _OPERATIONS, Properties, RoomInfo
+from holdfast.server.requests import _OPERATIONS, Properties
 from tests.server.foreign import Door, Foreigner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")

@@ -70,7 +70,7 @@ def print_summary(results: list[Result], failures: list[Result], elapsed_s: floa
         ("programs", ("crashes", "suspends", "byes", "slow readers", "retired tokens presented")),
     ):
         print(f"  {title + ':':11}" + ", ".join(f"{name} {counts[name]:,}" for name in names))
-    for prefix, title in (("fault: ", "faults"), ("ended: ", "ends"), ("on_", "hooks"), ("known: ", "known")):
+    for prefix, title in (("fault: ", "faults"), ("ended: ", "ends"), ("on_", "hooks")):
         found = {name.removeprefix(prefix): times for name, times in sorted(counts.items()) if name.startswith(prefix)}
         total = sum(found.values())
         print(f"  {title + ':':11}{total:,}: " + ", ".join(f"{name} {times:,}" for name, times in found.items()))

@@ -7,7 +7,6 @@ from holdfast import Limits
 from holdfast.core.limits import KIB
 
 STEPS = 30
-SMALL_WINDOW_BYTES = 8 * KIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +27,6 @@ class Options:
     handler_s: float
     tick_hz: float
     limits: Limits
-
-    @property
-    def has_small_window(self) -> bool:
-        """Whether a few messages are more bytes than may be in flight."""
-        return self.limits.window_bytes_max < SMALL_WINDOW_BYTES
 
     @classmethod
     def drawn(cls, seed: int, steps: int = STEPS) -> "Options":

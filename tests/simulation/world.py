@@ -170,11 +170,7 @@ class World:
         self.checker.expect("BUG", not counters.turns_failed, f"{counters.turns_failed} turns failed")
         self.checker.expect("BUG", not counters.internal_errors, f"{counters.internal_errors} internal errors")
         broken = counters.protocol_errors - self.hostile.offences
-        # Reported and not fixed yet (see test_found_in_rooms.py): what a session has waiting in a busy room counts
-        # against the window of the session that takes its seat over.
-        is_known = self.options.has_small_window and self.checker.counts["takeovers: second session"] > 0
-        self.checker.count("known: the bytes of a former session", max(0, broken) if is_known else 0)
-        self.checker.expect("BUG", broken <= 0 or is_known, f"honest clients broke the protocol {broken} times")
+        self.checker.expect("BUG", broken <= 0, f"honest clients broke the protocol {broken} times")
 
     async def _stop(self) -> None:
         try:

@@ -18,7 +18,7 @@ from holdfast.client.saved import SavedState
 from holdfast.client.vocabulary import Vocabulary
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError
-from holdfast.core.frames import Auth, Outcome
+from holdfast.core.frames import Auth, Outcome, RoomInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.reasons import Reason
@@ -27,17 +27,6 @@ from holdfast.transports.port import GOING_AWAY, NORMAL
 log = logging.getLogger("holdfast.client")
 
 T = TypeVar("T")
-
-
-class RoomInfo(msgspec.Struct, frozen=True):
-    """A room as the directory shows it."""
-
-    id: str
-    kind: str
-    players: int
-    max_players: int
-    phase: str
-    properties: dict[str, Any]
 
 
 class _Seat(NamedTuple):

@@ -14,10 +14,9 @@ from holdfast.client import room as asynchronous_room
 from holdfast.client import session as asynchronous
 from holdfast.client.background import Background
 from holdfast.client.link import Dial, dial
-from holdfast.client.session import RoomInfo
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import NotSeated, SessionEnded
-from holdfast.core.frames import Auth, Outcome
+from holdfast.core.frames import Auth, Outcome, RoomInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
 

@@ -122,6 +122,17 @@ class Problem(Struct, frozen=True):
     message: str
 
 
+class RoomInfo(Struct, frozen=True):
+    """A room as the directory shows it: what create, join and search answer with."""
+
+    id: str
+    kind: str
+    players: int
+    max_players: int
+    phase: str
+    properties: dict[str, Any]
+
+
 class Hello(Frame, frozen=True):
     """The client's first frame: sign in, come back, or come back and else sign in."""
 

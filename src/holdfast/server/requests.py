@@ -14,7 +14,7 @@ from msgspec import Meta, Raw, Struct
 
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, ProtocolError, Refused, RoomFull
-from holdfast.core.frames import FRAME_HEAD_BYTES, Name, Problem, Reply, Request, sentence
+from holdfast.core.frames import FRAME_HEAD_BYTES, Name, Problem, Reply, Request, RoomInfo, sentence
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.server.room_host import Interrupted, RoomHost
@@ -54,17 +54,6 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: Name | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
-
-
-class RoomInfo(Struct, frozen=True):
-    """A room as others see it."""
-
-    id: str
-    kind: str
-    players: int
-    max_players: int
-    phase: str
-    properties: dict[str, Any]
 
 
 def info_of(host: RoomHost) -> RoomInfo:
