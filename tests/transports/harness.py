@@ -4,9 +4,11 @@ import asyncio
 import itertools
 import ssl
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import cache
 from types import ModuleType
 from typing import Protocol
+
+import trustme
 
 from holdfast.transports import memory, tcp, websocket
 from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver, Transport, TransportLimits
@@ -20,8 +22,11 @@ LIMITS = TransportLimits(
 )
 
 
-# Signed by itself, for localhost and its addresses, until 2126.
-_CERTIFICATE = Path(__file__).with_name("localhost.pem")
+@cache
+def _certificates() -> tuple[trustme.CA, trustme.LeafCert]:
+    """An authority for this run and its certificate for this machine: made up here, never written down."""
+    authority = trustme.CA()
+    return authority, authority.issue_cert("localhost", "127.0.0.1", "::1")
 
 
 class Adapter(Protocol):
@@ -36,12 +41,14 @@ class Adapter(Protocol):
 
 def server_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(_CERTIFICATE)
+    _certificates()[1].configure_cert(context)
     return context
 
 
 def client_context() -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(_CERTIFICATE))
+    context = ssl.create_default_context()
+    _certificates()[0].configure_trust(context)
+    return context
 
 
 class SocketAdapter:
