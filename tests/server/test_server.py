@@ -9,6 +9,7 @@ import holdfast
 from holdfast import (
     Auth,
     Invalid,
+    NotSeated,
     Outcome,
     Player,
     PlayerData,
@@ -17,6 +18,7 @@ from holdfast import (
     Room,
     Server,
     SessionEnded,
+    connect,
 )
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.frames import Data
@@ -377,3 +379,32 @@ async def test_everybody_hears_a_room_in_the_same_order(world: World) -> None:
 
     assert len(heard[0]) == 101
     assert all(others == heard[0] for others in heard)
+
+
+@pytest.mark.parametrize(("secrets", "end"), [((b"s" * 32, b"s" * 32), "reset"), ((None, None), "auth_failed")])
+async def test_a_guest_is_known_after_a_restart_only_if_the_server_kept_its_secret(
+    secrets: tuple[bytes | None, bytes | None], end: str
+) -> None:
+    before = Server([chat()], port=0, tcp_port=None, secret=secrets[0])
+    await before.start()
+    port = before.addresses["websocket"][1]
+    session = await connect(before.url)
+    player_id, ends = session.player_id, asyncio.Queue[str]()
+    session.on_resume = lambda outcome: ends.put_nowait(outcome.kind)
+    room = await session.join_or_create("chat")
+
+    await before.stop()
+    async with Server([chat()], port=port, tcp_port=None, secret=secrets[1]), asyncio.timeout(30):
+        try:
+            while True:
+                await room.receive()
+        except NotSeated:
+            pass
+        if end == "reset":
+            assert await ends.get() == "reset"
+            assert session.player_id == player_id
+        else:
+            with pytest.raises(SessionEnded) as ended:
+                await session.search()
+            assert ended.value.reason == end
+        await session.close()
