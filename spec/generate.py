@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Raw
+
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.reasons import CLOSE_CODES, advice
 from spec.channels import CHANNEL_SCRIPTS
@@ -43,7 +45,7 @@ def _encoded(codec: Codec, frame: list[Any], direction: str) -> bytes:
     """The frame as we write it; what is written by hand must be that already."""
     plain = codec.encode(frame)
     decode = codec.from_server if direction == "server" else codec.from_client
-    (decoded,) = decode(codec.pack([plain]))
+    (decoded,) = decode(codec.encode([frame]))
     written = codec.encode(decoded)
     if written != plain:
         raise ValueError(f"{frame} is written {written!r}, not {plain!r}")
@@ -56,7 +58,9 @@ def _frame(name: str, direction: str, frame: list[Any]) -> dict[str, Any]:
 
 
 def _payload(name: str, direction: str, frames: list[list[Any]]) -> dict[str, Any]:
-    text, octets = (codec.pack([_encoded(codec, each, direction) for each in frames]) for codec in (JSON, MSGPACK))
+    text, octets = (
+        codec.encode([Raw(_encoded(codec, each, direction)) for each in frames]) for codec in (JSON, MSGPACK)
+    )
     return {"name": name, "direction": direction, "frames": frames, "json": text.decode(), "msgpack": octets.hex()}
 
 

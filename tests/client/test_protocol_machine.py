@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from msgspec import Raw
 
 from holdfast.client.events import Arrived, Restarted
 from holdfast.client.protocol import ClientProtocol
@@ -81,11 +80,9 @@ class ModelServer:
 
     def outgoing(self, *, with_ack: bool) -> list[bytes]:
         channel = self.channel
-        taken = channel.take()
-        frames: list[Any] = [Data(1, seq, channel.applied, name, Raw(body)) for seq, name, body in taken]
-        if with_ack and not taken and channel.owes_ack:
+        frames: list[Any] = [*channel.take()]
+        if with_ack and not frames and channel.owes_ack:
             frames = [Ack(1, channel.applied)]
-        if frames:
             channel.ack_sent = channel.applied
         return [self.codec.payload(*frames)] if frames else []
 

@@ -50,7 +50,7 @@ class End:
         self.applied.setdefault(self.hears, []).append(body)
 
     def written(self) -> list[Frame]:
-        taken = [Frame(seq, self.channel.applied, body) for seq, _, body in self.channel.take()]
+        taken = [Frame(frame.seq, frame.ack, bytes(frame.body)) for frame in self.channel.take()]
         if not taken and self.channel.owes_ack:
             taken.append(Frame(0, self.channel.applied, b""))
         self.channel.ack_sent = self.channel.applied

@@ -51,7 +51,7 @@ def whole_payloads() -> list[tuple[str, Codec, str, bytes]]:
     found = []
     for case in cases("frames.json") + cases("payloads.json"):
         for codec, encoded in ((JSON, case["json"].encode()), (MSGPACK, bytes.fromhex(case["msgpack"]))):
-            payload = codec.pack([encoded]) if "frame" in case else encoded
+            payload = codec.encode([msgspec.Raw(encoded)]) if "frame" in case else encoded
             found.append((case["name"], codec, case["direction"], payload))
     return found
 

@@ -6,8 +6,6 @@ messages that nobody has read yet.
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import Raw
-
 from holdfast.client.events import ChannelGone, Restarted, SeatEvent, SeatTaken
 from holdfast.client.saved import SavedChannel, SavedState
 from holdfast.core.channel import Channel
@@ -71,15 +69,10 @@ class Channels:
         # Where the window is small, it must not close before enough was processed to say so.
         due = min(self._limits.ack_messages, max(1, self._limits.window_messages_max // 2))
         for channel in self:
-            ack = channel.applied
-            taken = channel.take()
-            for seq, name, body in taken:
-                yield Data(channel.number, seq, ack, name, Raw(body))
-            if not taken:
-                if not channel.owes_ack or not (with_acks or ack - channel.ack_sent >= due):
-                    continue
-                yield Ack(channel.number, ack)
-            channel.ack_sent = ack
+            yield from channel.take()
+            if channel.owes_ack and (with_acks or channel.applied - channel.ack_sent >= due):
+                channel.ack_sent = channel.applied
+                yield Ack(channel.number, channel.applied)
 
     @property
     def owe_ack(self) -> bool:

@@ -23,6 +23,7 @@ from holdfast.core.frames import (
     Bye,
     Close,
     Data,
+    Frame,
     FromServer,
     Hello,
     Latest,
@@ -58,8 +59,8 @@ class ClientProtocol:
         self._token = ""
         self._last_request = 0
         self._requests: dict[int, Request] = {}
-        self._unsent: list[bytes] = []
-        self._latest: dict[tuple[int, str, str], bytes] = {}
+        self._unsent: list[Frame] = []
+        self._latest: dict[tuple[int, str, str], Latest] = {}
         self._reset_reason = ""
         # A saved state may be older than what its process did afterwards: until the server has told us how far that
         # was, a message or request would get a number that stands for something else.
@@ -122,7 +123,7 @@ class ClientProtocol:
         self._last_request = request.id
         self._requests[request.id] = request
         if self.is_welcome:
-            self._unsent.append(self.codec.encode(request))
+            self._unsent.append(request)
         return request.id
 
     @property
@@ -145,7 +146,7 @@ class ClientProtocol:
         if self.is_welcome:
             if (channel, name, key) not in self._latest and len(self._latest) >= self.limits.latest_kept_max:
                 del self._latest[next(iter(self._latest))]
-            self._latest[channel, name, key] = self.codec.encode(Latest(channel, name, Raw(body)))
+            self._latest[channel, name, key] = Latest(channel, name, Raw(body))
 
     def is_full(self, channel: int) -> bool:
         """Whether the sender must wait: for acknowledgements, or for the first welcome of a saved session."""
@@ -165,7 +166,7 @@ class ClientProtocol:
         if arrived.name == SeatLeft.wire_name:
             # The last of its stream: acknowledge it now, or with the next hello.
             if self.is_welcome:
-                self._unsent.append(self.codec.encode(Ack(channel.number, channel.applied)))
+                self._unsent.append(Ack(channel.number, channel.applied))
             self.channels.finish(channel)
 
     def restart_of(self, event: Restarted) -> Arrived:
@@ -176,14 +177,14 @@ class ClientProtocol:
         """The payloads to write now; nothing while there is no welcome."""
         if not self.is_welcome:
             return []
-        parts = [self.codec.encode(frame) for frame in self.channels.outgoing(with_acks=with_acks)]
+        frames: list[Frame] = [*self.channels.outgoing(with_acks=with_acks)]
         # After the messages: a request to leave must not overtake what was said before.
-        parts += self._unsent
+        frames += self._unsent
         self._unsent.clear()
         if with_latest:
-            parts += self._latest.values()
+            frames += self._latest.values()
             self._latest.clear()
-        return self.codec.payloads(parts, self.limits.payload_bytes_max) if parts else []
+        return self.codec.payloads(frames, self.limits.payload_bytes_max) if frames else []
 
     def _fitting(self, name: str, content: Any) -> bytes:
         encoded = self.codec.encode(content)
@@ -237,7 +238,7 @@ class ClientProtocol:
         ack = 0
         if channel is not None:
             ack = channel.ack_sent = channel.applied
-        self._unsent.append(self.codec.encode(Pong(frame.id, frame.channel, ack)))
+        self._unsent.append(Pong(frame.id, frame.channel, ack))
         return []
 
     def _acknowledged(self, number: int, ack: int) -> Channel | None:
@@ -264,7 +265,7 @@ class ClientProtocol:
         if not is_same:
             events += self.channels.clear(outcome.reason)
         events += self.channels.resume(frame.channels, outcome.reason)
-        self._unsent += [self.codec.encode(Ack(p.channel, p.received or 0)) for p in self.channels.finished()]
+        self._unsent += [Ack(p.channel, p.received or 0) for p in self.channels.finished()]
         events += self._continue_requests(frame.requests, are_lost=not is_same and not is_first)
         self.is_welcome = True
         return [*events, Welcomed(outcome)]
@@ -289,5 +290,5 @@ class ClientProtocol:
             problem = Problem("reset", "the session began anew before this was answered; ask again")
             return [Replied(request_id, None, problem) for request_id in lost]
         self._last_request = max(self._last_request, last_known)
-        self._unsent += [self.codec.encode(request) for request in self._requests.values()]
+        self._unsent += self._requests.values()
         return []

@@ -14,8 +14,12 @@ order, and acknowledged only once it has been applied. When more piles up than m
 """
 
 from collections import deque
+from itertools import islice
+
+from msgspec import Raw
 
 from holdfast.core.errors import ProtocolError
+from holdfast.core.frames import Data
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 
@@ -33,7 +37,6 @@ class Channel:
         "_kept_bytes_max",
         "_kept_messages_max",
         "_sent_before",
-        "_unsent_bytes",
         "_window_bytes_max",
         "_window_messages_max",
         "accepted",
@@ -62,7 +65,6 @@ class Channel:
         self._sent_before = 0
         self._kept: deque[tuple[str, bytes]] = deque()
         self._kept_bytes = 0
-        self._unsent_bytes = 0
         self._filled_to = 0
         self.overflowed = False
         self.is_finished = False
@@ -99,10 +101,8 @@ class Channel:
         kept = self._kept
         kept.append((name, body))
         self.last_seq += 1
-        size = len(body) + MESSAGE_OVERHEAD_BYTES
-        self._unsent_bytes += size
-        self._kept_bytes += size
-        if self._kept_bytes > self._kept_bytes_max or len(kept) > self._kept_messages_max:
+        self._kept_bytes = kept_bytes = self._kept_bytes + len(body) + MESSAGE_OVERHEAD_BYTES
+        if kept_bytes > self._kept_bytes_max or len(kept) > self._kept_messages_max:
             self.overflowed = True
             self._keep_nothing()
             self.last_seq = self.sent
@@ -111,48 +111,59 @@ class Channel:
 
     def _keep_nothing(self) -> None:
         self._kept.clear()
-        self._kept_bytes = self._unsent_bytes = 0
+        self._kept_bytes = 0
 
     @property
     def is_over(self) -> bool:
         """Whether the last message has been acknowledged."""
         return self.is_finished and not self._kept and not self.overflowed
 
-    def take(self) -> list[tuple[int, str, bytes]]:
-        """The messages that may be written now, in order; they count as sent."""
-        if self._kept_bytes > self._window_bytes_max or len(self._kept) > self._window_messages_max:
-            return self._take_what_fits()
-        # Nearly always: everything that is kept fits into the window.
+    def take(self) -> list[Data]:
+        """The messages that may be written now, in order, with the acknowledgement they carry; they count as sent."""
         kept = self._kept
-        first, last = self.sent + 1, self.last_seq
+        last = self.last_seq
+        # Nearly always everything that is kept fits into the window.
+        if self._kept_bytes > self._window_bytes_max or len(kept) > self._window_messages_max:
+            last = self._last_in_window()
+        first = self.sent + 1
+        if first > last:
+            return []
         self.sent = last
-        self._unsent_bytes = 0
-        if first == last:
-            return [(last, *kept[-1])]
-        return [(seq, *kept[seq - last - 1]) for seq in range(first, last + 1)]
-
-    def _take_what_fits(self) -> list[tuple[int, str, bytes]]:
-        taken: list[tuple[int, str, bytes]] = []
-        while (
-            self.sent < self.last_seq
-            and self.sent - self.acked < self._window_messages_max
-            and self._kept_bytes - self._unsent_bytes < self._window_bytes_max
-        ):
-            # From the right: a deque is quick at its ends, and what waits is at that one.
-            name, body = self._kept[self.sent - self.last_seq]
-            self.sent += 1
-            self._unsent_bytes -= len(body) + MESSAGE_OVERHEAD_BYTES
-            taken.append((self.sent, name, body))
+        ack = self.ack_sent = self.applied
+        number = self.number
+        # From the right: a deque is quick at its ends, and what waits is at that one.
+        if first == self.last_seq:
+            name, body = kept[-1]
+            return [Data(number, first, ack, name, Raw(body))]
+        waiting = islice(reversed(kept), self.last_seq - last, self.last_seq - first + 1)
+        taken = [
+            Data(number, seq, ack, name, Raw(body))
+            for seq, (name, body) in zip(range(last, first - 1, -1), waiting, strict=True)
+        ]
+        taken.reverse()
         return taken
+
+    def _last_in_window(self) -> int:
+        in_flight = self.sent - self.acked
+        in_flight_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in islice(self._kept, in_flight))
+        last = self.sent
+        for _, body in islice(self._kept, in_flight, self._window_messages_max):
+            if in_flight_bytes >= self._window_bytes_max:
+                break
+            in_flight_bytes += len(body) + MESSAGE_OVERHEAD_BYTES
+            last += 1
+        return last
 
     def acknowledge(self, ack: int) -> bool:
         """The peer has applied everything up to this number; True if messages wait for the window it opens."""
         if ack > self.sent:
             self._count_as_sent(ack)
         kept = self._kept
-        while self.acked < ack and kept:
-            self.acked += 1
+        acked = self.acked
+        while acked < ack and kept:
+            acked += 1
             self._kept_bytes -= len(kept.popleft()[1]) + MESSAGE_OVERHEAD_BYTES
+        self.acked = acked
         return self.sent < self.last_seq
 
     def _count_as_sent(self, ack: int) -> None:
@@ -160,9 +171,7 @@ class Channel:
         # accepted it by then and was slow to apply it.
         if ack > self._sent_before:
             raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
-        while self.sent < ack and self._kept:
-            self._unsent_bytes -= len(self._kept[self.sent - self.last_seq][1]) + MESSAGE_OVERHEAD_BYTES
-            self.sent += 1
+        self.sent = min(ack, self.last_seq)
 
     def resume(self, generation: int, received: int | None) -> int | None:
         """A new connection continues after `received`: how many messages it will be sent, or None if they are gone."""
@@ -173,7 +182,6 @@ class Channel:
         self._sent_before = max(self._sent_before, self.sent)
         self.sent = received
         self.acknowledge(received)
-        self._unsent_bytes = self._kept_bytes
         self.ack_sent = self.applied
         return self.last_seq - received
 
@@ -209,7 +217,7 @@ class Channel:
         self.last_seq = self._sent_before = last_seq
         self.acked = self.sent = last_seq - len(kept)
         self._kept = deque(kept)
-        self._kept_bytes = self._unsent_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
+        self._kept_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
 
     # Inward
 

@@ -36,14 +36,11 @@ class Codec:
         *,
         text: bool,
         module: Any,
-        pack: Callable[[Sequence[bytes]], bytes],
     ) -> None:
         self.name = name
         self.text = text
-        self.pack = pack
-        """Joins encoded frames into one payload."""
         self.encode: Callable[[Any], bytes] = module.Encoder().encode
-        """Encodes one frame or one message body."""
+        """Encodes one frame, one message body, or a list of frames: a payload."""
         self._module = module
         self._from_client: Callable[[bytes], list[FromClient]] = module.Decoder(list[FromClient]).decode
         self._from_server: Callable[[bytes], list[FromServer]] = module.Decoder(list[FromServer]).decode
@@ -69,50 +66,33 @@ class Codec:
 
     def payload(self, *frames: Frame) -> bytes:
         """A whole payload of these frames."""
-        return self.pack([self.encode(frame) for frame in frames])
+        return self.encode(frames)
 
-    def payloads(self, frames: list[bytes], bytes_max: int) -> list[bytes]:
-        """Encoded frames as payloads of at most this size, in order: one, unless they do not fit."""
-        if sum(map(len, frames)) + len(frames) + _PACK_BYTES <= bytes_max:
-            return [self.pack(frames)]
+    def payloads(self, frames: Sequence[Frame], bytes_max: int) -> list[bytes]:
+        """Frames as payloads of at most this size, in order: one, unless they do not fit."""
+        payload = self.encode(frames)
+        if len(payload) <= bytes_max or len(frames) == 1:
+            return [payload]
         payloads: list[bytes] = []
-        batch: list[bytes] = []
-        size = _PACK_BYTES
+        batch: list[Frame] = []
+        size = _HEAD_BYTES
         for frame in frames:
-            if batch and size + len(frame) + 1 > bytes_max:
-                payloads.append(self.pack(batch))
-                batch, size = [], _PACK_BYTES
+            frame_size = len(self.encode(frame)) + 1
+            if batch and size + frame_size > bytes_max:
+                payloads.append(self.encode(batch))
+                batch, size = [], _HEAD_BYTES
             batch.append(frame)
-            size += len(frame) + 1
-        payloads.append(self.pack(batch))
+            size += frame_size
+        payloads.append(self.encode(batch))
         return payloads
 
     def __repr__(self) -> str:
         return f"<Codec {self.name}>"
 
 
-def _pack_msgpack(frames: Sequence[bytes]) -> bytes:
-    count = len(frames)
-    if count == 1:
-        return b"\x91" + frames[0]
-    if count < len(_FIXARRAY):
-        head = _FIXARRAY[count]
-    elif count <= _ARRAY16_MAX:
-        head = b"\xdc" + count.to_bytes(2, "big")
-    else:
-        head = b"\xdd" + count.to_bytes(4, "big")
-    return head + b"".join(frames)
+# The most that a payload is longer than its frames, beside JSON's comma after each.
+_HEAD_BYTES = 5
 
-
-def _pack_json(frames: Sequence[bytes]) -> bytes:
-    return b"[" + b",".join(frames) + b"]"
-
-
-# The most that packing adds to the frames themselves, beside JSON's comma after each.
-_PACK_BYTES = 5
-_ARRAY16_MAX = 0xFFFF
-_FIXARRAY = [bytes([0x90 | count]) for count in range(16)]
-
-MSGPACK = Codec("holdfast.v1.msgpack", text=False, module=msgspec.msgpack, pack=_pack_msgpack)
-JSON = Codec("holdfast.v1.json", text=True, module=msgspec.json, pack=_pack_json)
+MSGPACK = Codec("holdfast.v1.msgpack", text=False, module=msgspec.msgpack)
+JSON = Codec("holdfast.v1.json", text=True, module=msgspec.json)
 CODECS = {codec.name: codec for codec in (MSGPACK, JSON)}

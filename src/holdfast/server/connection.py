@@ -29,13 +29,15 @@ class LiveConnection(Connection):
 
     __slots__ = (
         "_control",
+        "_decode",
+        "_encode",
         "_is_confirmed",
         "_is_congested",
-        "_is_receiving",
         "_latest",
         "_node",
         "_now",
         "_on_frame",
+        "_payload_bytes_max",
         "_ping_id",
         "_ping_sent_at",
         "_transport",
@@ -49,16 +51,18 @@ class LiveConnection(Connection):
         self._node = node
         self._now = node.now
         self._writes = node.writes
+        self._payload_bytes_max = node.limits.payload_bytes_max
         self._transport: Transport | None = None
-        self._control: list[bytes] = []
-        self._latest: dict[tuple[str, str], bytes] = {}
+        self._control: list[Frame] = []
+        self._latest: dict[tuple[str, str], Latest] = {}
         self._is_congested = False
         self._is_confirmed = False
-        self._is_receiving = False
         self._on_frame = self._HANDLERS[self.state]
         self._ping_id = 0
         self._ping_sent_at = 0.0
         self.codec: Codec = MSGPACK
+        self._decode = self.codec.from_client
+        self._encode = self.codec.encode
         self.session: Session | None = None
 
     # From the transport
@@ -69,6 +73,8 @@ class LiveConnection(Connection):
         self.transport_kind = transport.kind
         self.peer = transport.peer
         self.codec = CODECS[transport.dialect.name]
+        self._decode = self.codec.from_client
+        self._encode = self.codec.encode
         self._node.opened(self)
 
     def received(self, payload: bytes) -> None:
@@ -78,11 +84,12 @@ class LiveConnection(Connection):
         self.payloads_in += 1
         self.bytes_in += len(payload)
         self.heard_at = self._now()
-        self._is_receiving = True
+        was_dirty = self.is_dirty
+        self.is_dirty = True
         try:
             if not self._is_confirmed:
                 self._check_first(payload)
-            for frame in self.codec.from_client(payload):
+            for frame in self._decode(payload):
                 handle = self._on_frame.get(type(frame))
                 if handle is not None:
                     handle(self, frame)
@@ -94,12 +101,12 @@ class LiveConnection(Connection):
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._node.internal_error(f"connection {self.id} of {self.peer}", error)
             self.close(Reason.INTERNAL)
-        self._is_receiving = False
-        if self.is_dirty:
-            if self._writes.waiting:
-                self._writes.add(self)
-            else:
-                self.flush()
+        if was_dirty:
+            return
+        if self._writes.waiting:
+            self._writes.add(self)
+        else:
+            self.flush()
 
     def congested(self) -> None:
         """The client reads slower than we write."""
@@ -148,18 +155,20 @@ class LiveConnection(Connection):
             self._node.counters.messages_refused += 1
             self._on_ack(frame)
             return
-        waiting_bytes = player.outlet.waiting_bytes
-        # What a resume sends again waits already: only what is new adds to it.
-        if waiting_bytes and waiting_bytes >= self._node.limits.window_bytes_max and frame.seq > channel.accepted:
-            raise ProtocolError("more bytes in flight than the window allows", Reason.SEQUENCE)
-        if frame.ack > channel.acked and channel.acknowledge(frame.ack):
-            self.wake()
+        if player.outlet.waiting_bytes:
+            self._check_window(player.outlet.waiting_bytes, channel, frame)
+        if frame.ack > channel.acked:
+            channel.acknowledge(frame.ack)
         if channel.accept(frame.seq):
             session.last_active_at = self.heard_at
             player.host.deliver(player, frame)
         else:
             self._node.counters.duplicates_ignored += 1
-            self._writes.owe_ack(self)
+
+    def _check_window(self, waiting_bytes: int, channel: Channel, frame: Data) -> None:
+        # What a resume sends again waits already: only what is new adds to it.
+        if waiting_bytes >= self._node.limits.window_bytes_max and frame.seq > channel.accepted:
+            raise ProtocolError("more bytes in flight than the window allows", Reason.SEQUENCE)
 
     def _on_latest(self, frame: Latest) -> None:
         session = self.session
@@ -175,8 +184,7 @@ class LiveConnection(Connection):
         channel = session.channel_numbered(frame.channel)
         if channel is None or frame.ack <= channel.acked:
             return
-        if channel.acknowledge(frame.ack):
-            self.wake()
+        channel.acknowledge(frame.ack)
         if channel.is_over:
             session.closing.remove(channel)
 
@@ -202,12 +210,11 @@ class LiveConnection(Connection):
         """Something waits to be written."""
         if not self.is_dirty:
             self.is_dirty = True
-            if not self._is_receiving:
-                self._writes.add(self)
+            self._writes.add(self)
 
     def send(self, frame: Frame) -> None:
         """Write a frame with the next flush, before the messages of channels."""
-        self._control.append(self.codec.encode(frame))
+        self._control.append(frame)
         self.wake()
 
     def send_latest(self, channel: int, name: str, body: bytes, key: str) -> None:
@@ -215,7 +222,7 @@ class LiveConnection(Connection):
         latest = self._latest
         if (name, key) not in latest and len(latest) >= self._node.limits.latest_kept_max:
             del latest[next(iter(latest))]
-        latest[name, key] = self.codec.encode(Latest(channel, name, Raw(body)))
+        latest[name, key] = Latest(channel, name, Raw(body))
         self.wake()
 
     def ping(self, now: float) -> None:
@@ -232,53 +239,52 @@ class LiveConnection(Connection):
             channel.ack_sent = channel.applied
         self.send(Ping(self._ping_id, number, ack, round(session.latency.smoothed_ms, 3)))
 
-    def flush(self) -> None:
+    def flush(self, *, with_ack: bool = False) -> None:
         """Write everything that waits for this client, in as few payloads as the size limit allows: usually one."""
         self.is_dirty = False
         if not self._on_frame:
             return
         try:
-            parts = self._control
+            frames = self._control
             session = self.session
             if session is not None:
                 for closing in session.closing:
-                    self._append_channel(parts, closing)
-                if session.channel is not None:
-                    self._append_channel(parts, session.channel)
+                    frames += closing.take()
+                channel = session.channel
+                if channel is not None:
+                    if channel.sent < channel.last_seq:
+                        frames += channel.take()
+                    if channel.ack_sent < channel.applied:
+                        self._acknowledge(frames, channel, at_once=with_ack)
                 if self._latest and not self._is_congested:
-                    parts += self._latest.values()
+                    frames += self._latest.values()
                     self._latest.clear()
-            if parts:
+            if frames:
                 self._control = []
-                self._write(parts)
+                payload = self._encode(frames)
+                if len(payload) <= self._payload_bytes_max:
+                    self._write(payload)
+                else:
+                    for part in self.codec.payloads(frames, self._payload_bytes_max):
+                        self._write(part)
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._node.internal_error(f"writing to connection {self.id} of {self.peer}", error)
             self.cut(Reason.INTERNAL)
 
-    def _append_channel(self, parts: list[bytes], channel: Channel) -> None:
-        ack = channel.applied
-        if channel.sent < channel.last_seq and (taken := channel.take()):
-            encode = self.codec.encode
-            number = channel.number
-            for seq, name, body in taken:
-                parts.append(encode(Data(number, seq, ack, name, Raw(body))))
-        elif channel.ack_sent < ack:
-            parts.append(self.codec.encode(Ack(channel.number, ack)))
-        channel.ack_sent = ack
+    def _acknowledge(self, frames: list[Frame], channel: Channel, *, at_once: bool) -> None:
+        """No message carries the acknowledgement: it goes along with what is written anyway, else by count or time."""
+        if frames or at_once or channel.applied - channel.ack_sent >= self._node.limits.ack_messages:
+            channel.ack_sent = channel.applied
+            frames.append(Ack(channel.number, channel.applied))
+        else:
+            self._writes.owe_ack(self)
 
-    def _write(self, parts: list[bytes]) -> None:
+    def _write(self, payload: bytes) -> None:
         transport = self._transport
-        if transport is None:
-            return
-        payloads = (
-            [self.codec.pack(parts)]
-            if len(parts) == 1
-            else self.codec.payloads(parts, self._node.limits.payload_bytes_max)
-        )
-        for payload in payloads:
-            self.payloads_out += 1
-            self.bytes_out += len(payload)
-            transport.send(payload)
+        assert transport is not None
+        self.payloads_out += 1
+        self.bytes_out += len(payload)
+        transport.send(payload)
         if self._is_congested and transport.buffered_bytes > self._node.limits.write_buffer_bytes_max:
             self.cut(Reason.SLOW)
 
@@ -307,7 +313,7 @@ class LiveConnection(Connection):
         self.end_reason = reason
         code = CLOSE_CODES[reason]
         if self._transport is not None:
-            self._control.append(self.codec.encode(Close(code, reason.value, sentence(message), retry_after_s)))
+            self._control.append(Close(code, reason.value, sentence(message), retry_after_s))
             self.flush()
             self._transport.close(code, reason.value)
         self._step(ConnectionEvent.CLOSED)

@@ -68,10 +68,7 @@ class ChannelOutlet:
         self._channel.applied = seq
         connection = self._session.connection
         if connection is not None and not connection.is_dirty:
-            if seq - self._channel.ack_sent >= self._node.limits.ack_messages:
-                connection.wake()
-            else:
-                self._node.writes.owe_ack(connection)
+            connection.wake()
 
     def _push(self, name: str, body: bytes) -> None:
         if len(body) > self._body_bytes_max:

@@ -28,6 +28,7 @@ class Turns:
         self._next: deque[Turn] = deque()
         self._waiting: deque[Turn] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._is_draining = False
         self._is_stopped = False
 
     def __len__(self) -> int:
@@ -40,9 +41,19 @@ class Turns:
         if self.is_busy:
             self._wait((run, args, done, done_args))
             return
-        self._run(run, args, done, done_args)
-        if self._next or self._waiting:
-            self._drain()
+        self.is_busy = True
+        error: Exception | None = None
+        result: Any = None
+        try:
+            result = run(*args)
+        except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
+            error = raised
+        except asyncio.CancelledError as cancelled:
+            error = _of_something_else(cancelled)
+        if type(result) is CoroutineType:
+            self._task = self._loop.create_task(self._await(result, done, done_args))
+        else:
+            self._end(error, result, done, done_args)
 
     def follow(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
@@ -76,23 +87,6 @@ class Turns:
         if done is not None:
             done(RoomEnded(), None, *done_args)
 
-    def _run(
-        self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None, done_args: tuple[Any, ...]
-    ) -> None:
-        self.is_busy = True
-        try:
-            result = run(*args)
-        except Exception as error:  # noqa: BLE001 - whatever a game raises is contained in its turn
-            self._end(error, None, done, done_args)
-            return
-        except asyncio.CancelledError as cancelled:
-            self._end(_of_something_else(cancelled), None, done, done_args)
-            return
-        if type(result) is CoroutineType:
-            self._task = self._loop.create_task(self._await(result, done, done_args))
-        else:
-            self._end(None, result, done, done_args)
-
     def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
         try:
             if done is not None:
@@ -100,6 +94,8 @@ class Turns:
         finally:
             # Also if that raises, which is a bug of ours: it must not stop the room for ever.
             self.is_busy = self._is_stopped
+            if self._next or self._waiting:
+                self._drain()
 
     async def _await(self, work: Coroutine[Any, Any, Any], done: Done | None, done_args: tuple[Any, ...]) -> None:
         error: Exception | None = None
@@ -115,16 +111,17 @@ class Turns:
             error = raised
         self._task = None
         self._end(error, result, done, done_args)
-        self._drain()
 
     def _drain(self) -> None:
-        while not self.is_busy:
-            if self._next:
-                self._run(*self._next.popleft())
-            elif self._waiting:
-                self._run(*self._waiting.popleft())
-            else:
-                return
+        if self._is_draining:
+            # One of the turns below has ended.
+            return
+        self._is_draining = True
+        try:
+            while not self.is_busy and (self._next or self._waiting):
+                self.take(*(self._next or self._waiting).popleft())
+        finally:
+            self._is_draining = False
 
 
 def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:

@@ -1,13 +1,12 @@
 """When connections are written to: what one turn of the event loop produced for a client leaves in one write.
 
-A connection whose own payload is being dealt with is not added here before that is done (see `LiveConnection`): if the
-payload moved nobody else, its client is answered at once, without another turn of the loop.
+A connection whose own payload is being dealt with counts as dirty meanwhile, and is not added here before that is done
+(see `LiveConnection.received`): if the payload moved nobody else, its client is answered at once, without another turn
+of the loop.
 """
 
 import asyncio
 from typing import TYPE_CHECKING
-
-from holdfast.core.connection import Connection
 
 if TYPE_CHECKING:
     from holdfast.server.connection import LiveConnection
@@ -21,7 +20,7 @@ class Writes:
         self._ack_s = ack_s
         self.waiting: list[LiveConnection] = []
         """Who will be written to when this turn of the loop ends."""
-        self._owing: list[Connection] = []
+        self._owing: list[LiveConnection] = []
 
     def add(self, connection: "LiveConnection") -> None:
         """A connection has something to write."""
@@ -34,7 +33,7 @@ class Writes:
         for connection in waiting:
             connection.flush()
 
-    def owe_ack(self, connection: Connection) -> None:
+    def owe_ack(self, connection: "LiveConnection") -> None:
         """Acknowledge within `ack_s`, unless something else is written before."""
         if not connection.owes_ack:
             connection.owes_ack = True
@@ -46,4 +45,4 @@ class Writes:
         owing, self._owing = self._owing, []
         for connection in owing:
             connection.owes_ack = False
-            connection.wake()
+            connection.flush(with_ack=True)
