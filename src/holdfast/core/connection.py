@@ -48,16 +48,12 @@ class Connection:
     """What the rules know of a connection: its state, its peer and its counters."""
 
     __slots__ = (
-        "bytes_in",
-        "bytes_out",
         "end_reason",
         "heard_at",
         "id",
         "is_dirty",
         "opened_at",
         "owes_ack",
-        "payloads_in",
-        "payloads_out",
         "peer",
         "state",
         "transport_kind",
@@ -70,10 +66,6 @@ class Connection:
         self.peer = ""
         self.opened_at = now
         self.heard_at = now
-        self.payloads_in = 0
-        self.payloads_out = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
         self.end_reason: Reason | None = None
         self.is_dirty = False
         self.owes_ack = False

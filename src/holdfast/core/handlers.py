@@ -1,7 +1,8 @@
 """`@on(Move)`: which method of a room handles which message, collected once per class."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from holdfast.core.codec import CODECS, BodyDecoder, Codec
 from holdfast.core.messages import RESERVED, Message
@@ -12,7 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__holdfast_on__"
 
 
-class Handler(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Handler:
     """A message type, the method that handles it, and a decoder for each encoding of the wire."""
 
     message_type: type[Message]

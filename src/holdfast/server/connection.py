@@ -81,8 +81,6 @@ class LiveConnection(Connection):
         """One payload from the client."""
         if not self._on_frame:
             return
-        self.payloads_in += 1
-        self.bytes_in += len(payload)
         self.heard_at = self._now()
         was_dirty = self.is_dirty
         self.is_dirty = True
@@ -239,7 +237,7 @@ class LiveConnection(Connection):
             channel.ack_sent = channel.applied
         self.send(Ping(self._ping_id, number, ack, round(session.latency.smoothed_ms, 3)))
 
-    def flush(self, *, with_ack: bool = False) -> None:
+    def flush(self, *, with_ack: bool = False) -> None:  # noqa: PLR0912 - the way out, on one screen
         """Write everything that waits for this client, in as few payloads as the size limit allows: usually one."""
         self.is_dirty = False
         if not self._on_frame:
@@ -261,15 +259,23 @@ class LiveConnection(Connection):
                     self._latest.clear()
             if frames:
                 self._control = []
+                transport = self._transport
+                assert transport is not None
                 payload = self._encode(frames)
                 if len(payload) <= self._payload_bytes_max:
-                    self._write(payload)
+                    transport.send(payload)
                 else:
                     for part in self.codec.payloads(frames, self._payload_bytes_max):
-                        self._write(part)
+                        transport.send(part)
+                if self._is_congested:
+                    self._check_backlog(transport)
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._node.internal_error(f"writing to connection {self.id} of {self.peer}", error)
             self.cut(Reason.INTERNAL)
+
+    def _check_backlog(self, transport: Transport) -> None:
+        if transport.buffered_bytes > self._node.limits.write_buffer_bytes_max:
+            self.cut(Reason.SLOW)
 
     def _acknowledge(self, frames: list[Frame], channel: Channel, *, at_once: bool) -> None:
         """No message carries the acknowledgement: it goes along with what is written anyway, else by count or time."""
@@ -278,15 +284,6 @@ class LiveConnection(Connection):
             frames.append(Ack(channel.number, channel.applied))
         else:
             self._writes.owe_ack(self)
-
-    def _write(self, payload: bytes) -> None:
-        transport = self._transport
-        assert transport is not None
-        self.payloads_out += 1
-        self.bytes_out += len(payload)
-        transport.send(payload)
-        if self._is_congested and transport.buffered_bytes > self._node.limits.write_buffer_bytes_max:
-            self.cut(Reason.SLOW)
 
     # State
 
