@@ -11,9 +11,11 @@ ARGS ?=
 # How many seeds the simulation tries, or the one seed to repeat: make sim SEED=42
 SEEDS ?= 200
 SEED ?=
+# How many times the storm kills the server
+KILLS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt lint types sim bench clean
+.PHONY: help setup demo test check fmt lint types sim storm bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
 .NOTPARALLEL:
 
@@ -34,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt
 		--no-build-isolation --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## play: a server, a game, and connections that break
+demo: $(STAMP) ## play: a game, connections that break, and a server to kill (press c)
 	$(BIN)/holdfast demo
 
 test: $(STAMP) ## run the tests (ARGS="-k resume -x")
@@ -56,8 +58,14 @@ fmt: $(STAMP) ## format, and fix what can be fixed
 sim: $(STAMP) ## run the long simulation (SEEDS=200, or SEED=42 to repeat one)
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
-bench: $(STAMP) ## measure the cost of an echoed message
+storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42)
+	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+
+bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a quiet machine)
 	$(BIN)/python benchmarks/echo.py
+	$(BIN)/python benchmarks/durable.py
+	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/large_state.py
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -74,15 +74,8 @@ ACCEPTED: list[tuple[str, str, str, bytes, list[list[Any]]]] = [
         "a position of a client that forgot",
         "client",
         _JSON,
-        b'[["hello",null,{"session":"s","token":"t","positions":[{"channel":1,"generation":2}]}]]',
-        [
-            [
-                "hello",
-                None,
-                {"session": "s", "token": "t", "positions": [{"channel": 1, "generation": 2, "received": None}]},
-                "",
-            ]
-        ],
+        b'[["hello",null,{"session":"s","token":"t","positions":[{"channel":1,"generation":2,"received":null}]}]]',
+        [["hello", None, {"session": "s", "token": "t", "positions": [{"channel": 1, "generation": 2}]}, ""]],
     ),
 ]
 
@@ -145,6 +138,11 @@ REFUSED: list[tuple[str, str, Any]] = [
         "a position without a generation",
         "client",
         [["hello", None, {"session": "s", "token": "t", "positions": [{"channel": 1}]}]],
+    ),
+    (
+        "a negative number for what was acknowledged",
+        "client",
+        [["hello", None, {"session": "s", "token": "t", "positions": [{**_POSITION, "acked": -1}]}]],
     ),
     ("9 positions", "client", [["hello", None, {"session": "s", "token": "t", "positions": [_POSITION] * 9}]]),
     ("a welcome without terms", "server", [["welcome", "s", "p", "t", {"kind": "new"}]]),

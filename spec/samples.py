@@ -42,7 +42,11 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         [
             "hello",
             {"credential": "guest-ada.c2VjcmV0"},
-            {"session": "Zk3f", "token": LETTERS, "positions": [{"channel": 1, "generation": 1, "received": 41}]},
+            {
+                "session": "Zk3f",
+                "token": LETTERS,
+                "positions": [{"channel": 1, "generation": 1, "received": 41, "acked": 7}],
+            },
             "holdfast-ts 0.1",
         ],
     ),
@@ -52,7 +56,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         [
             "hello",
             None,
-            {"session": "Zk3f", "token": LETTERS, "positions": [{"channel": 2, "generation": 3, "received": None}]},
+            {"session": "Zk3f", "token": LETTERS, "positions": [{"channel": 2, "generation": 3}]},
             "",
         ],
     ),
@@ -90,6 +94,21 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
                 {"channel": 1, "generation": 1, "applied": 9, "room": "", "kind": ""},
                 {"channel": 2, "generation": 2, "applied": 0, "room": "VJ8y1cOaGq2x", "kind": "arena"},
             ],
+            5,
+            "",
+        ],
+    ),
+    (
+        "welcome back to a room that came back from a checkpoint",
+        "server",
+        [
+            "welcome",
+            "Zk3f",
+            "guest-ada",
+            LETTERS,
+            {"kind": "resynced", "age_s": 4.25},
+            TERMS,
+            [{"channel": 2, "generation": 2, "applied": 7, "room": "VJ8y1cOaGq2x", "kind": "arena"}],
             5,
             "",
         ],

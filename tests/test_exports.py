@@ -16,6 +16,7 @@ OBJECTS = [name for name in holdfast.__all__ if not name.startswith("_")]
 PROMISED = {
     "Limits",
     "Message",
+    "Parts",
     "Player",
     "PlayerData",
     "Refused",

@@ -22,12 +22,14 @@ from holdfast.core.frames import Auth, Outcome, RoomInfo
 from holdfast.core.handlers import on
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, MessageRefused, PlayerData, SeatLeft, Untyped
+from holdfast.core.parts import Parts
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionFlags
 from holdfast.core.sessions import Sessions
 from holdfast.server.agents import Agent
+from holdfast.server.effects import Effect
 from holdfast.server.run import run
 from holdfast.server.server import Server
 
@@ -40,6 +42,7 @@ __all__ = [
     "ClientRoom",
     "ClientSession",
     "Duplicate",
+    "Effect",
     "Failed",
     "HoldfastError",
     "Invalid",
@@ -49,6 +52,7 @@ __all__ = [
     "NotFound",
     "NotSeated",
     "Outcome",
+    "Parts",
     "Player",
     "PlayerData",
     "ProtocolError",

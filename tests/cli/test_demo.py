@@ -6,12 +6,18 @@ import pty
 import re
 import signal
 import sys
+import termios
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from holdfast.cli.demo.arena import Tally
 from tests.e2e.serving import end_of, holdfast_process, python_process, read_until, result_of
 
+DEADLINE_S = 60.0
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
@@ -35,13 +41,76 @@ async def test_links_break_and_nothing_is_lost_or_doubled() -> None:
     assert (total["lost"], total["doubled"]) == (0, 0)
 
 
+async def test_the_server_is_killed_and_nothing_is_lost_or_doubled() -> None:
+    result = await result_of("demo", "--seconds", "6", "--crash-every", "2", "--seed", "1", "--cut-every", "0.4")
+
+    total = totals(result.stdout)
+    killed = re.search(r"Server killed (\d+) times, back after [\d.]+ s, nothing lost\.", result.stdout)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert killed is not None
+    assert int(killed[1]) >= 2
+    # Each kill cuts everybody off, but those who were away.
+    assert total["drops"] > 8
+    assert total["resumes"] == total["drops"]
+    assert total["replayed"] > 0
+    assert (total["lost"], total["doubled"]) == (0, 0)
+
+
 async def test_every_session_has_its_row() -> None:
     result = await result_of("demo", "--seconds", "1", "--bots", "3", "--cut-every", "0")
 
-    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if " taken " in line}
-    assert list(rows) == ["Ada", "Bo", "Cleo", "Gull", "Crab"]
-    assert rows["Ada"][1:4] == ["connected", "taken", "0"]
-    assert rows["Crab"][1] == "npc"
+    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if " connected " in line}
+    assert list(rows) == ["Ada", "Bo", "Cleo"]
+    assert rows["Ada"][1:4] == ["connected", "0", "–"]
+
+
+async def test_the_server_dies_with_the_demo_even_if_that_is_killed() -> None:
+    async with holdfast_process("demo", "--plain") as process:
+        seen = await read_until(process, r"^Server: process \d+")
+        await read_until(process, r"^ *1\.\d s")
+        process.kill()
+        await process.wait()
+
+    [server] = map(int, re.findall(r"^Server: process (\d+)", seen, re.MULTILINE))
+    async with asyncio.timeout(DEADLINE_S):
+        while is_running(server):  # noqa: ASYNC110 - nobody tells of the end of a process that is not one's child
+            await asyncio.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+async def test_a_server_that_somebody_else_kills_is_back_too() -> None:
+    async with holdfast_process("demo", "--plain", "--cut-every", "0") as process:
+        seen = await read_until(process, r"^Server: process \d+")
+        await read_until(process, r"^ *1\.\d s")
+        [server] = map(int, re.findall(r"^Server: process (\d+)", seen, re.MULTILINE))
+        os.kill(server, signal.SIGKILL)
+        await read_until(process, "8 sessions, 0 away · drops 8 .* server up, killed once")
+        result = await end_of(process, by=signal.SIGTERM)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Server killed once, back after" in result.stdout
+    assert (totals(result.stdout)["lost"], totals(result.stdout)["doubled"]) == (0, 0)
+
+
+async def test_a_server_that_does_not_start_is_an_error_with_its_log() -> None:
+    script = """
+from holdfast.cli.demo import supervisor
+from holdfast.cli.main import main
+supervisor.PROGRAM = ("-c", "raise SystemExit('no luck')")
+main(["demo", "--plain"])
+"""
+    async with python_process("-c", script) as process:
+        result = await end_of(process)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: The demo's server does not start:\nno luck\n"
 
 
 async def test_ctrl_c_ends_it_with_a_summary_and_without_a_traceback() -> None:
@@ -53,25 +122,70 @@ async def test_ctrl_c_ends_it_with_a_summary_and_without_a_traceback() -> None:
     assert totals(result.stdout)["lost"] == 0
 
 
-async def test_in_a_terminal_the_table_is_drawn_in_place_and_the_cursor_returns() -> None:
+@asynccontextmanager
+async def in_a_terminal(*options: str) -> AsyncIterator[tuple[Process, int]]:
+    """The demo, and the other end of the terminal that it runs in."""
     master, slave = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "demo"), stdin=slave, stdout=slave, stderr=slave, env=environment
+        *(sys.executable, "-m", "holdfast", "demo", *options), stdin=slave, stdout=slave, stderr=slave, env=environment
     )
     os.close(slave)
     try:
-        screen = await asyncio.to_thread(read_screen, master, until="must stay 0")
-        process.send_signal(signal.SIGINT)
-        screen += await asyncio.to_thread(read_screen, master)
-        exit_code = await process.wait()
+        yield process, master
     finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
         os.close(master)
+
+
+async def test_in_a_terminal_the_table_is_drawn_in_place_and_the_cursor_returns() -> None:
+    async with in_a_terminal() as (process, terminal):
+        screen = await asyncio.to_thread(read_screen, terminal, until="must stay 0")
+        process.send_signal(signal.SIGINT)
+        screen += await asyncio.to_thread(read_screen, terminal)
+        exit_code = await process.wait()
 
     assert exit_code == 0
     assert "Traceback" not in screen
-    assert "Ctrl-C ends it" in screen
+    assert "Ctrl-C" in screen
     assert "0 lost, 0 doubled." in screen
+    assert screen.rindex(SHOW_CURSOR) > screen.rindex(HIDE_CURSOR)
+
+
+async def test_the_key_c_kills_the_server_and_the_key_q_ends_the_demo() -> None:
+    async with in_a_terminal("--cut-every", "0") as (process, terminal):
+        before = termios.tcgetattr(terminal)
+        screen = await asyncio.to_thread(read_screen, terminal, until="Press c to kill it")
+        during = termios.tcgetattr(terminal)
+        os.write(terminal, b"c")
+        screen += await asyncio.to_thread(read_screen, terminal, until="Server killed once, starting again")
+        screen += await asyncio.to_thread(read_screen, terminal, until="Server killed once, back after")
+        os.write(terminal, b"c")
+        screen += await asyncio.to_thread(read_screen, terminal, until="Server killed 2 times, back after")
+        os.write(terminal, b"q")
+        # The other end is gone with the process, and its settings with it: look just before.
+        screen += await asyncio.to_thread(read_screen, terminal, until="0 lost, 0 doubled.")
+        after = termios.tcgetattr(terminal)
+        screen += await asyncio.to_thread(read_screen, terminal)
+        exit_code = await process.wait()
+
+    assert exit_code == 0
+    assert "Traceback" not in screen
+    assert after == before != during
+
+
+async def test_a_second_ctrl_c_ends_it_at_once() -> None:
+    async with in_a_terminal() as (process, terminal):
+        screen = await asyncio.to_thread(read_screen, terminal, until="must stay 0")
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        screen += await asyncio.to_thread(read_screen, terminal)
+        await process.wait()
+
+    assert "Traceback" not in screen
     assert screen.rindex(SHOW_CURSOR) > screen.rindex(HIDE_CURSOR)
 
 
@@ -86,37 +200,64 @@ def read_screen(terminal: int, until: str | None = None) -> str:
     return seen.decode()
 
 
-BROKEN_GAME = """
+BROKEN_SERVER = """
 from holdfast.cli.demo.arena import Arena, View
-from holdfast.cli.main import main
+from holdfast.cli.demo.server import main
 
 tick = Arena.on_tick
 
 def broken_tick(self, dt_s):
     tick(self, dt_s)
-    if self.views % 10 == 0:
+    if self.state.views % 10 == 0:
         {plant}
 
 Arena.on_tick = broken_tick
-main(["demo", "--plain", "--seconds", "3", "--bots", "2", "--cut-every", "0"])
+main()
+"""
+WITH_SERVER = """
+import sys
+from holdfast.cli.demo import supervisor
+from holdfast.cli.main import main
+
+supervisor.PROGRAM = ("-c", sys.argv[1])
+main(["demo", "--plain", "--seconds", "3", "--bots", "2", "--cut-every", "0", *sys.argv[2:]])
 """
 
 
 @pytest.mark.parametrize(
     ("plant", "wrong", "right"),
     [
-        ("self.views += 1", "lost", "doubled"),
-        ("self.broadcast(View(self.views, {}, self.coin))", "doubled", "lost"),
+        ("self.state.views += 1", "lost", "doubled"),
+        ("self.state.views -= 1; tick(self, dt_s)", "doubled", "lost"),
     ],
 )
 async def test_a_game_that_loses_or_doubles_messages_is_found_out(plant: str, wrong: str, right: str) -> None:
-    async with python_process("-c", BROKEN_GAME.format(plant=plant)) as process:
+    async with python_process("-c", WITH_SERVER, BROKEN_SERVER.format(plant=plant)) as process:
         result = await end_of(process)
 
     total = totals(result.stdout)
     assert result.exit_code == 1
     assert total[wrong] > 0
     assert total[right] == 0
+    assert "nothing lost" not in result.stdout
+
+
+FORGETFUL_SERVER = """
+from holdfast.cli.demo.arena import Arena
+from holdfast.cli.demo.server import main
+
+Arena.durability = "checkpoint"
+main()
+"""
+
+
+async def test_a_server_that_forgets_what_it_acknowledged_is_found_out() -> None:
+    async with python_process("-c", WITH_SERVER, FORGETFUL_SERVER, "--crash-every", "1.5") as process:
+        result = await end_of(process)
+
+    total = totals(result.stdout)
+    assert result.exit_code == 1
+    assert total["lost"] + total["doubled"] + total.get("refused", 0) > 0
 
 
 def test_a_tally_counts_gaps_and_doubles() -> None:

@@ -688,6 +688,144 @@ def test_filling_to_what_was_given_out_already_fills_nothing() -> None:
     assert channel.kept_messages() == [("said", b"1"), ("said", b"2"), ("said", b"3")]
 
 
+def test_what_is_taken_carries_the_last_acknowledgement_and_pays_what_was_owed() -> None:
+    channel = pushed(3, window_messages_max=2)
+    for seq in (1, 2):
+        channel.accept(seq)
+    channel.applied = 1
+
+    first = channel.take()
+    channel.applied = 2
+    owed = channel.owes_ack
+    channel.acknowledge(1)
+    second = channel.take()
+
+    assert [frame.ack for frame in first] == [1, 1]
+    assert owed
+    assert [(frame.seq, frame.ack) for frame in second] == [(3, 2)]
+    assert not channel.owes_ack
+
+
+def test_taking_nothing_pays_nothing() -> None:
+    channel = received(1, 2)
+
+    assert channel.take() == []
+    assert channel.owes_ack
+
+
+# What a gate asks before it lets more in
+
+
+@pytest.mark.parametrize(("messages", "would"), [(0, False), (7, False), (8, True), (100, True)])
+def test_a_channel_says_whether_so_many_more_messages_could_be_kept(messages: int, *, would: bool) -> None:
+    channel = pushed(3)
+
+    assert channel.would_overflow(messages, 0) is would
+
+
+@pytest.mark.parametrize(("spare", "would"), [(0, False), (-1, True)])
+def test_a_channel_says_whether_so_many_more_bytes_could_be_kept(spare: int, *, would: bool) -> None:
+    channel = pushed(3, kept_bytes_max=1000)
+    left = 1000 - channel.kept_bytes
+
+    assert channel.would_overflow(1, left - spare) is would
+
+
+@given(sizes=st.lists(st.integers(0, 400), min_size=1, max_size=20), already=st.integers(0, 5))
+def test_what_would_not_overflow_is_kept_and_what_would_is_not(sizes: list[int], already: int) -> None:
+    channel = pushed(already, kept_bytes_max=2000)
+    weight = sum(size + MESSAGE_OVERHEAD_BYTES for size in sizes)
+    would = channel.would_overflow(len(sizes), weight)
+
+    kept = [channel.push("said", bytes(size)) for size in sizes]
+
+    assert channel.overflowed is would
+    assert all(kept) is not would
+
+
+def test_asking_changes_nothing() -> None:
+    channel = pushed(3)
+
+    channel.would_overflow(100, 10**9)
+
+    assert not channel.overflowed
+    assert numbers(channel.take()) == [1, 2, 3]
+
+
+# Giving up
+
+
+def test_a_channel_that_gave_up_is_as_one_that_overflowed() -> None:
+    channel = pushed(6)
+    channel.take()
+
+    channel.give_up()
+
+    assert channel.overflowed
+    assert (channel.kept, channel.kept_bytes, channel.take()) == (0, 0, [])
+    assert not channel.push("said", b"lost")
+    assert channel.resume(1, 4) is None
+
+
+def test_what_was_sent_before_a_channel_gave_up_may_still_be_acknowledged() -> None:
+    channel = pushed(6)
+    sent = numbers(channel.take())
+
+    channel.give_up()
+    channel.acknowledge(sent[-1])
+
+    assert channel.last_seq == sent[-1]
+    with pytest.raises(ProtocolError, match="never sent"):
+        channel.acknowledge(sent[-1] + 1)
+
+
+def test_after_giving_up_the_stream_begins_anew_in_the_next_generation() -> None:
+    channel = pushed(6)
+    channel.take()
+    channel.give_up()
+
+    channel.resync()
+    channel.push("said", b"state")
+
+    assert channel.generation == 2
+    assert messages(channel.take()) == [(1, "said", b"state")]
+
+
+# An end that remembers less than its peer
+
+
+def test_numbers_that_were_acknowledged_and_forgotten_are_skipped() -> None:
+    channel = received(1, 2)
+
+    channel.forget_to(5, 1)
+
+    assert (channel.accepted, channel.applied) == (5, 5)
+    assert not channel.accept(5)
+    assert channel.accept(6)
+
+
+def test_an_end_that_remembers_as_much_as_its_peer_forgets_nothing() -> None:
+    channel = received(1, 2, 3)
+
+    channel.forget_to(2, 1)
+
+    assert (channel.accepted, channel.applied) == (3, 3)
+    assert channel.accept(4)
+
+
+@pytest.mark.parametrize(("known", "following"), [(1, 3), (2, 3), (3, 4), (9, 10)])
+def test_a_stream_that_begins_anew_does_so_in_a_generation_that_the_peer_has_not_seen(
+    known: int, following: int
+) -> None:
+    channel = a_channel()
+    channel.generation = 2
+
+    channel.forget_to(0, known)
+    channel.resync()
+
+    assert channel.generation == following
+
+
 def test_a_channel_shows_where_it_is() -> None:
     channel = pushed(3, window_messages_max=2)
     channel.take()

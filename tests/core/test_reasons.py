@@ -25,6 +25,7 @@ EXPECTED: dict[Reason, Advice] = {
     Reason.STOPPING: Advice.RESUME,
     Reason.INTERNAL: Advice.RESUME,
     Reason.DISCONNECTED: Advice.RESUME,
+    Reason.MOVED: Advice.RESUME,
     Reason.HELLO_TIMEOUT: Advice.RESUME,
     Reason.AUTH_FAILED: Advice.SIGN_IN,
     Reason.EXPIRED: Advice.SIGN_IN,
@@ -86,6 +87,7 @@ def test_every_code_a_peer_may_send_has_advice() -> None:
 
 def test_the_codes_the_protocol_fixes_are_these() -> None:
     assert CLOSE_CODES[Reason.SEQUENCE] == 4002
+    assert CLOSE_CODES[Reason.MOVED] == 4007
     assert CLOSE_CODES[Reason.SLOW] == 4008
 
 

@@ -56,6 +56,9 @@ class Desk:
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
         self.spawned.append((work, then))
 
+    def effect(self, name: str, payload: Any) -> None:
+        raise NotImplementedError
+
     def close(self) -> None:
         self.closed += 1
 

@@ -43,6 +43,28 @@ def test_a_new_session_waits_for_its_first_connection() -> None:
     assert not session.has_expired(10**9)
 
 
+def test_a_session_that_its_server_remembers_waits_with_a_fresh_grace_and_counts_no_drop() -> None:
+    session = a_session(now=7.0, grace_s=30.0)
+
+    session.restored(now=100.0)
+
+    assert session.status == "disconnected"
+    assert session.drops == 0
+    assert not session.has_expired(129.9)
+    assert session.has_expired(130.0)
+
+
+def test_a_session_that_is_restored_can_be_attached_again_like_one_that_dropped() -> None:
+    session = a_session(grace_s=30.0)
+    session.restored(now=100.0)
+
+    old = session.attach(a_connection(), now=110.0)
+
+    assert old is None
+    assert session.status == "connected"
+    assert not session.has_expired(10**9)
+
+
 def test_the_status_words_are_the_documented_ones() -> None:
     session = a_session()
     seen = [session.status]

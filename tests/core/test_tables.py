@@ -22,7 +22,7 @@ SPECIFIED: dict[str, dict[str, dict[str, str]]] = {
         "disconnected": {},
     },
     "session": {
-        "preconnect": {"attached": "connected", "ended": "ended"},
+        "preconnect": {"attached": "connected", "restored": "disconnected", "ended": "ended"},
         "connected": {"attached": "connected", "detached": "disconnected", "ended": "ended"},
         "disconnected": {"attached": "connected", "expired": "ended", "ended": "ended"},
         "ended": {},
@@ -75,6 +75,8 @@ def tell(session: Session, event: SessionEvent) -> None:
             session.attach(a_connection("c-2"), now=3.0)
         case SessionEvent.DETACHED:
             session.detach(now=3.0)
+        case SessionEvent.RESTORED:
+            session.restored(now=3.0)
         case SessionEvent.EXPIRED | SessionEvent.ENDED:
             session.finish(event, Reason.GRACE_ENDED)
 

@@ -3,6 +3,7 @@ import errno
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 import holdfast
@@ -11,6 +12,7 @@ from holdfast import (
     Invalid,
     NotSeated,
     Outcome,
+    Parts,
     Player,
     PlayerData,
     Reason,
@@ -254,7 +256,8 @@ class NoDefaults(Room[Undefaulted]):
         ("disconnect", "medium", "soft, hard"),
         ("duplicate", "ignore", "takeover, reject, allow"),
         ("durability", "for ever", "memory, checkpoint, commit"),
-        ("durability", "commit", 'set durability = "memory"'),
+        ("durability", "checkpoint", r'no store.*Server\(store="sqlite:game\.db"\)'),
+        ("durability", "commit", r'no store.*Server\(store="sqlite:game\.db"\)'),
         ("orphans", "adopt", "server, destroy, heir"),
         ("max_players", 0, "at least 1"),
         ("max_players", "many", "at least 1"),
@@ -264,6 +267,8 @@ class NoDefaults(Room[Undefaulted]):
         ("grace_s", math.inf, "at least 0"),
         ("empty_ttl_s", None, "at least 0"),
         ("tick_hz", -20, "at least 0"),
+        ("checkpoint_s", 0, r"at least 0\.05"),
+        ("save_s", -1, "at least 0"),
     ],
 )
 def test_a_setting_that_cannot_be_meant_is_an_error_that_says_what_to_write(
@@ -278,6 +283,52 @@ def test_a_setting_that_cannot_be_meant_is_an_error_that_says_what_to_write(
 def test_player_data_without_defaults_is_an_error_before_anybody_joins() -> None:
     with pytest.raises(ValueError, match="Undefaulted needs a default for every field"):
         Server([NoDefaults])
+
+
+@pytest.mark.parametrize("durability", ["checkpoint", "commit"])
+async def test_with_a_store_a_room_may_be_durable(durability: str) -> None:
+    async with Server([chat(durability=durability)], port=0, tcp_port=None, store="memory:") as server:
+        room = await server.create_room("chat")
+
+        assert room.durability == durability
+
+
+class Socket:
+    """Something that cannot be saved."""
+
+
+class Inner(msgspec.Struct):
+    chunks: Parts[int] = msgspec.field(default_factory=Parts)
+
+
+class Sockets(msgspec.Struct):
+    open: Parts[Socket] = msgspec.field(default_factory=Parts)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(int | Socket, id="one of two"),
+        pytest.param(Socket, id="a class"),
+        pytest.param(dict[str, Socket], id="a class inside"),
+        pytest.param(Parts[Socket], id="parts that are not of a Struct"),
+        pytest.param(dict[str, Inner], id="parts too deep inside"),
+        pytest.param(
+            Sockets,
+            id="parts of a class",
+        ),
+    ],
+)
+def test_a_durable_room_whose_state_could_not_be_read_again_is_an_error_at_the_start(state: Any) -> None:
+    kind = chat(durability="commit", __annotations__={"state": state})
+
+    with pytest.raises(ValueError, match="Chat is durable, but its state could not be read again"):
+        Server([kind], store="memory:")
+
+
+def test_an_unknown_pace_of_recovery_is_an_error_that_says_which_there_are() -> None:
+    with pytest.raises(ValueError, match="eager, lazy"):
+        Server([chat()], store="memory:", recovery="slowly")  # type: ignore[arg-type]  # the mistake
 
 
 async def test_two_kinds_of_rooms_with_one_name_are_an_error(world: World) -> None:

@@ -67,7 +67,9 @@ def print_summary(results: list[Result], failures: list[Result], elapsed_s: floa
         ("checked", ("messages up", "messages down", "samples")),
         ("sessions", ("drops", "resumed", "resynced", "reset", "replayed", "doubles ignored", "streams overflowed")),
         ("takeovers", ("takeovers", "takeovers: clone", "takeovers: second session")),
-        ("programs", ("crashes", "suspends", "byes", "slow readers", "retired tokens presented")),
+        ("programs", ("crashes", "suspends", "byes", "slow readers", "retired tokens presented", "robberies")),
+        ("servers", ("lives", "crashes at the start", "rooms recovered", "rooms fenced", "rewound clients")),
+        ("store", ("batches saved", "commits", "commits refused", "timers rung", "payments", "payments refused")),
     ):
         print(f"  {title + ':':11}" + ", ".join(f"{name} {counts[name]:,}" for name in names))
     for prefix, title in (("fault: ", "faults"), ("ended: ", "ends"), ("on_", "hooks")):

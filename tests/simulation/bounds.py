@@ -10,7 +10,7 @@ def sample(world: "World") -> None:
     """Look at everything that could grow."""
     checker, limits, server = world.checker, world.options.limits, world.server
     checker.count("samples")
-    for session in server.sessions:
+    for session in server.sessions if world.is_up else ():
         for channel in session.channels():
             in_flight = channel.sent - channel.acked
             checker.expect("I9", channel.kept <= limits.kept_messages_max, f"{channel.kept} messages kept by {session}")
@@ -22,7 +22,7 @@ def sample(world: "World") -> None:
             )
         checker.expect("I9", len(session.closing) <= limits.closing_channels_max, f"{session} closes {session.closing}")
         checker.expect("I9", len(session.replies) <= limits.replies_kept_max, f"{session} keeps {len(session.replies)}")
-    for room in server.rooms:
+    for room in server.rooms if world.is_up else ():
         checker.expect("I9", room.seats_used <= room.max_players, f"{room} has {room.seats_used} seats")
     for link in server.network.links:
         for side in ("client", "server"):

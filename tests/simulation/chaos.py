@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.server.server import transport_limits
 from holdfast.testing import Link, Side
 from holdfast.testing.server import URL
+from holdfast.transports.port import DialError
 from tests.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -94,24 +96,29 @@ class Chaos:
     async def _deliver_again(self, link: Link, after_s: float) -> None:
         await asyncio.sleep(after_s)
         limits = transport_limits(self.world.options.limits)
-        await self.world.server.network.deliver_again(link, URL, limits, stay_s=self.random.choice([0.0, 0.5, 3.0]))
+        with suppress(DialError):
+            await self.world.network.deliver_again(link, URL, limits, stay_s=self.random.choice([0.0, 0.5, 3.0]))
 
     # Operators
 
     def _disconnect(self, victim: Process, _: Link) -> None:
-        session = self.world.server.sessions.get(victim.session.id)
-        if session is not None:
-            session.disconnect("by the operator")
+        if self.world.is_up:
+            server = self.world.server
+            session = server.sessions.get(victim.session.id)
+            if session is not None:
+                server.machine.call(session.disconnect, "by the operator")
 
     def _kick(self, victim: Process, _: Link) -> None:
-        session = self.world.server.sessions.get(victim.session.id)
-        if session is not None and session.player is not None:
-            session.player.kick("by the operator")
+        if self.world.is_up:
+            server = self.world.server
+            session = server.sessions.get(victim.session.id)
+            if session is not None and session.player is not None:
+                server.machine.call(session.player.kick, "by the operator")
 
     def _close_room(self, *_: object) -> None:
-        rooms = list(self.world.server.rooms)
+        rooms = list(self.world.server.rooms) if self.world.is_up else []
         if rooms:
-            self.random.choice(rooms).close()
+            self.world.server.machine.call(self.random.choice(rooms).close)
 
     def heal(self) -> None:
         """Everything works again."""
@@ -125,7 +132,7 @@ class Chaos:
             process.dialer.is_down = False
             process.dialer.delay_s = 0.0
             process.dialer.latency_s = None
-        for link in self.world.server.network.links:
+        for link in self.world.network.links:
             link.latency_s = self.world.options.latency_s
             link.flow()
             link.read_on("client")

@@ -1,20 +1,26 @@
 """The checker: what happened, and which promise it broke. It sees what games see, never how the library does it.
 
 I1, I12  a room's stream arrives whole, once, in order; every gap the application saw was declared
+I2       nothing that anybody saw is lost: it is in the log of its room, in a saved one it is in the store
 I3       what was acknowledged or answered has taken effect
 I4       what was sent takes effect at most once, in order, with nothing left out in between; refused means never
+I5       one writer: every record of a room follows from the one before (see `audit`)
+I6       nothing leaves the server before the commit that it came from (see `tap`)
 I7       who lost a session or a seat to a newer connection has no more say
 I8       a retired token opens nothing
 I9       everything that piles up stays under its limit
 I10      when the faults are over, everybody is back and everything is answered
 P3       a session ends, and begins anew, only for a cause, and says which
 P6       a room takes one turn at a time; a seat's hooks come in their order
+TIMER    a timer rings once, whatever happens in between
+EFFECT   what a room wants done outside is done once, after it was saved
+DICE     chance goes on where it was
 BUG      the library logged an error of its own
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,6 +47,8 @@ class Sent:
     stream: "Stream"
     at_s: float
     is_refused: bool
+    # The room came back from a checkpoint that is older: it may take effect again, or never.
+    is_lost: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +69,8 @@ class Seat:
 
     state: str = "new"
     dropped_at_s: float = 0.0
+    # How long it must be held, if its room came back.
+    grace_s: float = 0.0
 
 
 # The hooks of a seat and what may come after them.
@@ -85,6 +95,10 @@ class Checker:
         self.history: list[str] = []
         self.failed: Callable[[], None] = lambda: None
         self.logs: dict[str, list[Op]] = {}
+        self.rewinds: dict[str, int] = {}
+        """How often a room came back from a checkpoint."""
+        self.ages: dict[str, list[float]] = {}
+        """And how old those were."""
         self._sent: dict[Op, Sent] = {}
         self._applied: dict[Op, str] = {}
         self._forbidden: dict[Op, str] = {}
@@ -134,12 +148,22 @@ class Checker:
     def acked(self, ops: list[Op]) -> None:
         """The library said that these have been applied."""
         for op in ops:
-            self.expect("I3", self._sent[op].is_refused or op in self._applied, f"{op} was acknowledged, not applied")
+            sent = self._sent[op]
+            is_done = op in self._applied or sent.is_refused or sent.is_lost
+            self.expect("I3", is_done, f"{op} was acknowledged, not applied")
 
     def answered(self, op: Op, room: str, at: int) -> None:
         """The room said that this is its entry number `at`."""
+        self.expect("I3", self._is_entry(room, at, op), f"{op} was answered, but is not entry {at} of {room}")
+
+    def saw(self, room: str, at: int, op: Op) -> None:
+        """Somebody was told that this is the room's entry number `at`."""
+        self.expect("I2", self._is_entry(room, at, op), f"{op} was seen, but is not entry {at} of {room}")
+
+    def _is_entry(self, room: str, at: int, op: Op) -> bool:
         log = self.logs.get(room, [])
-        self.expect("I3", at < len(log) and log[at] == op, f"{op} was answered, but is not entry {at} of {room}")
+        # What a rewound room had said before may be read late.
+        return room in self.rewinds or (at < len(log) and log[at] == op)
 
     def refused(self, op: Op) -> None:
         """The room said no."""
@@ -155,12 +179,15 @@ class Checker:
 
     # What rooms do
 
-    def applied(self, room: str, player: str, op: Op) -> int:
-        """An operation took effect: its number in the room's log."""
-        self.note(room, "applied", op.process, op.n)
-        self.count("messages up")
-        log = self.logs.setdefault(room, [])
-        log.append(op)
+    def wrote(self, room: str, player: str, op: Op) -> None:
+        """A room made an entry in its log: an operation of a player, or one of its own (no player)."""
+        self.logs.setdefault(room, []).append(op)
+        if player:
+            self.note(room, "applied", op.process, op.n)
+            self.count("messages up")
+            self._applied_once(room, player, op)
+
+    def _applied_once(self, room: str, player: str, op: Op) -> None:
         if op in self._forbidden:
             self.fail(self._forbidden[op], f"{op} must never have been applied")
         elif op not in self._sent:
@@ -170,13 +197,24 @@ class Checker:
         else:
             self._applied[op] = room
             self._check_applied(op, self._sent[op], player)
-        return len(log) - 1
 
-    def entered(self, room: str, op: Op) -> int:
-        """The room made an entry of its own."""
-        log = self.logs.setdefault(room, [])
-        log.append(op)
-        return len(log) - 1
+    def lost(self, op: Op) -> None:
+        """A room that another server has by now took an operation, and knew no better."""
+        self._sent[op].is_lost = True
+
+    def rewound(self, room: str, log: list[Op], age_s: float) -> None:
+        """A room came back from a checkpoint of this age, with this log."""
+        self.rewinds[room] = self.rewinds.get(room, 0) + 1
+        self.ages.setdefault(room, []).append(age_s)
+        known = self.logs.get(room, [])
+        for op in known:
+            if op in self._applied and op not in log:
+                self.count("messages rewound")
+                del self._applied[op]
+                stream = self._sent[op].stream
+                self._sent[op].is_lost = True
+                stream.applied = min(stream.applied, stream.ops.index(op))
+        self.logs[room] = log
 
     def _check_applied(self, op: Op, sent: Sent, player: str) -> None:
         stream = sent.stream
@@ -184,17 +222,24 @@ class Checker:
             self.fail("I4", f"{op} was refused and yet applied")
             return
         self.expect("P5", stream.player == player, f"{op} of {stream.player} was applied for {player}")
-        due = stream.ops[stream.applied] if stream.applied < len(stream.ops) else None
-        self.expect("I4", op == due, f"{op} was applied before {due}")
-        stream.applied = stream.applied + 1 if op == due else stream.ops.index(op) + 1
+        at = stream.ops.index(op)
+        due = [each for each in stream.ops[stream.applied : at] if not self._sent[each].is_lost]
+        self.expect("I4", at >= stream.applied and not due, f"{op} was applied before {due or stream.ops[at + 1 :]}")
+        stream.applied = at + 1
         before = stream.after
-        missing = before is not None and before.applied < stream.after_count
-        self.expect("I4", not missing, f"{op} was applied, but what was saved before it was not")
+        saved = before.ops[before.applied : stream.after_count] if before is not None else []
+        missing = [each for each in saved if not self._sent[each].is_lost]
+        self.expect("I4", not missing, f"{op} was applied, but what was saved before it was not: {missing}")
         if op.process in self._fences:
             started_at, fenced_at = self._fences[op.process]
             came_back = self._welcomed_at.get(op.process, 0.0) >= started_at
             late = sent.at_s > fenced_at and not came_back
             self.expect("I7", not late, f"{op} was sent after another took over at {fenced_at:.3f}, and applied")
+
+    def held(self, numbers: Iterable[int], *, grace_s: float) -> None:
+        """A room came back, and these seats are held from now on, whatever they were before."""
+        for number in numbers:
+            self._seats[number] = Seat("on_drop", self._now(), grace_s)
 
     def hook(self, name: str, player: str, number: int, *, reason: str = "", grace_s: float = 0.0) -> None:
         """A room heard of one of its seats."""
@@ -203,9 +248,10 @@ class Checker:
         seat = self._seats.setdefault(number, Seat())
         self.expect("P6", name in _HOOKS[seat.state], f"{name} of seat {number} of {player} after {seat.state}")
         if name == "on_drop":
-            seat.dropped_at_s = self._now()
+            seat.dropped_at_s, seat.grace_s = self._now(), 0.0
         if reason == "grace_ended":
             away_s = self._now() - seat.dropped_at_s
             self.expect("P3", seat.state == "on_drop", f"the grace of {player} ended, but they were there")
-            self.expect("P3", away_s >= grace_s - 0.001, f"the grace of {player} ended after {away_s:.3f} s")
+            is_late = away_s >= max(grace_s, seat.grace_s) - 0.001
+            self.expect("P3", is_late, f"the grace of {player} ended after {away_s:.3f} s")
         seat.state = name

@@ -1,15 +1,32 @@
-"""The game of the simulation: rooms that keep a log, number what they say, and tell the checker what they do."""
+"""The game of the simulation: rooms that keep a log, number what they say, and tell the checker what they do.
+
+Everything a room knows is in its state, so that it lasts as long as the room does. A room that is saved with every
+commit does not tell what it wrote down: it counts once it is in the store, and the auditor tells (see `audit`).
+"""
 
 import asyncio
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from math import inf
+from random import Random
 from typing import Any, ClassVar
 
-from holdfast import Player, PlayerData, Reason, Refused, Room, on
+from msgspec import Struct, field
+
+from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, on
+from holdfast.server.dice import Dice
 from tests.simulation.checker import Checker, Op
 from tests.simulation.options import Options
 from tests.simulation.view import Append, Entered, Shown, Told, View
+
+OWN = Op("", 0)
+"""What a room writes down by itself."""
+
+# A timer rings while the server is up, or in a later life.
+DELAYS_S = (0.2, 1.5, 6.0)
+THINGS = 3
 
 
 class Mark(PlayerData):
@@ -19,24 +36,108 @@ class Mark(PlayerData):
     told: int = 0
 
 
+class Entry(Struct, array_like=True, frozen=True):
+    """One line of the log. `what` is the wish of a player, or what the room did by itself."""
+
+    process: str
+    n: int
+    player: str
+    what: str
+    draw: int
+
+    @property
+    def op(self) -> Op:
+        return Op(self.process, self.n)
+
+
+class Board(Struct):
+    """The state of a room."""
+
+    dice: int = 0
+    """Where the room's dice began."""
+    log: list[Entry] = []
+    armed: dict[str, float] = {}
+    """The timers that have not rung yet, and when they are due."""
+    owners: dict[str, str] = {}
+    members: dict[str, int] = {}
+    """The number of everybody's seat."""
+    counts: Parts[int] = field(default_factory=Parts)
+    """How often everybody wrote."""
+
+
+class Game:
+    """What the rooms of one world have in common, in all lives of its server."""
+
+    def __init__(self, checker: Checker, options: Options) -> None:
+        self.checker = checker
+        self.options = options
+        self.numbers = count(1)
+        self.pace = Random(f"{options.seed}/pace")
+        self.is_quiet = False
+        self.rooms: dict[str, Ledger] = {}
+        """Where each room is now: the last server that began it, or brought it back."""
+        self.strays: set[str] = set()
+        """Rooms of a server that was replaced before: the present one hears of them at its next start."""
+        self.endings: dict[tuple[str, int], list[Entry]] = {}
+        """The logs of rooms that are about to end, by the life they do it in: their last turns are in no record."""
+        self.age_of: Callable[[str], float | None] = lambda _: None
+        """How old a room's record is; None if nothing happened since, for its server stopped in order."""
+
+    def forget(self, life: "Life") -> None:
+        """What was about to end in this life did not, or has."""
+        self.endings = {key: log for key, log in self.endings.items() if key[1] != life.number}
+
+
+class Life:
+    """One run of the server. It is over when another server has taken its place, whether it knows or not."""
+
+    def __init__(self, number: int, began_at: float = 0.0) -> None:
+        self.number = number
+        self.began_at = began_at
+        self.ended_at = inf
+        self.is_over = False
+
+    def lasted_since(self, begin: float, now: float) -> float:
+        """How much of the time from then to now it lived."""
+        return min(now, self.ended_at) - max(begin, self.began_at)
+
+
 class Ledger(Room[Mark]):
     """Writes down what players say, answers each, and repeats it to all."""
 
     max_players = 3
     empty_ttl_s = 1.0
-    checker: ClassVar[Checker]
-    numbers: ClassVar[Iterator[int]]
+    state: Board
+    game: ClassVar[Game]
+    life: ClassVar[Life]
     # Whether hooks come the moment that something happens, with no turns to wait for.
     is_prompt: ClassVar[bool] = True
-    is_quiet: ClassVar[bool] = False
+    is_in_turn = False
+
+    @property
+    def checker(self) -> Checker:
+        return self.game.checker
+
+    @property
+    def is_ghost(self) -> bool:
+        """Whether this room is elsewhere by now: what it does here counts for nothing."""
+        return self.durability != "memory" and self.game.rooms.get(self.id) is not self
 
     def on_create(self, config: dict[str, Any]) -> Any:
         self.checker.note("on_create", self.kind, self.id)
-        self.is_in_turn = False
+        self.game.rooms[self.id] = self
+        if self.life.is_over:
+            self.game.strays.add(self.id)
+        self.state = Board(dice=self.random.position if isinstance(self.random, Dice) else 0)
+
+    def on_recover(self) -> Any:
+        with self.turn():
+            self.check_recovered()
 
     def on_join(self, player: Player[Mark]) -> Any:
         with self.turn():
             self.heard_of(player, "on_join")
+            self.state.members[player.id] = player.data.seat
             self.checker.expect("P4", len(self.players) <= self.max_players, f"{self.id} has {self.players}")
             self.show(player)
 
@@ -57,43 +158,108 @@ class Ledger(Room[Mark]):
     def on_leave(self, player: Player[Mark], reason: Reason) -> Any:
         with self.turn():
             self.heard_of(player, "on_leave", reason)
+            self.state.members.pop(player.id, None)
+            for thing in player.owned:
+                self.state.owners[thing] = ""
             is_cause = reason is not Reason.DROPPED or self.disconnect == "hard"
             self.checker.expect("P3", is_cause, f"{player.id} lost a seat by a drop, and the room is soft")
 
     def on_tick(self, dt_s: float) -> Any:
         with self.turn():
-            if not self.is_quiet:
-                self.enter(self.checker.entered(self.id, Op("", 0)), Op("", 0), "")
+            if not self.game.is_quiet:
+                self.enter(self.write(OWN, "", "tick"), OWN, "")
+
+    def on_destroy(self) -> Any:
+        self.game.endings[self.id, self.life.number] = list(self.state.log)
 
     @on(Append)
     def append(self, player: Player[Mark], message: Append) -> Any:
         with self.turn():
-            self.write(player, message)
+            self.answer(player, message)
 
-    def write(self, player: Player[Mark], message: Append) -> None:
+    def answer(self, player: Player[Mark], message: Append) -> None:
         op = Op(message.process, message.n)
         if message.is_refused:
             raise Refused(f"{op.process} {op.n}")
-        at = self.checker.applied(self.id, player.id, op)
+        at = self.write(op, player.id, message.wish)
         self.tell(player, op, at)
         self.enter(at, op, message.ballast)
+        self.grant(player, op, message.wish)
+
+    def write(self, op: Op, player_id: str, what: str) -> int:
+        """Put a line into the log: its number."""
+        self.state.log.append(Entry(op.process, op.n, player_id, what, self.random.getrandbits(32)))
+        if player_id:
+            self.state.counts[player_id] = self.state.counts.get(player_id, 0) + 1
+        if self.durability != "commit":
+            if not self.is_ghost:
+                self.checker.wrote(self.id, player_id, op)
+            elif player_id:
+                self.checker.lost(op)
+        return len(self.state.log) - 1
+
+    def grant(self, player: Player[Mark], op: Op, wish: str) -> None:
+        match wish:
+            case "timer":
+                delay_s = DELAYS_S[op.n % len(DELAYS_S)]
+                number = f"{op.process}/{op.n}"
+                self.state.armed[number] = asyncio.get_running_loop().time() + delay_s
+                self.after(delay_s, self.ring, number)
+            case "effect":
+                self.effect("pay", [self.id, op.process, op.n])
+            case "own" if player in self.players:
+                thing = f"thing {op.n % THINGS}"
+                self.own(player, thing)
+                self.state.owners[thing] = player.id
+            case "close":
+                self.close()
+            case _:
+                pass
+
+    def ring(self, number: str) -> Any:
+        with self.turn():
+            self.rang(number)
+
+    def rang(self, number: str) -> None:
+        is_armed = self.state.armed.pop(number, None) is not None
+        self.checker.expect("TIMER", is_armed or self.is_ghost, f"timer {number} of {self.id} rang twice")
+        self.enter(self.write(OWN, "", f"ring {number}"), OWN, "")
 
     def enter(self, at: int, op: Op, ballast: str) -> None:
         self.broadcast(Entered(at, op.process, op.n, ballast))
 
     def tell(self, player: Player[Mark], op: Op, at: int | None = None) -> None:
-        next_at = len(self.checker.logs.get(self.id, ()))
-        player.send(Told(player.data.told, self.id, next_at if at is None else at, op.process, op.n))
+        next_at = len(self.state.log) if at is None else at
+        player.send(Told(player.data.told, self.id, next_at, op.process, op.n))
         player.data.told += 1
 
     def show(self, player: Player[Mark]) -> None:
-        player.send(Shown(self.id, len(self.checker.logs.get(self.id, ())), player.data.told))
+        player.send(Shown(self.id, len(self.state.log), player.data.told))
 
     def heard_of(self, player: Player[Mark], name: str, reason: str = "") -> None:
         if not player.data.seat:
-            player.data.seat = next(self.numbers)
+            player.data.seat = next(self.game.numbers)
         grace_s = self.grace_s if self.is_prompt else 0.0
-        self.checker.hook(name, player.id, player.data.seat, reason=reason, grace_s=grace_s)
+        if not self.is_ghost:
+            self.checker.hook(name, player.id, player.data.seat, reason=reason, grace_s=grace_s)
+
+    def check_recovered(self) -> None:
+        """Whatever the room had with the commit that it came back from, it has still."""
+        checker, state = self.checker, self.state
+        checker.note("on_recover", self.id, len(state.log))
+        checker.count("rooms recovered")
+        seats = {player.id: player.data.seat for player in self.players}
+        checker.expect("I2", seats == state.members, f"{self.id} came back with {seats}, not {state.members}")
+        owners = {thing: owner.id if (owner := self.owner_of(thing)) else "" for thing in state.owners}
+        checker.expect("I2", owners == state.owners, f"in {self.id} owns {owners}, not {state.owners}")
+        counts = Counter(entry.player for entry in state.log if entry.player)
+        checker.expect("I2", dict(state.counts) == counts, f"{self.id} counts {state.counts}, not {counts}")
+        if self.life.is_over:
+            return
+        self.game.rooms[self.id] = self
+        if (age_s := self.game.age_of(self.id)) is not None and self.durability == "checkpoint":
+            checker.rewound(self.id, [entry.op for entry in state.log], age_s)
+        checker.held(seats.values(), grace_s=self.grace_s)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -109,7 +275,11 @@ class SlowLedger(Ledger):
     """The same with `async def` everywhere: other things happen in the middle of its turns."""
 
     is_prompt = False
-    handler_s: ClassVar[float]
+
+    def on_recover(self) -> Any:
+        # What came back is looked at before anything else can happen to it.
+        super().on_recover()
+        return self.linger()
 
     async def admit(self, player: Player[Mark]) -> None:
         await self.linger()
@@ -138,27 +308,33 @@ class SlowLedger(Ledger):
     async def append(self, player: Player[Mark], message: Append) -> None:
         await self.linger()
         with self.turn():
-            self.write(player, message)
+            self.answer(player, message)
+
+    async def ring(self, number: str) -> None:
+        await self.linger()
+        with self.turn():
+            self.rang(number)
 
     async def linger(self) -> None:
-        await asyncio.sleep(self.random.random() * self.handler_s)
+        await asyncio.sleep(self.game.pace.random() * self.game.options.handler_s)
 
 
-def rooms(checker: Checker, options: Options) -> list[type[Ledger]]:
-    """The kinds of rooms of one world."""
-    shared = {
-        "checker": checker,
-        "numbers": count(1),
-        "grace_s": options.grace_s,
-        "tick_hz": options.tick_hz,
-        "handler_s": options.handler_s,
-    }
+KINDS: tuple[tuple[str, type[Ledger], str], ...] = (
+    ("Soft", Ledger, "soft"),
+    ("SlowSoft", SlowLedger, "soft"),
+    ("Hard", Ledger, "hard"),
+    ("SlowHard", SlowLedger, "hard"),
+)
+
+
+def rooms(game: Game, life: Life) -> list[type[Ledger]]:
+    """The kinds of rooms of one life of the server."""
+    options = game.options
+    shared = {"game": game, "life": life, "grace_s": options.grace_s, "tick_hz": options.tick_hz}
+    if options.store is not None:
+        # A store that refuses makes rooms stand still: nothing is prompt then.
+        shared |= {"checkpoint_s": options.store.checkpoint_s, "is_prompt": False}
     return [
-        type(name, (base,), {**shared, "disconnect": disconnect})
-        for name, base, disconnect in (
-            ("Soft", Ledger, "soft"),
-            ("SlowSoft", SlowLedger, "soft"),
-            ("Hard", Ledger, "hard"),
-            ("SlowHard", SlowLedger, "hard"),
-        )
+        type(name, (base,), {**shared, "disconnect": disconnect, "durability": options.durability[number]})
+        for number, (name, base, disconnect) in enumerate(KINDS)
     ]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 NAME = "mallory"
+# A server may fall without a word.
+PATIENCE_S = 10.0
 
 
 class RawWire:
@@ -75,6 +77,7 @@ class Hostile:
     def __init__(self, world: "World") -> None:
         self.world = world
         self.offences = 0
+        self._wires: list[RawWire] = []
         self._random = Random(f"{world.options.seed}/hostile")
 
     async def run(self) -> None:
@@ -83,9 +86,14 @@ class Hostile:
             await asyncio.sleep(self._random.uniform(2.0, 8.0))
             attack = self._random.choice([self._skip, self._repeat, self._go_on_after_takeover])
             try:
-                await attack(self.world.next_label(NAME))
-            except DialError:
+                async with asyncio.timeout(PATIENCE_S):
+                    await attack(self.world.next_label(NAME))
+            except (DialError, TimeoutError):
                 continue
+            finally:
+                for wire in self._wires:
+                    wire.cut()
+                self._wires.clear()
 
     async def _skip(self, label: str) -> None:
         """Leave a number out."""
@@ -125,8 +133,9 @@ class Hostile:
 
     async def _dialed(self) -> RawWire:
         wire = RawWire()
+        self._wires.append(wire)
         limits = transport_limits(self.world.options.limits)
-        await self.world.server.network.dial(wire, URL, dialects=DIALECTS, limits=limits)
+        await self.world.network.dial(wire, URL, dialects=DIALECTS, limits=limits)
         return wire
 
     async def _seated(self) -> tuple[RawWire | None, Welcome | None]:

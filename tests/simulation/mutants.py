@@ -1,6 +1,14 @@
 """All planted bugs, by their names: each must be caught, to prove that the checker can fail."""
 
-from tests.simulation import channel_mutants, session_mutants
-from tests.simulation.planting import MUTANTS, Mutant
+from tests.simulation import channel_mutants, commit_mutants, recovery_mutants, session_mutants
+from tests.simulation.planting import DURABLE_MUTANTS, MUTANTS, Mutant
 
-__all__ = ["MUTANTS", "Mutant", "channel_mutants", "session_mutants"]
+__all__ = [
+    "DURABLE_MUTANTS",
+    "MUTANTS",
+    "Mutant",
+    "channel_mutants",
+    "commit_mutants",
+    "recovery_mutants",
+    "session_mutants",
+]

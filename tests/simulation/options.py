@@ -1,12 +1,31 @@
-"""What a seed decides before anything happens: how many players, how bad the network, how tight the limits."""
+"""What a seed decides before anything happens: how many players, how bad the network, how tight the limits.
 
-from dataclasses import dataclass
+In the worlds of odd seeds the server has a store, its rooms are of every durability, and it does not live long.
+"""
+
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Literal
 
 from holdfast import Limits
 from holdfast.core.limits import KIB
 
 STEPS = 30
+
+Durability = Literal["memory", "checkpoint", "commit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """The store of a world, and the fate of its servers."""
+
+    # Each call takes this long, and up to the jitter more.
+    latency_s: float
+    jitter_s: float
+    # The mean time between two faults of the server or its store.
+    outage_s: float
+    checkpoint_s: float
+    recovery: Literal["eager", "lazy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +46,45 @@ class Options:
     handler_s: float
     tick_hz: float
     limits: Limits
+    # Of each kind of rooms.
+    durability: tuple[Durability, Durability, Durability, Durability] = ("memory", "memory", "memory", "memory")
+    store: StoreOptions | None = None
 
     @classmethod
     def drawn(cls, seed: int, steps: int = STEPS) -> "Options":
         """The world of this seed."""
+        options = cls._drawn(seed, steps)
+        return options.with_store() if seed % 2 else options
+
+    def with_store(self) -> "Options":
+        """The same world, with a store."""
+        random = Random(f"{self.seed}/store")
+        durability: list[Durability] = ["commit", "commit", "commit", "checkpoint", "memory"]
+        second, third, fourth = random.choices(durability, k=3)
+        return replace(
+            self,
+            durability=("commit", second, third, fourth),
+            store=StoreOptions(
+                latency_s=random.choice([0.001, 0.01, 0.05]),
+                jitter_s=random.choice([0.0, 0.02]),
+                outage_s=random.choice([1.5, 3.0, 6.0]),
+                checkpoint_s=random.choice([0.5, 2.0]),
+                recovery=random.choice(["eager", "lazy"]),
+            ),
+            limits=replace(
+                self.limits,
+                commit_batches_max=random.choice([2, 1024]),
+                commit_bytes_max=random.choice([4 * KIB, 4096 * KIB]),
+                commit_timeout_s=1.0,
+                store_patience_s=1.0,
+                store_retry_s=0.1,
+                record_state_bytes_max=random.choice([64, 4 * KIB]),
+                effect_retry_max_s=2.0,
+            ),
+        )
+
+    @classmethod
+    def _drawn(cls, seed: int, steps: int) -> "Options":
         random = Random(f"{seed}/options")
         window = random.choice([8, 16, 32])
         return cls(

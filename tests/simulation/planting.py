@@ -9,12 +9,21 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 Mutant = Callable[[], AbstractContextManager[None]]
+Plant = Callable[[], Iterator[None]]
 MUTANTS: dict[str, Mutant] = {}
+DURABLE_MUTANTS: dict[str, Mutant] = {}
+"""Those that show only in worlds with a store."""
 
 
-def mutant(plant: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
+def mutant(plant: Plant) -> Plant:
     """Register a planted bug under its name."""
     MUTANTS[plant.__name__] = contextmanager(plant)
+    return plant
+
+
+def durable_mutant(plant: Plant) -> Plant:
+    """Register a planted bug of what is saved and brought back."""
+    DURABLE_MUTANTS[plant.__name__] = contextmanager(plant)
     return plant
 
 

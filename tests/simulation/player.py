@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 # In virtual time, and far longer than anything may take while there are faults: the longest wait between two
-# attempts is 15 s, and no fault lasts longer than that.
-STUCK_S = 120.0
+# attempts is 15 s, and no fault lasts longer than that; but servers may fall again and again.
+STUCK_S = 300.0
 
 
 class Actor:
@@ -111,12 +111,17 @@ class Actor:
         for _ in range(self.random.randint(1, 12)):
             is_refused = self.random.random() < 0.1
             ballast = self.random.choice([0, 0, 0, 100, 700])
-            op = await process.send(is_refused=is_refused, ballast=ballast)
+            op = await process.send(is_refused=is_refused, ballast=ballast, wish=self._wish())
             if op is None:
                 return
             self._unflushed.append(op)
             if self._is_careful:
                 process.remember()
+
+    def _wish(self) -> str:
+        if self.world.options.store is None:
+            return ""
+        return self.random.choices(["", "timer", "effect", "own", "close"], [40, 20, 20, 20, 1])[0]
 
     async def flush(self, process: Process) -> None:
         """Wait for the acknowledgement of everything."""
@@ -227,11 +232,23 @@ class Actor:
 
     async def present_retired(self, process: Process) -> None:
         """Somebody comes with a token that was used before."""
-        if not process.retired:
+        if process.retired:
+            await self._present(process, process.retired.pop())
+
+    async def rob(self) -> None:
+        """The server has fallen, and somebody with such a token is there before its owner when it comes back."""
+        process = self.process
+        if process is None or not process.retired:
             return
+        memory = process.retired.pop()
+        while not self.world.is_up:  # noqa: ASYNC110 - costs nothing in virtual time
+            await asyncio.sleep(0.001)
+        self.checker.count("robberies")
+        await self._present(process, memory)
+
+    async def _present(self, process: Process, memory: Memory) -> None:
         self.checker.count("retired tokens presented")
         process.excuses |= {"token_reused", "reset"}
-        memory = process.retired.pop()
         thief = Process(self.world, self.name, memory)
         thief.excuses |= {"token_reused", "reset"}
         try:

@@ -30,6 +30,10 @@ class Memory:
     # By the session and the channel of the seat.
     sittings: dict[tuple[str, int], tuple[View, Stream, int]]
     is_away_since: float
+    session: str
+    # How often the server had fallen by then, and whether the last one need not have known us.
+    falls: int
+    may_be_forgotten: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +58,7 @@ class Process:
         self.checker = world.checker
         self.player = player
         self.label = world.next_label(player)
-        self.dialer = world.server.network.dialer(self.label)
+        self.dialer = world.network.dialer(self.label)
         self._dialect = world.next_dialect()
         self._session: ClientSession | None = None
         self.started_at = world.now()
@@ -72,7 +76,13 @@ class Process:
         self._saved = memory.sittings if memory is not None else {}
         self._is_away_since = memory.is_away_since if memory is not None else world.now()
         self._retiring: Memory | None = None
+        # The server fell, and need not remember us: we had no seat that it must have saved.
         self.memory = memory
+        self._may_be_forgotten = memory is not None and (
+            memory.may_be_forgotten or (memory.falls < world.falls and not self._has_saved_seat())
+        )
+        # How often our room had come back from a checkpoint when we last heard of it.
+        self._rewinds = 0
         self.retired: list[Memory] = []
         world.processes.append(self)
 
@@ -90,7 +100,7 @@ class Process:
     async def open(self) -> None:
         """Sign in, or go on from what was remembered."""
         state = self.memory.state if self.memory is not None else None
-        session = await self.world.server.connect(
+        session = await self.world.connect(
             self.player,
             dial=self.dialer,
             dialect=self._dialect,
@@ -130,6 +140,21 @@ class Process:
             else:
                 link.cut()
 
+    def server_falls(self) -> None:
+        """What this session may expect of the next server, and what that may have forgotten of it."""
+        self._may_be_forgotten = self._may_be_forgotten or not self._has_saved_seat()
+        if self.sitting is None or self.world.durability[self.sitting.room.kind] != "commit":
+            # What we said was not saved, and neither was that the token before it is used up.
+            self.retired.clear()
+            self._retiring = None
+
+    def _has_saved_seat(self) -> bool:
+        """Whether somebody was told of a seat of our session in a room that lasts: then the session does, too."""
+        memory, session = self.memory, self._session
+        session_id = session.id if session is not None else memory.session if memory is not None else ""
+        view = self.world.seats.get(session_id)
+        return view is not None and view.is_saved and view.room not in self.world.game.strays
+
     async def suspend(self) -> Memory:
         """Go away in order: what was read counts as processed, so it is dealt with before."""
         if self.sitting is not None and self.sitting.reader is not None:
@@ -153,8 +178,12 @@ class Process:
                 view = view.copy(process=self.label, has_past=True)
                 stream = Stream(self.player, after=before, after_count=count)
             else:
-                view, stream = View(self.label, has_past=bool(self.memory)), Stream(self.player)
+                is_saved = self.world.durability[room.kind] != "memory"
+                view = View(self.label, has_past=bool(self.memory), room=room.id, is_saved=is_saved)
+                stream = Stream(self.player)
+            self._rewinds = self.checker.rewinds.get(room.id, 0)
             self.checker.note(self.label, "sits on", room.channel, "in", room.id, "known" if saved else "new")
+            self.world.seats[self.session.id] = view
             self.sitting = Sitting(key, room, view, stream)
             self.sitting.reader = self.world.start(self._read(self.sitting))
         if self.sitting is not None and (self.sitting.is_over or self.sitting.room.left is not None):
@@ -188,6 +217,8 @@ class Process:
             self.ended(error)
         finally:
             sitting.is_over = True
+            if not self.is_dead and self.world.seats.get(sitting.key[0]) is sitting.view:
+                del self.world.seats[sitting.key[0]]
 
     def _deal_with(self, sitting: Sitting) -> None:
         if isinstance(sitting.in_hand, Resynced) and not sitting.view.has_past:
@@ -198,7 +229,7 @@ class Process:
             sitting.view.heard(sitting.in_hand, self.checker)
             sitting.in_hand = None
 
-    async def send(self, *, is_refused: bool, ballast: int) -> Op | None:
+    async def send(self, *, is_refused: bool, ballast: int, wish: str = "") -> Op | None:
         """Send one operation; None if there is no seat any more."""
         sitting = self.sit()
         if sitting is None:
@@ -206,7 +237,7 @@ class Process:
         self._ops += 1
         op = Op(self.label, self._ops)
         try:
-            await sitting.room.send(Append(op.process, op.n, is_refused, "x" * ballast))
+            await sitting.room.send(Append(op.process, op.n, is_refused, "x" * ballast, wish))
         except NotSeated:
             return None
         sitting.view.awaited.append(op)
@@ -240,7 +271,9 @@ class Process:
         if self.sitting is not None and not self.sitting.is_over:
             stream = self.sitting.stream
             sittings[self.sitting.key] = (self.sitting.view.copy(), stream, len(stream.ops))
-        self.memory = Memory(self.session.save(), sittings, self.world.now())
+        self.memory = Memory(
+            self.session.save(), sittings, self.world.now(), self.session.id, self.world.falls, self._may_be_forgotten
+        )
         return self.memory
 
     def _dropped(self) -> None:
@@ -260,12 +293,33 @@ class Process:
         self._ops_before = self._ops
         if outcome.kind == "reset":
             self._check_reset(outcome.reason)
+        # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
+        self._may_be_forgotten = self.dialer.link.server is not self.world.server.machine
+        self._check_age(outcome)
         self.remember()
 
     def _check_reset(self, reason: str) -> None:
         options = self.world.options
         away_s = self.world.now() - self._is_away_since
         # The server may have noticed the loss as much as the silence before us.
-        was_long = away_s >= options.grace_s - options.limits.silence_s - 1.0
-        is_caused = reason in self.excuses or (reason == "expired" and ("reset" in self.excuses or was_long))
+        away_at = self._is_away_since - options.limits.silence_s - 1.0
+        # A server that comes back waits anew.
+        was_long = any(life.lasted_since(away_at, self.world.now()) >= options.grace_s for life in self.world.lives)
+        is_pardoned = "reset" in self.excuses or self._may_be_forgotten
+        is_caused = reason in self.excuses or (reason == "expired" and (is_pardoned or was_long))
         self.checker.expect("P3", is_caused, f"{self.label} lost its session after {away_s:.3f} s: {reason}")
+
+    def _check_age(self, outcome: Outcome) -> None:
+        """Who comes back to a room that came back from a checkpoint is told how old that is."""
+        sitting = self.sitting
+        if sitting is None or sitting.is_over or sitting.room.left is not None or outcome.kind == "reset":
+            return
+        before, self._rewinds = self._rewinds, self.checker.rewinds.get(sitting.room.id, 0)
+        is_rewound = outcome.kind == "resynced" and self._rewinds > before
+        self.checker.count("rewound clients", is_rewound)
+        # Also again, if the server does not know whether we heard it.
+        if is_rewound or outcome.age_s:
+            # The last, or the one before from a server that does not know of it.
+            ages = self.checker.ages.get(sitting.room.id, [])[-2:]
+            is_told = any(abs(outcome.age_s - age_s) <= 0.001 for age_s in ages)
+            self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the room's checkpoints are {ages}")

@@ -35,7 +35,7 @@ class Story:
 
     def apply(self, *numbers: int, player: str = "ada") -> None:
         for n in numbers:
-            self.checker.applied("room", player, op(n))
+            self.checker.wrote("room", player, op(n))
 
     @property
     def broken(self) -> list[str]:
@@ -98,7 +98,7 @@ def test_what_was_saved_comes_before_what_the_next_process_sends(story: Story) -
     later = Stream("ada", after=story.stream, after_count=2)
     story.checker.sent(Op("ada#2", 1), later, is_refused=False)
     story.apply(1)
-    story.checker.applied("room", "ada", Op("ada#2", 1))
+    story.checker.wrote("room", "ada", Op("ada#2", 1))
 
     assert story.broken == ["I4"]
 

@@ -15,6 +15,8 @@ class Append(Message):
     n: int
     is_refused: bool
     ballast: str
+    # Something to do beside writing: "timer", "effect", "own", "close".
+    wish: str = ""
 
 
 class Shown(Message):
@@ -63,6 +65,9 @@ class View:
     has_gap: bool = False
     # Whether an earlier process may have sent what this one does not remember.
     has_past: bool = False
+    room: str = ""
+    # Whether the room outlives its server.
+    is_saved: bool = False
 
     def copy(self, **changes: object) -> "View":
         """The same, to be saved."""
@@ -73,9 +78,11 @@ class View:
         checker.note(self.process, "heard", message)
         checker.count("messages down")
         match message:
-            case Entered(at):
+            case Entered(at, by, number):
                 checker.expect("I1", self.at in (None, at), f"{self.process} saw entry {at} after {self.at}")
                 self.at = at + 1
+                if self.room:
+                    checker.saw(self.room, at, Op(by, number))
             case Told():
                 self._told(message, checker)
             case Shown(_, at, told):
@@ -83,6 +90,9 @@ class View:
                 checker.expect("I1", is_known, f"{self.process} was shown {at}, {told} at {self.at}, {self.told}")
                 self.at, self.told, self.is_blind = at, told, False
             case MessageRefused(message=words):
+                if "holdfast.forgotten" in words and self.has_past:
+                    # An earlier process had sent something there, nobody remembers what, and the server lost it too.
+                    return
                 process, n = words.split()
                 op = Op(process, int(n))
                 checker.refused(op)

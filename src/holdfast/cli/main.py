@@ -4,6 +4,7 @@ import click
 
 import holdfast
 from holdfast.cli.demo.command import demo
+from holdfast.cli.rooms.commands import rooms
 from holdfast.cli.serve import serve
 
 
@@ -18,3 +19,4 @@ def main() -> None:
 
 main.add_command(serve)
 main.add_command(demo)
+main.add_command(rooms)

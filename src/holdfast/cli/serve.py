@@ -4,7 +4,9 @@ import errno
 import logging
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, get_args
 
 import click
 from click.core import ParameterSource
@@ -12,15 +14,29 @@ from rich.console import Console
 from rich.text import Text
 
 import holdfast
-from holdfast import Server
+from holdfast import Room, Server
 from holdfast.cli.loading import Game, load
+from holdfast.cli.stores import store_failed
 from holdfast.core.tokens import TOKEN_BYTES
+from holdfast.server.recovery import Pace, Recovery
+from holdfast.stores.port import StoreError
 
 _PORT = click.IntRange(0, 65535)
 _LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# The store that keeps nothing when the process ends, the guests' secret neither.
+_FORGETFUL = "memory:"
 _SECRET_VARIABLE = "HOLDFAST_SECRET"  # noqa: S105 - where it is, not what it is
 _SECRET_RECIPE = 'python -c "import secrets; print(secrets.token_hex())"'  # noqa: S105 - how to make one
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What outlives the process: by default nothing, with a store of the game's own whatever that keeps."""
+
+    store: str
+    is_lazy: bool = False
+    forgets_guests: bool = False
 
 
 @click.command()
@@ -45,7 +61,25 @@ _SECRET_RECIPE = 'python -c "import secrets; print(secrets.token_hex())"'  # noq
 @click.option(
     "--secret-file",
     type=click.Path(path_type=Path),
-    help=f"Holds the key that proves who a guest is. Without it ${_SECRET_VARIABLE} is used, else a new key.",
+    help=(
+        f"Holds the key that proves who a guest is. Without it ${_SECRET_VARIABLE} is used, else the one in the store,"
+        " else a new key."
+    ),
+)
+@click.option(
+    "--store",
+    metavar="URL",
+    help=(
+        "Where durable rooms are kept, so that they outlive this process: sqlite:game.db is a file, which is made if it"
+        " does not exist."
+    ),
+)
+@click.option(
+    "--recovery",
+    type=click.Choice(get_args(Pace)),
+    default="eager",
+    show_default=True,
+    help="Rooms that were kept come back before the doors open, or each when it is asked for.",
 )
 @click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
 @click.pass_context
@@ -58,59 +92,118 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     tcp_port: int,
     grace: float,
     secret_file: Path | None,
+    store: str | None,
+    recovery: Pace,
     verbose: int,
 ) -> None:
     """Run a game until Ctrl-C.
 
     GAME is a Python file (game.py) or module (games.arena). The Room classes that it defines are served, or those in
     its list `rooms`; if it has a holdfast.Server named `server`, that is run as it is.
+
+    Rooms whose `durability` is "checkpoint" or "commit" need a --store. The exit code is 74 when the store cannot be
+    trusted any more, as after a failed fsync: start again, and what was saved comes back.
     """
     logging.basicConfig(level=_LOG_LEVELS[min(verbose, 2)], format=_LOG_FORMAT)
     loaded = load(game, full_traceback=verbose > 0)
     if loaded.server is not None:
         _refuse_options(context, game)
-        _run(loaded.server, loaded, forgets_guests=False)
+        _run(loaded.server, loaded, Keeping(store=""))
         return
+    if store is None and context.get_parameter_source("recovery") is ParameterSource.COMMANDLINE:
+        raise click.ClickException("There is nothing to recover without a --store, as in --store sqlite:game.db.")
     secret = _secret(secret_file)
     try:
-        server = Server(loaded.rooms, host=host, port=port, tcp_port=tcp_port, grace_s=grace, secret=secret)
+        server = Server(
+            loaded.rooms,
+            host=host,
+            port=port,
+            tcp_port=tcp_port,
+            grace_s=grace,
+            secret=secret,
+            store=store,
+            recovery=recovery,
+        )
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
-    _run(server, loaded, forgets_guests=secret is None)
+    forgets_guests = secret is None and store in {None, _FORGETFUL}
+    _run(server, loaded, Keeping(store or "", is_lazy=recovery == "lazy", forgets_guests=forgets_guests))
 
 
-def _run(server: Server, game: Game, *, forgets_guests: bool) -> None:
+def _run(server: Server, game: Game, keeping: Keeping) -> None:
     console = Console(highlight=False)
     is_open = False
 
     def ready(server: Server) -> None:
         nonlocal is_open
         is_open = True
-        _announce(console, server, game, forgets_guests=forgets_guests)
+        _announce(console, game, _facts(server, game, keeping))
 
     try:
         holdfast.run(server, ready=ready)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, StoreError) as error:
         if is_open:
             raise
-        what = _closed_door(error, game) if isinstance(error, OSError) else f"{game.name}: {error}"
-        raise click.ClickException(what) from None
+        raise _false_start(error, game, keeping) from None
     console.print("Stopped.")
 
 
-def _announce(console: Console, server: Server, game: Game, *, forgets_guests: bool) -> None:
-    facts = [("rooms", ", ".join(f"{room.kind} ({room.max_players:g} seats)" for room in game.rooms))]
-    for transport, scheme in (("websocket", "ws"), ("tcp", "tcp")):
-        if transport in server.addresses:
-            host, port = server.addresses[transport]
-            facts.append((transport, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"))
-    if forgets_guests:
-        facts.append(("guests", "will not be known after a restart; see --secret-file"))
+def _false_start(error: OSError | ValueError | StoreError, game: Game, keeping: Keeping) -> click.ClickException:
+    match error:
+        case StoreError():
+            return store_failed(keeping.store or f"of {game.name}", error)
+        case OSError():
+            return click.ClickException(_closed_door(error, game))
+        case _:
+            return click.ClickException(f"{game.name}: {error}")
+
+
+def _announce(console: Console, game: Game, facts: list[tuple[str, str]]) -> None:
     console.print(Text.assemble(("Holdfast", "bold"), f" {holdfast.__version__} serves {game.name}"), soft_wrap=True)
     for name, fact in facts:
         if fact:
             console.print(Text.assemble((f"  {name:<10}", "dim"), fact), soft_wrap=True)
     console.print("Ctrl-C ends it.", style="dim")
+
+
+def _facts(server: Server, game: Game, keeping: Keeping) -> list[tuple[str, str]]:
+    facts = [("rooms", ", ".join(map(_room_words, game.rooms)))]
+    for transport, scheme in (("websocket", "ws"), ("tcp", "tcp")):
+        if transport in server.addresses:
+            host, port = server.addresses[transport]
+            facts.append((transport, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"))
+    recovery = server.node.recovery
+    if recovery is not None:
+        facts.append(("store", keeping.store or "of the game's own"))
+        if game.server is not None or any(room.durability != "memory" for room in game.rooms):
+            facts.append(("recovered", _recovered(server, recovery, is_lazy=keeping.is_lazy)))
+        else:
+            facts.append(
+                ("", 'no room is durable, so none is saved: set durability = "commit" on those that should be')
+            )
+        if keeping.store == _FORGETFUL:
+            facts.append(("", "it is in memory: when this process ends, everything is forgotten"))
+    if keeping.forgets_guests:
+        facts.append(("guests", "will not be known after a restart; see --store and --secret-file"))
+    return facts
+
+
+def _room_words(room: type[Room[Any]]) -> str:
+    durability = "" if room.durability == "memory" else f", {room.durability}"
+    return f"{room.kind} ({room.max_players:g} seats{durability})"
+
+
+def _recovered(server: Server, recovery: Recovery, *, is_lazy: bool) -> str:
+    words = f"{_count(len(server.rooms), 'room')}, {_count(len(server.sessions), 'session')}"
+    if is_lazy:
+        words += "; others come back when they are asked for"
+    if recovery.set_aside:
+        words += f"; {_count(len(recovery.set_aside), 'record')} set aside, see the log"
+    return words
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _refuse_options(context: click.Context, game: str) -> None:

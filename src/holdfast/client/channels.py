@@ -81,7 +81,7 @@ class Channels:
 
     def positions(self) -> list[Position]:
         """How far each channel got: what a hello says to come back."""
-        processed = [Position(channel.number, channel.generation, channel.applied) for channel in self]
+        processed = [Position(channel.number, channel.generation, channel.applied, channel.acked) for channel in self]
         positions = sorted([*self._finished.values(), *processed], key=lambda position: position.channel)
         return positions[-POSITIONS_MAX:]
 

@@ -103,11 +103,19 @@ class Channel:
         self.last_seq += 1
         self._kept_bytes = kept_bytes = self._kept_bytes + len(body) + MESSAGE_OVERHEAD_BYTES
         if kept_bytes > self._kept_bytes_max or len(kept) > self._kept_messages_max:
-            self.overflowed = True
-            self._keep_nothing()
-            self.last_seq = self.sent
+            self.give_up()
             return False
         return True
+
+    def would_overflow(self, messages: int, size: int) -> bool:
+        """Whether so much more could not be kept."""
+        return len(self._kept) + messages > self._kept_messages_max or self._kept_bytes + size > self._kept_bytes_max
+
+    def give_up(self) -> None:
+        """Keep nothing any more: the peer will be told, and sent the current state."""
+        self.overflowed = True
+        self._keep_nothing()
+        self.last_seq = self.sent
 
     def _keep_nothing(self) -> None:
         self._kept.clear()
@@ -232,6 +240,12 @@ class Channel:
             raise ProtocolError(f"message {self.accepted + 1} is missing before {seq}", Reason.SEQUENCE)
         self.ack_sent = -1
         return False
+
+    def forget_to(self, peer_acked: int, peer_generation: int) -> None:
+        """Our memory is older than the peer's: what it was told to be applied is lost, and will not be sent again."""
+        self.accepted = self.applied = max(self.applied, peer_acked)
+        # A stream that begins anew now must not be taken for one that did so before.
+        self.generation = max(self.generation, peer_generation)
 
     @property
     def owes_ack(self) -> bool:

@@ -60,12 +60,17 @@ class Auth(Struct, frozen=True, omit_defaults=True):
     __rich_repr__ = hidden_from_rich
 
 
-class Position(Struct, frozen=True):
-    """How far the client got on one channel; without `received` it lost its memory and asks for the state."""
+class Position(Struct, frozen=True, omit_defaults=True):
+    """How far the client got on one channel; without `received` it lost its memory and asks for the state.
+
+    `acked` is the last of its own messages that the server acknowledged: a server may come back from a checkpoint and
+    remember less.
+    """
 
     channel: Number
     generation: Number
     received: Number | None = None
+    acked: Number = 0
 
 
 class Resume(Struct, frozen=True):
@@ -87,6 +92,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     kind: str
     replayed: int = 0
     reason: str = ""
+    age_s: float = 0.0
+    """Of a room that came back from a checkpoint: how old its state is. What happened after that is lost."""
 
 
 class ChannelInfo(Struct, frozen=True, omit_defaults=True):

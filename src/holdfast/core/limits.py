@@ -64,5 +64,22 @@ class Limits:
     # A room nobody has joined yet waits this long for its first player, whatever its empty_ttl_s.
     unjoined_s: float = 60.0
 
+    # Durable rooms. One commit for all that changed: at once when little happens, else this often, up to so much.
+    commit_s: float = 0.003
+    commit_turns_max: int = 1024
+    commit_batches_max: int = 1024
+    commit_bytes_max: int = 4 * MIB
+    # A commit that takes longer than this is looked for in the store before it is tried again.
+    commit_timeout_s: float = 10.0
+    # A store that refuses for this long (disk full, file locked): durable rooms stand still and clients are told busy.
+    store_patience_s: float = 2.0
+    store_retry_s: float = 0.25
+    # A room's state above this lies beside its record, and is written only when it changed.
+    record_state_bytes_max: int = 4 * KIB
+    # Outside effects of one room that wait to be carried out, and how long the pause between two attempts may become.
+    effects_max: int = 1024
+    effect_s: float = 60.0
+    effect_retry_max_s: float = 60.0
+
     # A search shows the properties of twenty rooms in one payload.
     properties_bytes_max: int = 2 * KIB

@@ -28,6 +28,8 @@ class Ownership(Generic[D]):
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
         """Make the player (or the server) the object's one owner."""
+        if not isinstance(object_id, str):
+            raise TypeError(f"objects are named by text; got {object_id!r}")
         if player is not None and player.seat is SeatState.FREED:
             raise ValueError(f"{player.id} has left the room and can own nothing in it")
         former = self._owners.get(object_id)

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     STOPPING = "stopping"
     INTERNAL = "internal"
     DISCONNECTED = "disconnected"
+    MOVED = "moved"
     HELLO_TIMEOUT = "hello_timeout"
     # The session cannot be had this way.
     AUTH_FAILED = "auth_failed"
@@ -57,6 +58,7 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.SEQUENCE: 4002,
     Reason.BUSY: 4003,
     Reason.DISCONNECTED: 4004,
+    Reason.MOVED: 4007,
     Reason.SLOW: 4008,
     Reason.SILENT: 4009,
     Reason.INTERNAL: 4011,

@@ -52,6 +52,9 @@ class Host(Protocol):
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
         """Run outside work beside the room; its result comes back as a turn."""
 
+    def effect(self, name: str, payload: Any) -> None:
+        """Have something done outside after the current turn."""
+
     def close(self) -> None:
         """End the room after the current turn."""
 
@@ -67,6 +70,9 @@ class Room(Generic[D]):
     grace_s: float = 30.0
     """How long a dropped player's seat is held."""
     durability: Durability = "memory"
+    """memory: dies with the process. checkpoint: saved every `checkpoint_s`. commit: nothing acknowledged is lost."""
+    checkpoint_s: float = 10.0
+    """How much a checkpoint room may lose in a crash."""
     disconnect: Disconnect = "soft"
     """soft: `on_drop` now, `on_leave` when the grace ends. hard: `on_leave` now, the session lives on."""
     duplicate: DuplicatePolicy = "takeover"
@@ -77,8 +83,13 @@ class Room(Generic[D]):
     """An empty room ends after this; 0: with its last player."""
     tick_hz: float = 0.0
     """Calls of `on_tick` per second; 0: none."""
+    save_s: float = 0.0
+    """How often `save` is called for every player; 0: when they drop or leave."""
     orphans: Orphans = "server"
     """Who gets the objects of a player that left for good: the server, nobody, or whom `heir` names."""
+
+    state: Any
+    """The game's own. A durable room says of which type it is, as in `state: Board`: it is saved with the room."""
 
     handlers: ClassVar[dict[str, Handler]] = {}
     data_type: ClassVar[type[PlayerData]] = PlayerData
@@ -96,7 +107,7 @@ class Room(Generic[D]):
     def __init__(self, room_id: str, host: Host, random: "Random") -> None:
         """Called by the server; a game sets itself up in `on_create`."""
         self.id = room_id
-        self.state: Any = None
+        self.state = None
         self.properties: dict[str, Any] = {}
         self.phase: Phase = "lobby"
         self.is_locked = False
@@ -188,11 +199,18 @@ class Room(Generic[D]):
             raise TypeError("after() takes a method of this room, as in self.after(5, self.explode, bomb_id)")
         return self._host.after(seconds, method, args)
 
+    def effect(self, name: str, payload: Any = None) -> None:
+        """Have something done outside (a payment, a web hook) once this turn is saved; retried until it succeeds.
+
+        Who carries it out is given to the server: `Server(effects={"pay": pay})`.
+        """
+        self._host.effect(name, payload)
+
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None = None) -> None:
         """Do outside work beside the room; `then` gets its result as a turn. Cancelled with the room."""
         self._host.spawn(work, then)
 
-    # What a game may write. All hooks but `heir` may be `async def`.
+    # What a game may write. All hooks but `heir`, `snapshot` and `restore` may be `async def`.
 
     def on_create(self, config: dict[str, Any]) -> Any:
         """The room begins, with the properties it was asked for; raise `Refused` to say no."""
@@ -230,6 +248,20 @@ class Room(Generic[D]):
 
     def on_tick(self, dt_s: float) -> Any:
         """Called `tick_hz` times a second with the time since the last call."""
+
+    def on_recover(self) -> Any:
+        """The server came back, and the room with it: everybody's seat is held, and they will return one by one."""
+
+    def snapshot(self) -> Any:
+        """What is saved as the room's state: a Struct or plain data. Called often, between two turns."""
+        return self.state
+
+    def restore(self, saved: Any) -> None:
+        """Go on from a snapshot, which has the type that `state` is annotated with (plain data without one)."""
+        self.state = saved
+
+    def save(self, player_id: str, data: D) -> Any:
+        """Save a player's data where the game keeps its accounts; runs beside the room, with a copy of the data."""
 
     def on_update(self) -> Any:
         """The room's directory entry (name, properties, policy) was changed from outside."""

@@ -36,6 +36,7 @@ class SessionEvent(Enum):
 
     ATTACHED = "attached"
     DETACHED = "detached"
+    RESTORED = "restored"
     EXPIRED = "expired"
     ENDED = "ended"
 
@@ -46,7 +47,7 @@ SESSION_TABLE = Table(
     "session",
     _S.PRECONNECT,
     {
-        _S.PRECONNECT: {_E.ATTACHED: _S.CONNECTED, _E.ENDED: _S.ENDED},
+        _S.PRECONNECT: {_E.ATTACHED: _S.CONNECTED, _E.RESTORED: _S.DISCONNECTED, _E.ENDED: _S.ENDED},
         _S.CONNECTED: {_E.ATTACHED: _S.CONNECTED, _E.DETACHED: _S.DISCONNECTED, _E.ENDED: _S.ENDED},
         _S.DISCONNECTED: {_E.ATTACHED: _S.CONNECTED, _E.EXPIRED: _S.ENDED, _E.ENDED: _S.ENDED},
         _S.ENDED: {},
@@ -78,10 +79,10 @@ class Session:
     """What the server keeps of one player's presence."""
 
     __slots__ = (
-        "_channels_opened",
         "_commands",
         "_limits",
         "channel",
+        "channels_opened",
         "closing",
         "codec",
         "connection",
@@ -104,6 +105,7 @@ class Session:
         "replies",
         "requests_announced",
         "resumes",
+        "rewound_s",
         "roles",
         "room",
         "state",
@@ -142,12 +144,14 @@ class Session:
         self.drops = 0
         self.resumes = 0
         self.replayed = 0
+        self.rewound_s: float | None = None
+        """Its room came back from a checkpoint of this age: the client remembers more than we do."""
 
         self.room: Room[Any] | None = None
         self.player: Player[Any] | None = None
         self.channel: Channel | None = None
         self.closing: list[Channel] = []
-        self._channels_opened = 0
+        self.channels_opened = 0
         self._limits = limits
         self.last_request = 0
         self.requests_announced = 0
@@ -198,6 +202,11 @@ class Session:
         self.expires_at = now + self.grace_s
         self.drops += 1
 
+    def restored(self, now: float) -> None:
+        """The server came back and remembers the session; a fresh grace begins."""
+        self.state = SESSION_TABLE.after(self.state, SessionEvent.RESTORED)
+        self.expires_at = now + self.grace_s
+
     def has_expired(self, now: float) -> bool:
         """Whether the grace has passed: a return in between has cleared or moved the deadline."""
         return self.expires_at is not None and now >= self.expires_at
@@ -213,18 +222,21 @@ class Session:
 
     def open_channel(self) -> Channel:
         """The channel of a new seat; its number is never used again in this session."""
-        self._channels_opened += 1
-        self.channel = Channel(self._channels_opened, self._limits)
+        self.channels_opened += 1
+        self.channel = Channel(self.channels_opened, self._limits)
         return self.channel
 
     def was_opened(self, number: int) -> bool:
         """Whether there is or was a channel with this number."""
-        return 1 <= number <= self._channels_opened
+        return 1 <= number <= self.channels_opened
 
     def close_channel(self) -> None:
         """The seat is gone: the channel stays until its last message is acknowledged."""
         channel, self.channel = self.channel, None
         if channel is not None:
+            if self.rewound_s is not None:
+                # Its client counts otherwise and will not be told: what is left must not be taken for what it missed.
+                channel.give_up()
             self.closing.append(channel)
             del self.closing[: max(0, len(self.closing) - self._limits.closing_channels_max)]
 

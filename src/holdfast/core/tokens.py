@@ -73,11 +73,22 @@ class ResumeTokens:
         self._next = _hash(token)
         return token
 
-    def confirm(self) -> None:
-        """The client has the next token: the current one is used up."""
-        if self._next is not None:
-            self._retired.append(self._current)
-            self._current, self._next = self._next, None
+    def confirm(self) -> bool:
+        """The client has the next token: the current one is used up; False if that was known."""
+        if self._next is None:
+            return False
+        self._retired.append(self._current)
+        self._current, self._next = self._next, None
+        return True
+
+    def hashes(self) -> tuple[bytes, bytes, list[bytes]]:
+        """What is saved: the current hash, the next one (empty: none), the retired ones."""
+        return self._current, self._next or b"", list(self._retired)
+
+    def restore(self, current: bytes, next_: bytes, retired: list[bytes]) -> None:
+        """Go on from what `hashes` gave."""
+        self._current, self._next = current, next_ or None
+        self._retired.extend(retired)
 
     def __repr__(self) -> str:
         return "<ResumeTokens ***>"

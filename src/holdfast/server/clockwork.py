@@ -21,11 +21,16 @@ _COMPLAINT_S = 10.0
 
 
 class RoomTimer:
-    """A pending `after`."""
+    """A pending `after`: `method` will be called at `due_at`, with what `arguments` says if the room is durable."""
 
-    def __init__(self, handle: asyncio.TimerHandle, forget: Callable[["RoomTimer"], None]) -> None:
+    def __init__(
+        self, handle: asyncio.TimerHandle, forget: Callable[["RoomTimer"], None], due_at: float, method: str
+    ) -> None:
         self._handle = handle
         self._forget = forget
+        self.due_at = due_at
+        self.method = method
+        self.arguments: list[tuple[str, Any]] = []
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -48,7 +53,8 @@ class Clockwork:
         self._counters = node.counters
         self._turns = turns
         self._failed = failed
-        self._timers: set[RoomTimer] = set()
+        # In the order they were set: a set's order would differ from run to run.
+        self._timers: dict[RoomTimer, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._tick_handle: asyncio.TimerHandle | None = None
         self._ticked_at = 0.0
@@ -127,12 +133,21 @@ class Clockwork:
             self._turns.take(run, (), self._turn_ended, (method.__name__,))
 
         def run() -> Any:
-            self._timers.discard(timer)
+            self._timers.pop(timer, None)
             return None if timer.is_cancelled else method(*args)
 
-        timer = RoomTimer(self._loop.call_later(seconds, ring), self._timers.discard)
-        self._timers.add(timer)
+        due_at = self._now() + seconds
+        timer = RoomTimer(self._loop.call_later(seconds, ring), self._forget, due_at, method.__name__)
+        self._timers[timer] = None
         return timer
+
+    def _forget(self, timer: RoomTimer) -> None:
+        self._timers.pop(timer, None)
+
+    @property
+    def timers(self) -> list[RoomTimer]:
+        """Those that are pending, or have rung and wait for their turn."""
+        return list(self._timers)
 
     # Outside work
 

@@ -31,6 +31,7 @@ class LiveConnection(Connection):
         "_control",
         "_decode",
         "_encode",
+        "_holds",
         "_is_confirmed",
         "_is_congested",
         "_latest",
@@ -57,6 +58,7 @@ class LiveConnection(Connection):
         self._latest: dict[tuple[str, str], Latest] = {}
         self._is_congested = False
         self._is_confirmed = False
+        self._holds = 0
         self._on_frame = self._HANDLERS[self.state]
         self._ping_id = 0
         self._ping_sent_at = 0.0
@@ -130,7 +132,10 @@ class LiveConnection(Connection):
         if self.session is not None:
             # A client speaks again only when it has our welcome, and with it the token for its next resume.
             self._is_confirmed = True
-            self.session.tokens.confirm()
+            self.session.rewound_s = None
+            if self.session.tokens.confirm() and self._node.ledger is not None:
+                # The used token is dead in the store before anything that was said with the new one counts.
+                self._node.ledger.changed(self.session)
         elif len(payload) > self._node.limits.hello_bytes_max:
             raise ProtocolError("the first payload is larger than a hello can be", Reason.TOO_BIG)
 
@@ -210,6 +215,17 @@ class LiveConnection(Connection):
             self.is_dirty = True
             self._writes.add(self)
 
+    def hold(self) -> None:
+        """Write nothing before as many calls of `release`: what the client would hear is not saved yet."""
+        self._holds += 1
+        self.is_dirty = True
+
+    def release(self) -> None:
+        """Write what has waited, unless it has to wait for something else too."""
+        if self._holds:
+            self._holds -= 1
+            self.flush()
+
     def send(self, frame: Frame) -> None:
         """Write a frame with the next flush, before the messages of channels."""
         self._control.append(frame)
@@ -239,9 +255,9 @@ class LiveConnection(Connection):
 
     def flush(self, *, with_ack: bool = False) -> None:  # noqa: PLR0912 - the way out, on one screen
         """Write everything that waits for this client, in as few payloads as the size limit allows: usually one."""
-        self.is_dirty = False
-        if not self._on_frame:
+        if self._holds or not self._on_frame:
             return
+        self.is_dirty = False
         try:
             frames = self._control
             session = self.session
@@ -309,6 +325,11 @@ class LiveConnection(Connection):
             return
         self.end_reason = reason
         code = CLOSE_CODES[reason]
+        if self._holds:
+            # Nothing but the end may be heard: not even a message that is saved, for the welcome before it is not.
+            self._holds = 0
+            self._control.clear()
+            self.session = None
         if self._transport is not None:
             self._control.append(Close(code, reason.value, sentence(message), retry_after_s))
             self.flush()

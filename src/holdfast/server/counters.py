@@ -27,4 +27,10 @@ class Counters:
     ticks_skipped: int = 0
     rooms_created: int = 0
     rooms_ended: int = 0
+    rooms_recovered: int = 0
+    rooms_fenced: int = 0
+    commits: int = 0
+    commits_refused: int = 0
+    effects_done: int = 0
+    effects_failed: int = 0
     internal_errors: int = 0

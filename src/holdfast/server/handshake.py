@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast")
 
 _SESSION_ID_BYTES = 12
+_RETRY_ELSEWHERE_S = 1.0
 
 
 class Handshake:
@@ -68,8 +69,17 @@ class Handshake:
     # Coming back
 
     def _proven(self, connection: LiveConnection, resume: Resume) -> Session | None:
+        if self._node.recovery is not None:
+            self._node.recovery.restore_session(resume.session)
         session = self._node.sessions.get(resume.session)
+        if session is None and self._node.is_elsewhere(resume.session):
+            connection.close(Reason.MOVED, "this session is on another server now", retry_after_s=_RETRY_ELSEWHERE_S)
         if session is None or session.codec is None:
+            return None
+        ledger = self._node.ledger
+        if ledger is not None and ledger.is_failing and session in ledger:
+            limits = self._node.limits
+            connection.close(Reason.BUSY, "the server cannot save at the moment", retry_after_s=limits.store_patience_s)
             return None
         verdict = session.tokens.present(resume.token)
         if verdict is Verdict.REUSED:
@@ -101,8 +111,14 @@ class Handshake:
             node.counters.resynced += 1
         else:
             node.counters.resumed += 1
-        outcome = Outcome("resynced" if lost else "resumed", replayed)
+        kind = "resynced" if lost else "resumed"
+        # Remembered until the client is heard: the welcome that tells it may be lost.
+        age_s = session.rewound_s
+        outcome = Outcome(kind, replayed) if age_s is None else Outcome(kind, replayed, age_s=round(age_s, 3))
         self._welcome(connection, session, session.tokens.rotate(node.random.randbytes(TOKEN_BYTES)), outcome)
+        if node.ledger is not None:
+            # The client will come back with this token only: it must not have it before the store does.
+            node.ledger.hold(session)
         if session.player is not None:
             node.rooms.host_of(session.player).returned(session.player, is_resynced=session.channel in lost)
 
@@ -114,7 +130,12 @@ class Handshake:
         lost: list[Channel] = []
         for channel in list(session.channels()):
             position = known.get(channel.number, Position(channel.number, channel.generation, 0))
-            kept = channel.resume(position.generation, position.received)
+            # Also if its seat was freed since: the client may have seen other messages under the same numbers.
+            if session.rewound_s is not None and channel.number == session.channels_opened:
+                channel.forget_to(position.acked, position.generation)
+                kept = None
+            else:
+                kept = channel.resume(position.generation, position.received)
             if kept is not None:
                 replayed += kept
                 if channel.is_over:

@@ -7,6 +7,7 @@ change means for the room, the connection and the timers is decided here, in one
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 
 from holdfast.core.connection import Connection, ConnectionId
@@ -19,9 +20,14 @@ from holdfast.identity.port import Authenticator
 from holdfast.server.connection import LiveConnection
 from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory
+from holdfast.server.effects import Carry, Outbox
 from holdfast.server.handshake import Handshake
+from holdfast.server.ledger import Ledger
+from holdfast.server.recovery import Recovery
 from holdfast.server.requests import RequestDesk
+from holdfast.server.saves import Saving
 from holdfast.server.writes import Writes
+from holdfast.stores.port import Store
 
 log = logging.getLogger("holdfast")
 
@@ -41,9 +47,14 @@ class Node:
         random: Random,
         grace_s: float,
         now: Callable[[], float],
+        wall: Callable[[], float],
+        effects: Mapping[str, Carry],
+        store: Store | None,
+        fatal: Callable[[Exception], None],
     ) -> None:
         self._loop = loop
         self.now = now
+        self.wall = wall
         self.limits = limits
         self.random = random
         self.grace_s = grace_s
@@ -51,12 +62,18 @@ class Node:
         self.sessions = SessionRegistry()
         self.connections: dict[ConnectionId, LiveConnection] = {}
         self.writes = Writes(loop, ack_s=limits.ack_s)
+        self.ledger = Ledger(self, loop, store, fatal=fatal) if store is not None else None
+        self.outbox = Outbox(self, loop, effects)
+        self.saving = Saving(loop)
+        self.recovery = Recovery(self, loop, self.ledger) if self.ledger is not None else None
         self.rooms = Directory(self, loop)
         self.handshake = Handshake(self, loop, authenticators)
         self.desk = RequestDesk(self, loop)
-        self._name = printable(random.randbytes(6))
+        self.name = printable(random.randbytes(6))
         self._connections_opened = 0
         self._graces: dict[Session, asyncio.TimerHandle] = {}
+        # Sessions that another server has taken over with their rooms: they are not gone, only elsewhere.
+        self._elsewhere: dict[str, None] = {}
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
 
@@ -69,7 +86,7 @@ class Node:
     def next_connection_id(self) -> ConnectionId:
         """A fresh connection id."""
         self._connections_opened += 1
-        return ConnectionId(f"{self._name}-{self._connections_opened}")
+        return ConnectionId(f"{self.name}-{self._connections_opened}")
 
     def opened(self, connection: LiveConnection) -> None:
         """A link is up; strangers have `hello_s` to say who they are."""
@@ -115,7 +132,7 @@ class Node:
         self.counters.drops += 1
         self.desk.dropped(session)
         self._tell_drop(session)
-        self._await_return(session)
+        self.await_return(session)
 
     def _tell_drop(self, session: Session) -> None:
         if session.on_disconnect is not None:
@@ -126,7 +143,9 @@ class Node:
         if session.player is not None:
             self.rooms.host_of(session.player).dropped(session.player)
 
-    def _await_return(self, session: Session) -> None:
+    def await_return(self, session: Session) -> None:
+        """The session ends when its grace does, unless its player comes back."""
+        self.returned(session)
         if session.expires_at is not None:
             self._graces[session] = self._loop.call_at(session.expires_at, self._check_grace, session)
 
@@ -136,12 +155,21 @@ class Node:
         if timer is not None:
             timer.cancel()
 
+    def renew_grace(self, session: Session) -> None:
+        """Begin a session's grace anew, if it is away."""
+        if session.expires_at is not None:
+            session.expires_at = self.now() + session.grace_s
+            self.await_return(session)
+
     def _check_grace(self, session: Session) -> None:
-        if session.has_expired(self.now()):
+        if self.ledger is not None and self.ledger.is_failing and session in self.ledger:
+            # They cannot come back while the store refuses.
+            self.renew_grace(session)
+        elif session.has_expired(self.now()):
             self.end_session(session, Reason.GRACE_ENDED)
         else:
             # Early, by the resolution of the timer.
-            self._await_return(session)
+            self.await_return(session)
 
     def end_session(self, session: Session, reason: Reason, message: str = "") -> None:
         """The end of a session, whatever the cause; its seat is freed and its token is dead."""
@@ -150,25 +178,85 @@ class Node:
             return
         self.returned(session)
         self.counters.sessions_ended += 1
+        if self.ledger is not None:
+            self.ledger.ended(session)
         if session.player is not None:
             host = self.rooms.host_of(session.player)
             if reason is Reason.BYE:
                 host.leave(session.player)
             else:
                 host.free(session.player, reason, message)
+        if connection is None:
+            return
+        why = reason if reason in _CLOSING else Reason.ENDED
+        if self.ledger is not None and session in self.ledger:
+            # The turn that ended it may have said something before, and all of it may still be undone.
+            self.ledger.close_after(session, partial(connection.close, why, message))
+        else:
+            connection.close(why, message)
+
+    def restored(self, session: Session) -> None:
+        """A session came back from the store: its player has a fresh grace to do the same."""
+        session.obeyed_by(self)
+        self.sessions.add(session)
+        session.restored(self.now())
+        self.await_return(session)
+
+    def forget_session(self, session: Session, reason: Reason) -> None:
+        """Let go of a session that lives on in the store."""
+        connection = self.connection_of(session)
+        if self.sessions.end(session, reason):
+            self.returned(session)
+            if connection is not None:
+                connection.session = None
+                connection.close(reason, retry_after_s=_RETRY_AFTER_STOP_S)
+
+    def lost_to_another(self, session: Session) -> None:
+        """Another server has written the session's record, or its room's: it goes on there."""
+        self._elsewhere[session.id] = None
+        while len(self._elsewhere) > self.limits.sessions_max:
+            del self._elsewhere[next(iter(self._elsewhere))]
+        player = session.player
+        self.forget_session(session, Reason.MOVED)
+        if player is not None and session.room is not None and session.room.durability == "memory":
+            self.rooms.host_of(player).free(player, Reason.MOVED)
+
+    def is_elsewhere(self, session_id: str) -> bool:
+        """Whether another server has this session."""
+        return session_id in self._elsewhere
+
+    def is_here_again(self, session_id: str) -> None:
+        """The session came back to this server."""
+        self._elsewhere.pop(session_id, None)
+
+    def tell_busy(self, session: Session) -> None:
+        """The store refuses: the client may come back when it does not."""
+        connection = self.connection_of(session)
         if connection is not None:
-            connection.close(reason if reason in _CLOSING else Reason.ENDED, message)
+            connection.close(
+                Reason.BUSY, "the server cannot save at the moment", retry_after_s=self.limits.store_patience_s
+            )
 
     async def stop(self) -> None:
         """End the rooms, then the connections, and see their links out."""
+        if self.recovery is not None:
+            self.recovery.stop()
         await self.handshake.stop()
         await self.desk.stop()
         await self.rooms.close_all(self.limits.close_s)
+        await self.saving.stop(self.limits.close_s)
+        if self.ledger is not None:
+            await self.ledger.stop(self.limits.commit_timeout_s)
+        await self.outbox.stop()
         closing = list(self.connections.values())
         for connection in closing:
             connection.close(Reason.STOPPING, "the server is stopping", retry_after_s=_RETRY_AFTER_STOP_S)
+        self.rooms.suspend_all()
         for session in self.sessions:
-            self.end_session(session, Reason.STOPPING)
+            if self.ledger is not None and session in self.ledger:
+                self.forget_session(session, Reason.STOPPING)
+            else:
+                self.end_session(session, Reason.STOPPING)
         if self._links:
             self._all_unlinked = self._loop.create_future()
             await self._all_unlinked

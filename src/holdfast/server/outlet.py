@@ -89,3 +89,27 @@ class ChannelOutlet:
             f"a {name!r} of {len(body)} bytes is more than the {self._body_bytes_max} that fit in a payload: "
             "send it in parts, or raise Limits.payload_bytes_max on both ends"
         )
+
+
+class SilentOutlet:
+    """The outlet of a seat whose agent went with its server: nobody listens until another one takes the seat over."""
+
+    waiting_bytes = 0
+
+    def send(self, message: Message) -> None:
+        """Nobody hears it."""
+
+    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """Nothing to prepare."""
+
+    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """Nobody hears it."""
+
+    def send_latest(self, message: Message, key: str) -> None:
+        """Nobody hears it."""
+
+    def finish(self, farewell: Message) -> None:
+        """Nobody hears it."""
+
+    def applied(self, seq: int) -> None:
+        """Nobody said anything."""

@@ -13,7 +13,17 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from holdfast.core.codec import CODECS
-from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, ProtocolError, Refused, RoomFull
+from holdfast.core.errors import (
+    AlreadySeated,
+    Failed,
+    Invalid,
+    NotFound,
+    NotSeated,
+    ProtocolError,
+    Refused,
+    RoomFull,
+    Throttled,
+)
 from holdfast.core.frames import FRAME_HEAD_BYTES, Name, Problem, Reply, Request, RoomInfo, sentence
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
@@ -95,9 +105,15 @@ class RequestDesk:
         }
         self._queues: dict[Session, deque[Request]] = {}
         self._tasks: dict[Session, asyncio.Task[None]] = {}
+        # Whose request takes or frees a seat of which room.
+        self._doors: dict[Session, RoomHost] = {}
+        self._is_stopped = False
 
     def receive(self, session: Session, request: Request) -> None:
         """A request came in: answer it, or answer it again."""
+        if self._is_stopped and self._node.ledger is not None and session in self._node.ledger:
+            # The connection is about to be closed, and the client asks the next server again.
+            return
         if request.id <= session.last_request:
             self._repeat(session, request.id)
             return
@@ -130,7 +146,8 @@ class RequestDesk:
             queue.pop()
 
     async def stop(self) -> None:
-        """Give up what is in progress."""
+        """Give up what is in progress, and seat nobody any more."""
+        self._is_stopped = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -152,8 +169,18 @@ class RequestDesk:
                 queue.popleft()
                 self._keep(session, reply)
                 self._repeat(session, reply.id)
+                self._settle(session)
         finally:
+            self._settle(session)
             del self._queues[session], self._tasks[session]
+
+    def _settle(self, session: Session) -> None:
+        """What a request did and its answer are saved together, and then heard of."""
+        host = self._doors.pop(session, None)
+        if host is not None:
+            host.settled(session)
+        if self._node.ledger is not None:
+            self._node.ledger.hold(session)
 
     async def _answer(self, session: Session, request: Request) -> Reply | None:
         try:
@@ -216,7 +243,8 @@ class RequestDesk:
         """Give the seat back."""
         if session.player is None:
             raise NotSeated("this session has no seat to leave")
-        host = self._node.rooms.host_of(session.player)
+        host = self._doors[session] = self._node.rooms.host_of(session.player)
+        host.parting(session)
         await host.call(host.free, session.player, Reason.LEFT)
 
     async def search(self, session: Session, wish: Search) -> list[RoomInfo]:
@@ -242,6 +270,12 @@ class RequestDesk:
     async def _join(self, session: Session, host: RoomHost) -> RoomInfo:
         if session.player is not None:
             raise AlreadySeated("this session has a seat already; leave it first")
+        if self._is_stopped:
+            raise Throttled("this node is stopping")
+        if self._node.ledger is not None:
+            # What happened in the room it has just left must not be saved after what happens in this one.
+            await self._node.ledger.settled(session)
+        self._doors[session] = host
         await host.join(session, host.wire_outlet)
         return info_of(host)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.channel import Channel
 from holdfast.core.errors import AlreadySeated, Failed, NotFound, NotSeated, Refused, Throttled
 from holdfast.core.frames import Seat, sentence
 from holdfast.core.messages import SeatLeft
@@ -17,15 +18,20 @@ from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionState
+from holdfast.core.tokens import printable
 from holdfast.server.clockwork import Clockwork, RoomTimer
 from holdfast.server.delivery import Delivery
+from holdfast.server.effects import effect_record
 from holdfast.server.outlet import ChannelOutlet
+from holdfast.server.saves import Saves
 from holdfast.server.turns import RoomEnded, Turns
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
 log = logging.getLogger("holdfast")
+
+_EFFECT_ID_BYTES = 9
 
 OutletOf = Callable[[Session], Outlet]
 
@@ -37,11 +43,12 @@ class Interrupted(Exception):
 class RoomHost:
     """One room and everything around it."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, room_type: type[Room[Any]], room_id: str) -> None:
+    def __init__(
+        self, node: "Node", loop: asyncio.AbstractEventLoop, room_type: type[Room[Any]], room_id: str, dice: Random
+    ) -> None:
         self._node = node
         self._loop = loop
-        self._turns = Turns(loop, turn_s=node.limits.turn_s)
-        dice = Random(node.random.getrandbits(64))  # noqa: S311 - for games, and repeatable
+        self._turns = self._make_turns()
         self.room: Room[Any] = room_type(room_id, self, dice)
         self.properties_bytes_max = node.limits.properties_bytes_max
         delivery = Delivery(self.room, node, self._turns, self._failed)
@@ -49,12 +56,15 @@ class RoomHost:
         self.deliver_latest = delivery.deliver_latest
         self.deliver_native = delivery.deliver_native
         self._clockwork = Clockwork(self.room, loop, node, self._turns, self._failed)
+        self._saves = Saves(self.room, node, loop, self._failed)
         self._empty_timer: asyncio.TimerHandle | None = None
-        self._was_joined = False
+        self.was_joined = False
         self._is_closing = False
         # On a seat, but `on_join` has to wait for its turn: if they go before it, the room never hears of them.
         self._joining: set[Player[Any]] = set()
-        self.created_at = node.now()
+
+    def _make_turns(self) -> Turns:
+        return Turns(self._loop, turn_s=self._node.limits.turn_s)
 
     # Life
 
@@ -65,7 +75,11 @@ class RoomHost:
         await self.call(self.room.on_created)
         if self._is_closing:
             raise NotFound("the room closed at once")
+        self._begin()
+
+    def _begin(self) -> None:
         self._clockwork.start_ticking()
+        self._saves.start()
         self._check_empty()
 
     async def call(self, hook: Callable[..., Any], *args: Any) -> Any:
@@ -100,11 +114,13 @@ class RoomHost:
 
     def abandon(self) -> None:
         """End the room in the middle of a turn, when there is no more time."""
+        self._saves.stop()
         self._clockwork.stop()
         self._turns.stop()
         self._node.rooms.forget(self)
 
     def _destroyed(self) -> Any:
+        self._saves.stop()
         self._clockwork.stop()
         if self._empty_timer is not None:
             self._empty_timer.cancel()
@@ -120,7 +136,7 @@ class RoomHost:
             self._empty_timer.cancel()
             self._empty_timer = None
         if self.room.seats_used == 0 and not self._is_closing:
-            ttl_s = self.room.empty_ttl_s if self._was_joined else self._node.limits.unjoined_s
+            ttl_s = self.room.empty_ttl_s if self.was_joined else self._node.limits.unjoined_s
             self._empty_timer = self._loop.call_later(ttl_s, self.close)
 
     # Seats
@@ -158,6 +174,10 @@ class RoomHost:
             raise
         return player
 
+    def has_joined(self, player: Player[Any]) -> bool:
+        """Whether the room has heard of a player on one of its seats."""
+        return player not in self._joining
+
     def _join(self, player: Player[Any]) -> Any:
         if player not in self._joining:
             raise NotSeated("the seat was freed before the room heard of it; join again")
@@ -181,7 +201,7 @@ class RoomHost:
     def _seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
         player.happened(SeatEvent.TAKEN)
         self.room.seats_changed()
-        self._was_joined = True
+        self.was_joined = True
         self._give_seat(player, session, outlet_of)
 
     def _give_seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
@@ -227,7 +247,11 @@ class RoomHost:
 
     def _hold(self, player: Player[Any]) -> None:
         player.happened(SeatEvent.DROPPED)
-        self._turns.take(self.room.on_drop, (player,), self._seat_hook_ended, (player, "on_drop"))
+        self._turns.take(self.room.on_drop, (player,), self._dropped, (player,))
+
+    def _dropped(self, error: Exception | None, _: Any, player: Player[Any]) -> None:
+        self._seat_hook_ended(error, None, player, "on_drop")
+        self._saves.save(player)
 
     def returned(self, player: Player[Any], *, is_resynced: bool) -> None:
         """The player is back on their seat."""
@@ -267,6 +291,7 @@ class RoomHost:
 
     def _left(self, error: Exception | None, _: Any, player: Player[Any], reason: Reason, message: str) -> None:
         self._hook_ended(error, None, "on_leave")
+        self._saves.save(player)
         try:
             self.room.objects.orphan(player, self.room.orphans, self.room.heir)
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
@@ -280,12 +305,26 @@ class RoomHost:
 
     def wire_outlet(self, session: Session) -> ChannelOutlet:
         """The outlet of a seat whose player is far away; opening it announces the seat to the client."""
+        if self._node.ledger is not None and self.room.durability == "memory":
+            # Heard of when the store has forgotten the session: it must not come back without this seat.
+            self._node.ledger.ended(session)
+            self._node.ledger.hold(session)
         channel = session.open_channel()
         connection = self._node.connection_of(session)
         if connection is not None:
             connection.seated()
             connection.send(Seat("joined", channel.number, channel.generation, self.room.id, self.room.kind))
+        return self.outlet_of(session, channel)
+
+    def outlet_of(self, session: Session, channel: Channel) -> ChannelOutlet:
+        """The way out to a seat."""
         return ChannelOutlet(self._node, session, channel)
+
+    def parting(self, session: Session) -> None:
+        """Who asked to leave will be answered."""
+
+    def settled(self, session: Session) -> None:
+        """Who asked to come or to go has been answered."""
 
     # `Host`: what the room asks for
 
@@ -296,6 +335,18 @@ class RoomHost:
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> RoomTimer:
         """Call a method of the room later."""
         return self._clockwork.after(seconds, method, args)
+
+    def effect(self, name: str, payload: Any) -> None:
+        """Have something done outside after the present turn."""
+        outbox = self._node.outbox
+        outbox.check(name, self.room.id)
+        key = f"effect/{self.room.id}/{printable(self._node.random.randbytes(_EFFECT_ID_BYTES))}"
+        self._turns.follow(outbox.start, (key, effect_record(name, payload, self.room.id), None))
+
+    @property
+    def timers(self) -> list[RoomTimer]:
+        """The pending ones."""
+        return self._clockwork.timers
 
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
         """Run outside work beside the room."""

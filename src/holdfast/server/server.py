@@ -1,12 +1,14 @@
 """`Server`: doors open on the network, a node behind them."""
 
 import asyncio
+import contextlib
 import logging
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, get_args
 
 from holdfast.core.codec import CODECS
 from holdfast.core.limits import Limits
@@ -18,8 +20,12 @@ from holdfast.identity.port import Authenticator
 from holdfast.server.agents import Agent
 from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory, check_room_type
+from holdfast.server.effects import Carry
 from holdfast.server.heartbeat import Heartbeat
 from holdfast.server.node import Node
+from holdfast.server.recovery import Pace
+from holdfast.stores import open_store
+from holdfast.stores.port import ABSENT, Conflict, Store
 from holdfast.transports import tcp, websocket
 from holdfast.transports.port import Dialect, Listener, TransportLimits
 
@@ -27,6 +33,16 @@ log = logging.getLogger("holdfast")
 
 DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
 """What the server speaks, in the order it prefers."""
+
+
+_SECRET_KEY = "secret/guests"  # noqa: S105 - where it is, not what it is
+
+
+def end_process(error: Exception) -> None:
+    """What was saved may be lost: end at once, so that nothing more is promised. The next start reads what there is."""
+    log.critical("ending this process: %s", error)
+    logging.shutdown()
+    os._exit(74)
 
 
 def transport_limits(limits: Limits) -> TransportLimits:
@@ -51,19 +67,35 @@ class Server:
         tcp_port: int | None = 7779,
         auth: Sequence[Authenticator] = (),
         secret: bytes | None = None,
+        store: str | Store | None = None,
+        recovery: Pace = "eager",
+        effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
         limits: Limits | None = None,
         random: Random | None = None,
         now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        fatal: Callable[[Exception], None] = end_process,
     ) -> None:
         """A port of None stays closed, 0 lets the system choose. `secret` keeps guests known across restarts.
 
-        `random` and `now` are replaced in tests; `now` must count as the event loop's timers do. (uvloop's own clock
-        ticks in milliseconds: too coarse for a round trip on a local network.)
+        `store` ("sqlite:game.db") is where durable rooms are kept; `recovery` says whether all of them are back before
+        the doors open, or each when it is asked for. `effects` carry out what rooms want done outside. `fatal` is
+        called when what was saved may be lost, as after a failed fsync: going on would break our word.
+
+        `random`, `now` and `wall` are replaced in tests; `now` must count as the event loop's timers do. (uvloop's own
+        clock ticks in milliseconds: too coarse for a round trip on a local network.)
         """
         self._room_types = list(rooms)
         for room_type in self._room_types:
-            check_room_type(room_type)
+            check_room_type(room_type, has_store=store is not None)
+        self._store = open_store(store) if store is not None else None
+        if recovery not in get_args(Pace):
+            raise ValueError(f"recovery must be one of {', '.join(get_args(Pace))}; got {recovery!r}")
+        self._recovery: Pace = recovery
+        self._effects = dict(effects or {})
+        self._wall = wall
+        self._fatal = fatal
         self._host = host
         self._port = port
         self._tcp_port = tcp_port
@@ -71,8 +103,8 @@ class Server:
         self._random = random or SystemRandom()
         self._grace_s = grace_s
         self._now = now
-        guests = Guest(secret or secrets.token_bytes(TOKEN_BYTES), self._random)
-        self._authenticators = {each.scheme: each for each in (auth or (guests,))}
+        self._auth = tuple(auth)
+        self._secret = secret
         self._node: Node | None = None
         self._heartbeat: Heartbeat | None = None
         self._is_stopping = False
@@ -115,24 +147,58 @@ class Server:
         """Open the doors. A port that is taken is an `OSError` that says so."""
         if self._node is not None:
             raise RuntimeError("the server is running already")
+        if self._store is not None:
+            await self._store.open()
+        try:
+            await self._start_node()
+        except BaseException:
+            if self._store is not None:
+                await self._store.close()
+            raise
+
+    async def _start_node(self) -> None:
         loop = asyncio.get_running_loop()
+        auth = self._auth or (Guest(self._secret or await self._kept_secret(), self._random),)
         node = Node(
             loop,
-            authenticators=self._authenticators,
+            authenticators={each.scheme: each for each in auth},
             limits=self._limits,
             random=self._random,
             grace_s=self._grace_s,
             now=self._now,
+            wall=self._wall,
+            effects=self._effects,
+            store=self._store,
+            fatal=self._fatal,
         )
         node.rooms.offer(self._room_types)
         self._node = node
         self._heartbeat = Heartbeat(node, loop)
         try:
+            if node.recovery is not None:
+                await node.recovery.recover(self._recovery)
             await self._open_doors(node)
+            # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
+            if node.recovery is not None and node.ledger is not None:
+                node.ledger.begin()
+                node.recovery.resume_effects()
+                # Nobody could come back before now, however long the recovery took.
+                for session in node.sessions:
+                    node.renew_grace(session)
         except BaseException:
             await self.stop()
             raise
         self._heartbeat.start()
+
+    async def _kept_secret(self) -> bytes:
+        """The key that proves who a guest is: made up once and kept with the rooms, if there is a store."""
+        while self._store is not None:
+            known = await self._store.get(_SECRET_KEY)
+            if known is not None:
+                return known.value
+            with contextlib.suppress(Conflict):
+                await self._store.put(_SECRET_KEY, secrets.token_bytes(TOKEN_BYTES), ABSENT)
+        return secrets.token_bytes(TOKEN_BYTES)
 
     async def _open_doors(self, node: Node) -> None:
         limits = transport_limits(self._limits)
@@ -156,6 +222,8 @@ class Server:
             self._listeners.clear()
             self.addresses.clear()
             await node.stop()
+            if self._store is not None:
+                await self._store.close()
         finally:
             # Not before: the last hooks of the rooms may want to look at the server.
             self._node = None

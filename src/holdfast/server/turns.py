@@ -28,7 +28,9 @@ class Turns:
         self._next: deque[Turn] = deque()
         self._waiting: deque[Turn] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._work: CoroutineType[Any, Any, Any] | None = None
         self._is_draining = False
+        self._is_frozen = False
         self._is_stopped = False
 
     def __len__(self) -> int:
@@ -51,7 +53,10 @@ class Turns:
         except asyncio.CancelledError as cancelled:
             error = _of_something_else(cancelled)
         if type(result) is CoroutineType:
+            self._work = result
             self._task = self._loop.create_task(self._await(result, done, done_args))
+            # Cancelled before it began, it would complain that it was never awaited.
+            self._task.add_done_callback(lambda _: result.close())
         else:
             self._end(error, result, done, done_args)
 
@@ -59,20 +64,42 @@ class Turns:
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
     ) -> None:
         """Run right after the current turn; now if there is none."""
-        if self.is_busy and not self._is_stopped:
-            self._next.append((run, args, done, done_args))
-        else:
+        if self._is_stopped or not self.is_busy:
             self.take(run, args, done, done_args)
+            return
+        self._next.append((run, args, done, done_args))
+        if self._is_frozen and self._task is None:
+            # Between two turns: what has happened to the room is only half done without it.
+            self._drain()
 
     def forget(self, owner: object) -> None:
         """Drop the waiting turns whose first `done_args` is this: their player has left."""
         self._waiting = deque(turn for turn in self._waiting if not (turn[3] and turn[3][0] is owner))
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no turn is half done: between two turns, and not waiting for an `async def` one."""
+        return self._is_stopped or (self._task is None and not self._next)
+
+    def freeze(self) -> None:
+        """Take no further turn until `thaw`; one that is half done goes on to its end, with what it sets off."""
+        self._is_frozen = self.is_busy = True
+
+    def thaw(self) -> None:
+        """Go on with what has waited."""
+        self._is_frozen = False
+        if self._task is None:
+            self.is_busy = self._is_stopped
+            self._drain()
+
     def stop(self) -> None:
         """The room has ended: cancel what runs, and refuse what waits and whatever still comes."""
         self.is_busy = self._is_stopped = True
-        if self._task is not None:
+        if self._task is not None and self._work is not None:
             self._task.cancel()
+            # Cancelled before it began, it would complain that it was never awaited.
+            work = self._work
+            self._task.add_done_callback(lambda _: work.close())
         refused = [*self._next, *self._waiting]
         self._next.clear()
         self._waiting.clear()
@@ -93,7 +120,7 @@ class Turns:
                 done(error, result, *done_args)
         finally:
             # Also if that raises, which is a bug of ours: it must not stop the room for ever.
-            self.is_busy = self._is_stopped
+            self.is_busy = self._is_stopped or self._is_frozen
             if self._next or self._waiting:
                 self._drain()
 
@@ -118,7 +145,8 @@ class Turns:
             return
         self._is_draining = True
         try:
-            while not self.is_busy and (self._next or self._waiting):
+            while self._task is None and (self._next or (self._waiting and not self._is_frozen)):
+                self.is_busy = False
                 self.take(*(self._next or self._waiting).popleft())
         finally:
             self._is_draining = False

@@ -1,4 +1,4 @@
-"""Tools for testing games: virtual time, a network that breaks when told to, a whole server in memory.
+"""Tools for testing games: virtual time, a network and a store that break when told to, a whole server in memory.
 
     import holdfast
     from holdfast.testing import MemoryServer, run
@@ -26,14 +26,20 @@ Waiting costs nothing: `await asyncio.sleep(3600)` returns at once, an hour late
 """
 
 from holdfast.testing.clock import Deadlock, Livelock, VirtualLoop, run
+from holdfast.testing.machine import Crashed, Machine
 from holdfast.testing.network import Dialer, Link, Network, Side
 from holdfast.testing.server import MemoryServer, Named
+from holdfast.testing.store import Disk, FaultyStore
 
 __all__ = [
+    "Crashed",
     "Deadlock",
     "Dialer",
+    "Disk",
+    "FaultyStore",
     "Link",
     "Livelock",
+    "Machine",
     "MemoryServer",
     "Named",
     "Network",

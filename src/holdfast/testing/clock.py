@@ -10,10 +10,14 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
+from holdfast.testing.machine import MachineLoop
+
 T = TypeVar("T")
 
 # A program that goes round this often without time passing will go round for ever.
 _TURNS_AT_ONE_INSTANT_MAX = 100_000
+# A program whose tasks start new ones so often when they are cancelled will never end.
+_ENDINGS_MAX = 100
 
 
 class Deadlock(RuntimeError):
@@ -24,7 +28,7 @@ class Livelock(RuntimeError):
     """Something happens again and again without time passing."""
 
 
-class VirtualLoop(asyncio.BaseEventLoop):
+class VirtualLoop(MachineLoop):
     """An event loop whose `time()` starts at 0 and moves only when there is nothing else to do."""
 
     def __init__(self) -> None:
@@ -85,8 +89,26 @@ def run(main: Coroutine[Any, Any, T], *, seed: int | None = None) -> T:
 
     With a seed, Python's own `random` is seeded for the run, for games that use it, and put back afterwards.
     """
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner, _seeded(seed):
-        return runner.run(main)
+    loop = VirtualLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner, _seeded(seed):
+        try:
+            return runner.run(main)
+        finally:
+            loop.bury_machines()
+            _end_tasks(loop)
+
+
+def _end_tasks(loop: VirtualLoop) -> None:
+    """Cancel what is left, and what comes of that: a task may start another one while it cleans up."""
+    # What was started and never began would complain that nobody awaited it.
+    loop.run_until_complete(asyncio.sleep(0))
+    for _ in range(_ENDINGS_MAX):
+        tasks = asyncio.all_tasks(loop)
+        if not tasks:
+            break
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
 
 @contextmanager

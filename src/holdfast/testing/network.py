@@ -4,11 +4,14 @@ A `Dialer` is one client's way in, a `Link` one connection that it dialed. Break
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
-from holdfast.transports.memory import MemoryNetwork, MemoryTransport, Wire
-from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
+from holdfast.testing.machine import Call, Machine
+from holdfast.transports.memory import MemoryListener, MemoryNetwork, MemoryTransport, Wire
+from holdfast.transports.port import Accept, Dialect, DialError, Receiver, Transport, TransportLimits
 
 Side = Literal["client", "server"]
 
@@ -23,6 +26,8 @@ class Link:
         self.jitter_s = jitter_s
         self.hello = b""
         """The first payload that the client sent."""
+        self.server: Machine | None = None
+        """The machine that the link leads to."""
 
     @property
     def is_open(self) -> bool:
@@ -120,6 +125,7 @@ class Network(MemoryNetwork):
         self.jitter_s = jitter_s
         self._random = random or Random(0)
         self._links: dict[Wire, Link] = {}
+        self._servers: dict[str, Machine | None] = {}
 
     @property
     def links(self) -> list[Link]:
@@ -146,6 +152,28 @@ class Network(MemoryNetwork):
         if wire not in self.wires:
             self._links.pop(wire, None)
 
+    async def listen(
+        self, accept: Accept, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> MemoryListener:
+        """See `MemoryNetwork`; what arrives is heard on the machine that listens."""
+        context, machine = copy_context(), Machine.here()
+
+        def accept_here() -> Receiver:
+            return _Resident(context.copy().run(accept), context)
+
+        listener = await super().listen(accept_here, address, dialects=dialects, limits=limits)
+        self._servers[address] = machine
+        return listener
+
+    async def dial(
+        self, receiver: Receiver, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> MemoryTransport:
+        """See `MemoryNetwork`; what arrives is heard on the machine that dials."""
+        resident = _Resident(receiver, copy_context())
+        transport = await super().dial(resident, address, dialects=dialects, limits=limits)
+        self.link(transport.wire).server = self._servers[address]
+        return transport
+
     async def deliver_again(self, link: Link, url: str, limits: TransportLimits, *, stay_s: float = 1.0) -> None:
         """Let a link's hello arrive again, or late, on a connection whose client has given it up; it stays a while.
 
@@ -155,6 +183,41 @@ class Network(MemoryNetwork):
         transport.send(link.hello)
         await asyncio.sleep(stay_s)
         transport.abort()
+
+
+class _Resident:
+    """A receiver that hears everything where it lives, and not where the sender does."""
+
+    def __init__(self, receiver: Receiver, home: Context) -> None:
+        self._receiver = receiver
+        self._home = home
+
+    def opened(self, transport: Transport) -> None:
+        self._tell(self._receiver.opened, transport)
+
+    def received(self, payload: bytes) -> None:
+        self._tell(self._receiver.received, payload)
+
+    def congested(self) -> None:
+        self._tell(self._receiver.congested)
+
+    def drained(self) -> None:
+        self._tell(self._receiver.drained)
+
+    def lost(self, code: int, reason: str) -> None:
+        self._tell(self._receiver.lost, code, reason)
+
+    def _tell(self, method: Callable[..., None], *args: Any) -> None:
+        home = self._home.copy()
+        home.run(_on_its_machine, method, args, home)
+
+
+def _on_its_machine(method: Callable[..., None], args: tuple[Any, ...], home: Context) -> None:
+    machine = Machine.here()
+    if machine is None:
+        method(*args)
+    else:
+        machine.run(Call(method, args, home))
 
 
 class _Nobody:

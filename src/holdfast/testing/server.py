@@ -1,7 +1,8 @@
 """A whole server and its clients in one process, with no socket: the real classes on a network that can be broken."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import Context
 from random import Random
 from typing import Any
 
@@ -10,15 +11,24 @@ from holdfast.core.frames import Auth
 from holdfast.core.limits import Limits
 from holdfast.core.room import Room
 from holdfast.identity.port import Authenticator, Identity, NotAuthentic
+from holdfast.server.effects import Carry
+from holdfast.server.recovery import Pace
 from holdfast.server.server import DIALECTS, Server, transport_limits
+from holdfast.stores.port import Store
+from holdfast.testing.machine import Machine
 from holdfast.testing.network import Dialer, Link, Network
-from holdfast.transports.port import Listener
+from holdfast.testing.store import FaultyStore
+from holdfast.transports.memory import MemoryListener
 
 URL = "memory://server"
 """The one address of a test's network."""
 
 # The key of the guests, the same in every run.
 _SECRET = bytes(32)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class Named:
@@ -34,7 +44,10 @@ class Named:
 
 
 class MemoryServer(Server):
-    """A server for tests. `connect` makes clients of it; leaving the block closes them, then the server."""
+    """A server for tests. `connect` makes clients of it; leaving the block closes them, then the server.
+
+    It runs on a machine of its own, which can crash: `server.crash()`, then `await server.start()` again.
+    """
 
     def __init__(  # noqa: PLR0913 - settings, all by keyword
         self,
@@ -43,10 +56,16 @@ class MemoryServer(Server):
         seed: int | str = 0,
         network: Network | None = None,
         auth: Sequence[Authenticator] = (Named(),),
+        store: str | Store | None = None,
+        recovery: Pace = "eager",
+        effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
         limits: Limits | None = None,
     ) -> None:
-        """Everything that is left to chance follows from `seed`: ids, tokens, jitter, the network."""
+        """Everything that is left to chance follows from `seed`: ids, tokens, jitter, the network.
+
+        Rooms that last need a `store`; one that is to survive crashes is a `FaultyStore`.
+        """
         random = Random(f"{seed}/server")
         super().__init__(
             rooms,
@@ -54,35 +73,114 @@ class MemoryServer(Server):
             tcp_port=None,
             auth=auth,
             secret=_SECRET,
+            store=store,
+            recovery=recovery,
+            effects=effects,
             grace_s=grace_s,
             limits=limits,
             random=random,
-            now=lambda: asyncio.get_running_loop().time(),
+            now=_now,
+            wall=_now,
+            fatal=self._failed,
         )
         self.limits = limits or Limits()
         self.network = network or Network(Random(f"{seed}/network"))
         self._seed = seed
         self._dialers: dict[ClientSession, Dialer] = {}
-        self._door: Listener | None = None
+        self._door: MemoryListener | None = None
+        self._machine: Machine | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """What the server runs on. What a test does to rooms or sessions by hand, it does there: `machine.call`."""
+        if self._machine is None:
+            raise RuntimeError("the server is not running: await server.start() first")
+        return self._machine
 
     async def start(self) -> None:
-        """Open the door in the network."""
+        """Open the door in the network; after a crash, with what the store has."""
+        self._machine = Machine()
+        await self._machine.do(self._start())
+
+    async def _start(self) -> None:
         await super().start()
         self._door = await self.network.listen(
             self.node.accept, URL, dialects=DIALECTS, limits=transport_limits(self.limits)
         )
 
     async def stop(self) -> None:
-        """Close the clients that are left, then the server."""
-        for client in self.clients:
-            await client.close()
-        if self._door is not None:
-            await self._door.close()
+        """Close the server in order. Its clients try to come back until they are closed themselves."""
+        if self._machine is not None:
+            await self._machine.do(self._stop())
+
+    async def _stop(self) -> None:
+        self._shut_door()
         await super().stop()
+
+    async def create_room(
+        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
+    ) -> Room[Any]:
+        """Make a room from the server's side."""
+        return await self.machine.do(super().create_room(kind, properties=properties, max_players=max_players))
+
+    def crash(self, *, silently: bool = False) -> None:
+        """Cut the power: nothing more happens on the server, and nothing is said or saved. `start` brings it back.
+
+        The links are reset, as when a process dies; silently: its clients have to notice, as when a machine does.
+        """
+        if self._store is not None and not isinstance(self._store, FaultyStore):
+            raise RuntimeError("a server that crashes needs a store that does: MemoryServer(…, store=FaultyStore())")
+        self.machine.crash()
+        self._shut_door()
+        # Also if the server ended itself: what becomes of its links is not up to its machine any more.
+        Context().run(self._lose_links, silently=silently)
+        if self._store is not None:
+            self._store.crash()
+        self._node = self._heartbeat = None
+        self._is_stopping = False
+
+    def _lose_links(self, *, silently: bool) -> None:
+        for link in map(self.network.link, self.network.wires):
+            if link.server is not self._machine:
+                continue
+            if not link.is_open:
+                link.end("server").sever()
+            elif silently:
+                link.half_open("client")
+            else:
+                link.cut()
+
+    def pause(self) -> None:
+        """Let nothing happen on the server until `wake`. Its links stay up, its door is shut: another may open one."""
+        self.machine.pause()
+        self._shut_door()
+
+    def wake(self) -> None:
+        """Go on, with all that was missed."""
+        self.machine.wake()
+        if self._door is not None:
+            self._door.is_open = True
+
+    @property
+    def links(self) -> list[Link]:
+        """The open links to this server, oldest first."""
+        return [link for link in self.network.links if link.server is self._machine]
+
+    def _shut_door(self) -> None:
+        if self._door is not None:
+            self._door.is_open = False
+
+    def _failed(self, _: Exception) -> None:
+        self.crash()
 
     async def __aenter__(self) -> "MemoryServer":
         await self.start()
         return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self.clients:
+            await client.close()
+        await self.stop()
 
     async def connect(self, name: str = "", **options: Any) -> ClientSession:
         """A client for the player with this name; the options are those of `holdfast.connect`."""

@@ -10,6 +10,22 @@ SIZE = 100.0
 REACH = 3.0
 
 
+class Tally(msgspec.Struct):
+    """Counts numbered messages as they come in."""
+
+    last: int = 0
+    lost: int = 0
+    doubled: int = 0
+
+    def count(self, number: int) -> None:
+        """A message came: one higher than the last is right, a leap is a loss, anything lower is a double."""
+        if number > self.last:
+            self.lost += number - self.last - 1
+            self.last = number
+        else:
+            self.doubled += 1
+
+
 class Welcome(Message):
     """To a player who joins: your ship, and the number of the last view you missed."""
 
@@ -27,27 +43,13 @@ class Steer(Message):
 
 
 class View(Message):
-    """To everybody, at every tick: where the ships and the coin are. Numbered, as above, for the player."""
+    """To every player, at every tick: your ship, the coin, and how your commands came in. Numbered, as those are."""
 
     number: int
-    ships: dict[str, tuple[float, float]]
+    place: tuple[float, float]
     coin: tuple[float, float]
-
-
-class Tally(msgspec.Struct):
-    """Counts numbered messages as they come in."""
-
-    last: int = 0
-    lost: int = 0
-    doubled: int = 0
-
-    def count(self, number: int) -> None:
-        """A message came: one higher than the last is right, a leap is a loss, anything lower is a double."""
-        if number > self.last:
-            self.lost += number - self.last - 1
-            self.last = number
-        else:
-            self.doubled += 1
+    coins: int
+    steered: Tally
 
 
 class Pilot(PlayerData):
@@ -59,46 +61,57 @@ class Pilot(PlayerData):
     steered: Tally = msgspec.field(default_factory=Tally)
 
 
+class Sea(msgspec.Struct):
+    """What the room keeps, however often the server crashes."""
+
+    coin: tuple[float, float]
+    views: int = 0
+    launched: int = 0
+
+
 class Arena(Room[Pilot]):
     """One sea, one coin, many ships."""
 
+    durability = "commit"
     max_players = 256
     grace_s = 30.0
     tick_hz = 20
     orphans = "destroy"
 
+    state: Sea
+
     def on_create(self, config: dict[str, Any]) -> None:
         """Begin."""
-        self.views = 0
-        self.launched = 0
-        self.coin = self.somewhere()
+        self.state = Sea(coin=self.somewhere())
 
     def on_join(self, player: Player[Pilot]) -> None:
         """Give everybody a ship of their own."""
-        self.launched += 1
-        ship = f"ship-{self.launched}"
+        self.state.launched += 1
+        ship = f"ship-{self.state.launched}"
         self.own(player, ship)
         player.data.x, player.data.y = self.somewhere()
-        player.send(Welcome(ship, self.views))
+        player.send(Welcome(ship, self.state.views))
 
     @on(Steer)
     def steer(self, player: Player[Pilot], steer: Steer) -> None:
         """Move a ship, if it is the player's own."""
         if self.owner_of(steer.ship) is not player:
             raise Refused(f"{steer.ship} is not yours")
-        pilot = player.data
+        pilot, coin = player.data, self.state.coin
         pilot.steered.count(steer.number)
         pilot.x = min(max(pilot.x + steer.dx, 0.0), SIZE)
         pilot.y = min(max(pilot.y + steer.dy, 0.0), SIZE)
-        if abs(pilot.x - self.coin[0]) < REACH and abs(pilot.y - self.coin[1]) < REACH:
+        if abs(pilot.x - coin[0]) < REACH and abs(pilot.y - coin[1]) < REACH:
             pilot.coins += 1
-            self.coin = self.somewhere()
+            self.state.coin = self.somewhere()
 
     def on_tick(self, dt_s: float) -> None:
-        """Show everybody where everything is. Who is away gets it when they are back."""
-        self.views += 1
-        ships = {ship: (player.data.x, player.data.y) for player in self.players for ship in player.owned}
-        self.broadcast(View(self.views, ships, self.coin))
+        """Show everybody how they stand. Who is away gets it when they are back."""
+        self.state.views += 1
+        for player in self.players:
+            pilot = player.data
+            view = View(self.state.views, (pilot.x, pilot.y), self.state.coin, pilot.coins, pilot.steered)
+            player.send(view)
 
     def somewhere(self) -> tuple[float, float]:
         """A random place."""

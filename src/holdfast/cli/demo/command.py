@@ -1,12 +1,12 @@
 """`holdfast demo`: reads the options, runs the show, draws it."""
 
 import asyncio
-import logging
 
 import click
 from rich.console import Console
 from rich.live import Live
 
+from holdfast.cli.demo.keys import are_there_keys
 from holdfast.cli.demo.screens import LiveScreen, PlainScreen
 from holdfast.cli.demo.show import Screen, Settings, Show
 from holdfast.cli.demo.table import Totals, verdict
@@ -31,30 +31,47 @@ from holdfast.server.run import event_loop
     show_default=True,
     help="Seconds between two cuts, on average, over all links; 0 cuts none.",
 )
+@click.option(
+    "--crash-every",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    default=0.0,
+    help="Kill the server this often, as the key c does. Default: only when the key is pressed.",
+)
 @click.option("--seed", type=int, help="Repeat the chance of an earlier run: where bots go, which links are cut.")
 @click.option("--plain", is_flag=True, help="Print lines instead of a live table, as is done without a terminal.")
-def demo(bots: int, seconds: float | None, cut_every: float, seed: int | None, *, plain: bool) -> None:
-    """See it work: bots play a game over links that break.
+def demo(  # noqa: PLR0913 - one parameter for each option
+    *, bots: int, seconds: float | None, cut_every: float, crash_every: float, seed: int | None, plain: bool
+) -> None:
+    """See it work: bots play a game over links that break, on a server that you may kill.
 
-    A server, a small game and its players run on this machine, and a proxy between them cuts their connections at
-    random. Messages are numbered at both ends, so what is lost or doubled is counted, not claimed.
+    The server is a process of its own that keeps its room in an SQLite file; the bots' connections go through a proxy
+    that cuts them at random. Press c to kill the server with SIGKILL: it is started again, and everybody returns.
+    Messages are numbered at both ends, so what is lost or doubled is counted, not claimed.
+
+    In a terminal c crashes the server, and q or Ctrl-C ends the demo.
     """
-    # A busy machine makes the server warn of skipped ticks; that is nothing to interrupt the show for.
-    logging.getLogger("holdfast").setLevel(logging.ERROR)
     console = Console(highlight=False)
-    settings = Settings(bots, seconds, cut_every, seed)
-    if plain or not console.is_terminal:
-        show = _run(settings, PlainScreen(console))
-    else:
-        with Live(console=console, auto_refresh=False) as live:
-            show = _run(settings, LiveScreen(console, live))
+    is_live = console.is_terminal and not plain
+    settings = Settings(bots, seconds, cut_every, crash_every, seed, has_keys=is_live and are_there_keys())
+    try:
+        if is_live:
+            with Live(console=console, auto_refresh=False) as live:
+                show = _run(settings, LiveScreen(console, live))
+        else:
+            show = _run(settings, PlainScreen(console))
+    except asyncio.CancelledError:
+        raise click.Abort from None
     console.print(verdict(show), soft_wrap=True)
-    if seconds is not None and not Totals.of(show.contestants).is_whole:
+    if seconds is not None and not Totals.of(show.bots).is_whole:
         raise SystemExit(1)
 
 
 def _run(settings: Settings, screen: Screen) -> Show:
     show = Show(settings, screen)
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(show.run())
+    try:
+        with asyncio.Runner(loop_factory=event_loop()) as runner:
+            runner.run(show.run())
+    except* click.ClickException as failures:
+        raise failures.exceptions[0] from None
     return show

@@ -103,7 +103,8 @@ class Proxy:
         """Bytes are underway for `delay_s`; a link that is cut silently is reset after `silent_s`."""
         self.cuts = 0
         """How many links were cut."""
-        self._target = (host, port)
+        self.target = (host, port)
+        """Where the server is: a link that is opened from now on goes there."""
         self._random = random
         self._delay_s = delay_s
         self._silent_s = silent_s
@@ -175,7 +176,7 @@ class Proxy:
         link = self._newest = Link(self._random, self._delay_s)
         self._linked.set()
         try:
-            await link.forward((reader, writer), *self._target)
+            await link.forward((reader, writer), *self.target)
         finally:
             self.cuts += link.was_cut
             if self._newest is link:

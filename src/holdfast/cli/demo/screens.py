@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.live import Live
 
 from holdfast.cli.demo.show import Show
-from holdfast.cli.demo.table import line, picture
+from holdfast.cli.demo.table import line, picture, server_line
 
 
 class LiveScreen:
@@ -32,9 +32,13 @@ class PlainScreen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._has_begun = False
 
     def draw(self, show: Show) -> None:
         """Print one line."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._console.print(server_line(show))
         self._console.print(line(show), soft_wrap=True)
 
     def finish(self, show: Show) -> None:

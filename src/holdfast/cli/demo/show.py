@@ -1,16 +1,20 @@
-"""The course of the demo: everybody joins, links break while they play, and in the end all must be whole."""
+"""The course of the demo: everybody joins, links break and the server dies while they play, and all must be whole."""
 
 import asyncio
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from holdfast import Limits, Server
-from holdfast.cli.demo.arena import Arena
-from holdfast.cli.demo.bots import Bot, Brain, Contestant, Npc
+from holdfast.cli.demo.bots import Bot, Brain
+from holdfast.cli.demo.keys import pressed
 from holdfast.cli.demo.proxy import Cut, Proxy
+from holdfast.cli.demo.server import Ready
+from holdfast.cli.demo.supervisor import Supervisor
 
 _BOT_NAMES = (
     "Ada",
@@ -29,13 +33,10 @@ _BOT_NAMES = (
     "Nils",
     "Ona",
 )
-_NPC_NAMES = ("Gull", "Crab")
 # After every other cut the network stays away for up to this long, so that seats are seen to be held.
 _OUTAGE_S_MAX = 2.5
 # How far away the bots are, one way.
 _DELAY_S_RANGE = (0.005, 0.04)
-# A ping every second keeps the latencies fresh.
-_LIMITS = Limits(ping_s=1.0, silence_s=4.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,9 @@ class Settings:
     bots: int
     seconds: float | None
     cut_every_s: float
+    crash_every_s: float
     seed: int | None
+    has_keys: bool = False
 
 
 class Screen(Protocol):
@@ -65,60 +68,78 @@ class Screen(Protocol):
 class Show:
     """One run of the demo."""
 
+    server: Supervisor
+
     def __init__(self, settings: Settings, screen: Screen) -> None:
         self.settings = settings
-        self.contestants: list[Contestant] = []
+        self.bots: list[Bot] = []
         self.elapsed_s = 0.0
-        self._bots: list[Bot] = []
-        self.phase = "Ctrl-C ends it"
+        self.phase = ""
+        self.log = ""
+        """What the server complained of; empty if all was well."""
         self._screen = screen
         self._random = Random(settings.seed)  # noqa: S311 - where bots go and which links are cut, repeatable on demand
 
     async def run(self) -> None:
-        """Play until the time is up, or SIGINT or SIGTERM comes."""
+        """Play until the time is up, `q` is pressed, or SIGINT or SIGTERM comes; a second one ends it at once."""
         stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with Server([Arena], port=0, tcp_port=None, limits=_LIMITS) as server:
-            try:
-                await self._join(server)
-                await self._play(stop)
-            finally:
-                await asyncio.gather(*(bot.leave() for bot in self._bots))
+        with (
+            _signals(stop),
+            TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as folder,
+        ):
+            self.server = Supervisor(Path(folder), self._moved)
+            async with self.server:
+                try:
+                    await self._join()
+                    with self._keys(stop):
+                        await self._play(stop)
+                finally:
+                    await asyncio.gather(*(bot.leave() for bot in self.bots))
+                    self.log = self.server.log()
 
-    async def _join(self, server: Server) -> None:
-        arena = await server.create_room("arena")
-        assert isinstance(arena, Arena)
-        address = server.addresses["websocket"]
-        self._bots = await asyncio.gather(*(self._bot(place, arena, address) for place in range(self.settings.bots)))
-        npcs = [await Npc.join(name, Brain(self._random), arena, server) for name in _NPC_NAMES]
-        self.contestants = [*self._bots, *npcs]
+    def _keys(self, stop: asyncio.Event) -> AbstractContextManager[None]:
+        if not self.settings.has_keys:
+            return nullcontext()
+        return pressed({"c": self.server.crash, "q": stop.set})
 
-    async def _bot(self, place: int, arena: Arena, address: tuple[str, int]) -> Bot:
-        proxy = Proxy(*address, random=self._random, delay_s=self._random.uniform(*_DELAY_S_RANGE))
-        return await Bot.join(_name(place), Brain(self._random), arena, proxy)
+    def _moved(self, ready: Ready) -> None:
+        for bot in self.bots:
+            bot.proxy.target = (ready.host, ready.port)
+
+    async def _join(self) -> None:
+        ready = self.server.ready
+        assert ready is not None
+        self.bots = await asyncio.gather(*(self._bot(place, ready) for place in range(self.settings.bots)))
+
+    async def _bot(self, place: int, ready: Ready) -> Bot:
+        delay_s = self._random.uniform(*_DELAY_S_RANGE)
+        proxy = Proxy(ready.host, ready.port, random=self._random, delay_s=delay_s)
+        return await Bot.join(_name(place), Brain(self._random), proxy, ready.room)
 
     async def _play(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
-            breaking = tasks.create_task(self._break_links())
+            supervising = tasks.create_task(self.server.keep_running())
+            disturbing = [tasks.create_task(self._break_links()), tasks.create_task(self._crash_now_and_then())]
             drawing = tasks.create_task(self._keep_drawing())
-            playing = [tasks.create_task(each.play(stop)) for each in self.contestants]
+            playing = [tasks.create_task(each.play(stop)) for each in self.bots]
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.settings.seconds):
                     await stop.wait()
             stop.set()
             self.phase = "ending …"
-            breaking.cancel()
-            for bot in self._bots:
+            for task in disturbing:
+                task.cancel()
+            for bot in self.bots:
                 bot.proxy.plug()
             await asyncio.wait(playing)
             drawing.cancel()
+            supervising.cancel()
         self.phase = "over"
         self._screen.finish(self)
 
     async def _break_links(self) -> None:
         """Cut a link now and then, always one that is whole."""
-        whole = set(self._bots)
+        whole = set(self.bots)
         if self.settings.cut_every_s == 0:
             return
 
@@ -133,17 +154,46 @@ class Show:
             while True:
                 await asyncio.sleep(self._random.expovariate(1 / self.settings.cut_every_s))
                 if whole:
-                    bot = self._random.choice([bot for bot in self._bots if bot in whole])
+                    bot = self._random.choice([bot for bot in self.bots if bot in whole])
                     whole.remove(bot)
                     outages.create_task(break_link(bot))
+
+    async def _crash_now_and_then(self) -> None:
+        while self.settings.crash_every_s > 0:
+            await asyncio.sleep(self.settings.crash_every_s)
+            self.server.crash()
 
     async def _keep_drawing(self) -> None:
         loop = asyncio.get_running_loop()
         began_at = loop.time()
-        while True:
+        try:
+            while True:
+                self.elapsed_s = loop.time() - began_at
+                self._screen.draw(self)
+                await asyncio.sleep(self._screen.draw_s)
+        finally:
             self.elapsed_s = loop.time() - began_at
-            self._screen.draw(self)
-            await asyncio.sleep(self._screen.draw_s)
+
+
+@contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+
+    def told() -> None:
+        if stop.is_set():
+            task.cancel()
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, told)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 def _name(place: int) -> str:

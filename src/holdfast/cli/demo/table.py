@@ -8,20 +8,20 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.demo.bots import Contestant, Npc
+from holdfast.cli.demo.bots import Bot
 from holdfast.cli.demo.show import Show
 
-# From this width on there is room for what a player keeps: the ship and the coins.
-_WIDE_COLUMNS = 108
-# Lines of the screen around the rows: a title, a head, two rules, the totals, an explanation, the cursor.
-_FRAME_LINES = 9
+# From this width on there is room for more: the latency, and what a player keeps.
+_WIDE_COLUMNS = 100
+# Lines of the screen around the rows: title, head, two rules, totals, the server, an explanation, the keys, the cursor.
+_FRAME_LINES = 11
 
 _EXPLANATION = (
-    "Each drop is a socket that was cut. The seat is held, the session resumes; both\n"
-    "ends number their messages and count what comes: lost and doubled must stay 0."
+    "Sockets are cut at random; the seat is held, and the session resumes. Both ends\n"
+    "number their messages and count what comes: lost and doubled must stay 0."
 )
 _STATUS_STYLES = {"connected": "green", "disconnected": "yellow", "ended": "red"}
-_SEAT_STYLES = {"taken": "green", "held": "yellow", "freed": "red"}
+_OUTCOME_STYLES = {"resumed": "green", "resynced": "yellow", "reset": "red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,21 @@ class Totals:
     latency_ms: float
 
     @classmethod
-    def of(cls, contestants: Sequence[Contestant]) -> "Totals":
+    def of(cls, bots: Sequence[Bot]) -> "Totals":
         """Add up."""
-        sessions = [each.player.session for each in contestants]
-        latencies = [session.latency_ms for session in sessions if session.latency.samples]
+        latencies = [bot.session.latency_ms for bot in bots if bot.session.latency_ms]
         return cls(
-            sessions=len(sessions),
-            away=sum(session.status == "disconnected" for session in sessions),
-            drops=sum(session.drops for session in sessions),
-            resumes=sum(session.resumes for session in sessions),
-            sent=sum(each.brain.sent for each in contestants),
-            received=sum(each.brain.received for each in contestants),
-            replayed=sum(session.replayed for session in sessions),
-            lost=sum(each.lost for each in contestants),
-            doubled=sum(each.doubled for each in contestants),
-            refused=sum(each.brain.refused for each in contestants),
-            ended=sum(each.error is not None for each in contestants),
+            sessions=len(bots),
+            away=sum(bot.status != "connected" for bot in bots),
+            drops=sum(bot.session.drops for bot in bots),
+            resumes=sum(bot.resumes for bot in bots),
+            sent=sum(bot.brain.sent for bot in bots),
+            received=sum(bot.brain.received for bot in bots),
+            replayed=sum(bot.replayed for bot in bots),
+            lost=sum(bot.lost for bot in bots),
+            doubled=sum(bot.doubled for bot in bots),
+            refused=sum(bot.brain.refused for bot in bots),
+            ended=sum(bot.error is not None for bot in bots),
             latency_ms=sum(latencies) / len(latencies) if latencies else 0.0,
         )
 
@@ -69,97 +68,129 @@ class Totals:
 
 def picture(show: Show, console: Console) -> RenderableType:
     """Everything at a glance, cut to what fits in the terminal."""
-    contestants = show.contestants
-    rows_max = max(console.height - _FRAME_LINES, 3) if console.is_terminal else len(contestants)
-    hidden = max(len(contestants) - rows_max, 0)
-    shown = contestants[: len(contestants) - hidden]
-    table = _table(shown, Totals.of(contestants), is_wide=console.width >= _WIDE_COLUMNS, hidden=hidden)
-    return Group(_title(show), table, Text(_EXPLANATION, style="dim"))
+    bots = show.bots
+    rows_max = max(console.height - _FRAME_LINES, 3) if console.is_terminal else len(bots)
+    hidden = max(len(bots) - rows_max, 0)
+    total = Totals.of(bots)
+    table = _table(bots[: len(bots) - hidden], total, is_wide=console.width >= _WIDE_COLUMNS, hidden=hidden)
+    parts: list[RenderableType] = [_title(show), table, server_line(show), Text(_EXPLANATION, style="dim")]
+    if show.settings.has_keys and show.phase != "over":
+        parts.append(_keys())
+    return Group(*parts)
 
 
 def line(show: Show) -> str:
     """One moment in one line."""
-    total = Totals.of(show.contestants)
+    total = Totals.of(show.bots)
     return (
         f"{show.elapsed_s:5.1f} s  {total.sessions} sessions, {total.away} away · drops {total.drops}"
         f" · sent {total.sent} · received {total.received} · replayed {total.replayed}"
         f" · lost {total.lost} · doubled {total.doubled}"
+        f" · server {'up' if show.server.ready else 'down'}, killed {_times(show.server.crashes)}"
     )
 
 
 def verdict(show: Show) -> Text:
     """The last word."""
-    total = Totals.of(show.contestants)
+    total = Totals.of(show.bots)
     text = Text(
         f"{show.elapsed_s:.0f} s: {total.drops:,} drops, {total.resumes:,} resumes, {total.sent:,} messages sent,"
         f" {total.received:,} received, {total.replayed:,} replayed.\n"
     )
+    if show.server.crashes:
+        text.append(f"Server killed {_times(show.server.crashes)}, back after {show.server.back_after_s:.1f} s.\n")
     text.append(
         f"{total.lost:,} lost, {total.doubled:,} doubled.", style="bold green" if total.is_whole else "bold red"
     )
     if total.refused:
         text.append(f" {total.refused:,} refused or not understood.", style="bold red")
-    for each in show.contestants:
-        if each.error is not None:
-            text.append(f"\n{each.name}: {each.error}", style="red")
+    for bot in show.bots:
+        if bot.error is not None:
+            text.append(f"\n{bot.name}: {bot.error}", style="red")
+    if show.log:
+        text.append(f"\nThe server's log:\n{show.log}", style="red")
     return text
 
 
 def _title(show: Show) -> Text:
     settings = show.settings
     cuts = f"a link is cut every {settings.cut_every_s:g} s" if settings.cut_every_s else "no link is cut"
-    text = f" · {settings.bots} bots · {cuts} · {show.elapsed_s:.0f} s · {show.phase}"
-    return Text.assemble(("Holdfast demo", "bold"), text)
+    text = f" · {settings.bots} bots · {cuts} · {show.elapsed_s:.0f} s"
+    return Text.assemble(("Holdfast demo", "bold"), text, f" · {show.phase}" if show.phase else "")
 
 
-def _table(contestants: Sequence[Contestant], total: Totals, *, is_wide: bool, hidden: int) -> Table:
+def server_line(show: Show) -> Text:
+    """How the server fares."""
+    server, total = show.server, Totals.of(show.bots)
+    if server.ready is None:
+        return Text(f"Server killed {_times(server.crashes + server.is_dying)}, starting again …", style="bold yellow")
+    if not server.crashes:
+        invitation = " Press c to kill it." if show.settings.has_keys else ""
+        return Text(f"Server: process {server.ready.pid}, its room in an SQLite file.{invitation}")
+    what = "nothing lost" if total.is_whole else f"{total.lost:,} lost, {total.doubled:,} doubled"
+    return Text(
+        f"Server killed {_times(server.crashes)}, back after {server.back_after_s:.1f} s, {what}.",
+        style="bold green" if total.is_whole else "bold red",
+    )
+
+
+def _keys() -> Text:
+    return Text.assemble(("c", "bold"), " crash the server (kill -9)   ", ("q", "bold"), " quit (or Ctrl-C)")
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
+
+
+def _table(bots: Sequence[Bot], total: Totals, *, is_wide: bool, hidden: int) -> Table:
     gap = 1 if is_wide else 0
     table = Table(box=box.SIMPLE, show_footer=True, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
-    held = sum(each.player.seat.value == "held" for each in contestants)
     table.add_column("player", Text(f"all {total.sessions}"), no_wrap=True)
     table.add_column("status", Text(f"{total.away} away"), min_width=len("disconnected"))
-    table.add_column("seat", Text(f"{held} held" if not hidden else ""), min_width=6)
-    for heading, footer in (
-        ("drops", str(total.drops)),
-        ("ms", f"{total.latency_ms:.1f}"),
+    table.add_column("drops", str(total.drops), justify="right")
+    table.add_column("last return", min_width=len("resumed +123"), no_wrap=True)
+    columns: list[tuple[str, RenderableType]] = [
+        ("replayed", str(total.replayed)),
         ("sent", str(total.sent)),
         ("received", str(total.received)),
-        ("replayed", str(total.replayed)),
         ("lost", _count(total.lost)),
         ("doubled", _count(total.doubled)),
-    ):
-        table.add_column(heading, footer, justify="right", no_wrap=True)
+    ]
     if is_wide:
-        table.add_column("owns", no_wrap=True)
-        table.add_column("coins", justify="right")
-    for each in contestants:
-        table.add_row(*_row(each, is_wide=is_wide))
+        columns += [("ms", f"{total.latency_ms:.1f}"), ("owns", ""), ("coins", "")]
+    for heading, footer in columns:
+        table.add_column(heading, footer, justify="right", no_wrap=True)
+    for bot in bots:
+        table.add_row(*_row(bot, is_wide=is_wide))
     if hidden:
         table.add_row(Text(f"+{hidden} more", style="dim"))
     return table
 
 
-def _row(contestant: Contestant, *, is_wide: bool) -> list[RenderableType]:
-    player, brain = contestant.player, contestant.brain
-    session = player.session
-    name = Text(contestant.name)
-    if isinstance(contestant, Npc):
-        name.append(" npc", style="dim")
+def _row(bot: Bot, *, is_wide: bool) -> list[RenderableType]:
+    brain = bot.brain
     cells: list[RenderableType] = [
-        name,
-        Text(session.status, style=_STATUS_STYLES.get(session.status, "")),
-        Text(player.seat.value, style=_SEAT_STYLES.get(player.seat.value, "")),
-        str(session.drops),
-        f"{session.latency_ms:.1f}" if session.latency.samples else Text("–", style="dim"),
+        bot.name,
+        Text(bot.status, style=_STATUS_STYLES[bot.status]),
+        str(bot.session.drops),
+        _last_return(bot),
+        str(bot.replayed),
         str(brain.sent),
         str(brain.received),
-        str(session.replayed),
-        _count(contestant.lost),
-        _count(contestant.doubled),
+        _count(bot.lost),
+        _count(bot.doubled),
     ]
     if is_wide:
-        cells += [", ".join(sorted(player.owned)), str(player.data.coins)]
+        latency = f"{bot.session.latency_ms:.1f}" if bot.session.latency_ms else Text("–", style="dim")
+        cells += [latency, brain.ship, str(bot.coins)]
     return cells
+
+
+def _last_return(bot: Bot) -> Text:
+    outcome = bot.session.outcome
+    if outcome is None or outcome.kind == "new":
+        return Text("–", style="dim")
+    return Text.assemble((outcome.kind, _OUTCOME_STYLES.get(outcome.kind, "red")), f" +{outcome.replayed}")
 
 
 def _count(wrong: int) -> Text:

@@ -1,0 +1,72 @@
+"""Notice board: a durable room. What was acknowledged is in the file, whatever becomes of the server."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+import holdfast
+from holdfast import Message, Player, PlayerData, Room, Server, on
+
+
+class Pin(Message):
+    """A client pins a note to the board."""
+
+    text: str
+
+
+class Board(Message):
+    """Everything on the board."""
+
+    notes: list[str]
+
+
+class Notes(msgspec.Struct):
+    """What the room keeps: say which type it is, and it is saved and read again."""
+
+    texts: list[str] = []
+
+
+class NoticeBoard(Room[PlayerData]):
+    """Nothing leaves the room before the turn that said it is on the disk."""
+
+    durability = "commit"
+    state: Notes
+
+    def on_create(self, config: dict[str, Any]) -> None:
+        self.state = Notes()
+
+    def on_recover(self) -> None:
+        self.state.texts.append("the server came back")
+
+    @on(Pin)
+    def pin(self, player: Player[PlayerData], pin: Pin) -> None:
+        self.state.texts.append(pin.text)
+        self.broadcast(Board(self.state.texts))
+
+
+async def main() -> None:
+    with TemporaryDirectory() as folder:
+        store = f"sqlite:{Path(folder) / 'board.db'}"
+        async with Server([NoticeBoard], port=0, tcp_port=None, store=store) as server:
+            session = await holdfast.connect(server.url, messages=[Board])
+            room = await session.join_or_create("notice_board")
+            await room.send(Pin("lost: one parrot"))
+            print(await room.receive())
+            saved = await session.suspend()
+
+        # The same with `kill -9`: try the key c in `holdfast demo`.
+        async with (
+            Server([NoticeBoard], port=0, tcp_port=None, store=store) as server,
+            holdfast.connect(server.url, resume=saved, messages=[Board]) as session,
+        ):
+            print("back:", session.outcome)
+            assert session.room is not None
+            await session.room.send(Pin("found: one parrot"))
+            print(await session.room.receive())
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,238 @@
+"""`holdfast rooms`: list, export, import and delete the rooms that a store keeps."""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from holdfast.cli.rooms.listing import facts_of, table_of
+from holdfast.cli.rooms.shelf import Shelf, StoredRoom, opened
+from holdfast.core.records import Unreadable
+from holdfast.core.room_file import NotARoom, RoomFile, from_text, to_text
+
+# Wide enough for every column where there is no terminal to fit into.
+_PIPE_COLUMNS = 160
+# As servers make them, one in 64 begins with a dash.
+_ID_WITH_A_DASH = re.compile(r"-[\w-]{11}", re.ASCII)
+_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+
+
+class _TakesRoomId(click.Command):
+    """A command whose last argument is a room's id, which may look like an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ids = [each for each in args if _ID_WITH_A_DASH.fullmatch(each)]
+        if ids and "--" not in args:
+            args = [*(each for each in args if each not in ids), "--", *ids]
+        return super().parse_args(ctx, args)
+
+
+@click.group()
+def rooms() -> None:
+    """Look at the rooms that a store keeps, and carry them in and out of it as files.
+
+    STORE is what `holdfast serve --store` was given, as in sqlite:game.db. To list and to export, the server may be
+    running on it. To import and to delete, stop it first: it would lose the room, tell the players in it to come back,
+    and not see what was imported before it is started again.
+    """
+
+
+# list
+
+
+@rooms.command("list")
+@click.argument("store")
+@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+def list_rooms(store: str, *, as_json: bool) -> None:
+    """List the rooms that a store keeps."""
+    found = asyncio.run(_all(store))
+    facts = [facts_of(room) for room in found]
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+    elif not found:
+        click.echo(f"There are no rooms in {store}.")
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = _PIPE_COLUMNS
+        console.print(table_of(found, now=time.time()))
+        for fact in facts:
+            if "problem" in fact:
+                click.echo(f"Room {fact['id']} cannot be read: {fact['problem']}.", err=True)
+
+
+async def _all(store: str) -> list[StoredRoom]:
+    async with opened(store) as shelf:
+        return await shelf.all()
+
+
+# export
+
+
+@rooms.command("export", cls=_TakesRoomId, short_help="Write a room as a file that a person can read.")
+@click.argument("store")
+@click.argument("room_id", required=False)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write, or with --all the folder.")
+@click.option("--all", "is_all", is_flag=True, help="Export every room, each to ROOM_ID.json in the folder -o.")
+def export_room(store: str, room_id: str | None, output: Path | None, *, is_all: bool) -> None:
+    """Write a room as a JSON file that a person can read; without -o, print it.
+
+    The file has everything of the room: properties, state, players with their data and objects, timers, chance.
+    Sessions are not part of it, nor effects that wait to be carried out. The file holds no secrets but the game's own.
+    """
+    if is_all == (room_id is not None):
+        raise click.UsageError("Name a room, or say --all.")
+    if is_all and output is None:
+        raise click.UsageError("With --all, say where to: -o FOLDER.")
+    if is_all and output is not None:
+        _make_folder(output)
+    asyncio.run(_export(store, room_id, output))
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.ClickException(f"The folder {folder} cannot be made: {error.strerror}.") from None
+
+
+async def _export(store: str, room_id: str | None, output: Path | None) -> None:
+    async with opened(store) as shelf:
+        if room_id is None:
+            assert output is not None
+            await _export_all(shelf, output)
+            return
+        room = _found(await shelf.get(room_id), room_id, store)
+        try:
+            file = room.file()
+        except Unreadable as error:
+            raise click.ClickException(f"Room {room_id} cannot be exported: {error}.") from None
+        await _note_effects(shelf, room_id)
+        if output is None:
+            click.echo(to_text(file), nl=False)
+        else:
+            _write(output, file)
+
+
+async def _export_all(shelf: Shelf, folder: Path) -> None:
+    failed = 0
+    found = await shelf.all()
+    for room in found:
+        try:
+            _write(folder / f"{room.id}.json", room.file())
+        except Unreadable as error:
+            failed += 1
+            click.echo(f"Room {room.id} cannot be exported: {error}.", err=True)
+            continue
+        await _note_effects(shelf, room.id)
+    click.echo(f"Exported {len(found) - failed} of {len(found)} rooms to {folder}.", err=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def _found(room: StoredRoom | None, room_id: str, store: str) -> StoredRoom:
+    if room is None:
+        raise click.ClickException(f"There is no room {room_id} in {store}; see `holdfast rooms list {store}`.")
+    return room
+
+
+def _write(output: Path, file: RoomFile) -> None:
+    """Whole or not at all: a copy that was cut short must not lie where a good one did."""
+    unfinished = output.with_name(f".{output.name}.unfinished")
+    try:
+        unfinished.write_text(to_text(file), "utf-8")
+        unfinished.replace(output)
+    except OSError as error:
+        raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from None
+
+
+async def _note_effects(shelf: Shelf, room_id: str) -> None:
+    waiting = await shelf.effects_of(room_id)
+    if waiting:
+        what = "effect waits" if waiting == 1 else "effects wait"
+        click.echo(f"Note: {waiting} {what} to be carried out for room {room_id}, and not in the file.", err=True)
+
+
+# import
+
+
+@rooms.command("import", short_help="Put a room that was exported into a store.")
+@click.argument("store")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--id", "room_id", metavar="NEW_ID", help="Give the room this id instead of the one in the file.")
+@click.option("--replace", is_flag=True, help="Put it in the place of the room that has the id now.")
+def import_room(store: str, file: Path, room_id: str | None, *, replace: bool) -> None:
+    """Put a room that was exported into a store, which is made if it does not exist.
+
+    The next server that starts on the store goes on with the room. Every seat is held for its player, who signs in
+    and joins as if for the first time; guests can do that only where the server has the key it had, so if this is
+    another store, give both servers the same --secret-file. Who was in the room that is replaced signs in again too.
+    """
+    try:
+        read = from_text(file.read_text("utf-8"))
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise click.ClickException(f"{file} cannot be imported: {error}.") from None
+    new_id = room_id or read.id
+    if not _ID.fullmatch(new_id):
+        raise click.ClickException(f"{new_id!r} cannot be a room's id: use 1 to 64 letters, digits, - and _.")
+    asyncio.run(_import(store, file, read, new_id, replace=replace))
+    click.echo(f"Room {new_id} ({read.kind}, {_seats(read.players)}) is in {store}: start a server on it to go on.")
+
+
+async def _import(store: str, path: Path, file: RoomFile, room_id: str, *, replace: bool) -> None:
+    async with opened(store, must_exist=False) as shelf:
+        former = await shelf.get(room_id)
+        if former is not None and not replace:
+            raise click.ClickException(
+                f"There is a room {room_id} in {store} already: say --replace to put the file in its place, or --id for"
+                " another id."
+            )
+        try:
+            await shelf.put(file, room_id, former)
+        except NotARoom as error:
+            raise click.ClickException(f"{path} cannot be imported: {error}.") from None
+        if former is not None:
+            _note_owner(former)
+
+
+def _seats(players: Iterable[object]) -> str:
+    number = len(list(players))
+    return f"{number} seat{'' if number == 1 else 's'} held"
+
+
+def _note_owner(room: StoredRoom) -> None:
+    if room.may_be_running:
+        click.echo(
+            f"Note: room {room.id} was not closed in order. If a server is running on this store, it has lost the room"
+            " with this, and tells the players in it to come back: restart it.",
+            err=True,
+        )
+
+
+# delete
+
+
+@rooms.command("delete", cls=_TakesRoomId, short_help="Delete a room and the sessions in it.")
+@click.argument("store")
+@click.argument("room_id")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete_room(store: str, room_id: str, *, yes: bool) -> None:
+    """Delete a room, and the sessions of those who have a seat in it."""
+    asyncio.run(_delete(store, room_id, is_sure=yes))
+    click.echo(f"Room {room_id} is deleted.")
+
+
+async def _delete(store: str, room_id: str, *, is_sure: bool) -> None:
+    async with opened(store) as shelf:
+        room = _found(await shelf.get(room_id), room_id, store)
+        if not is_sure:
+            click.confirm(f"Delete room {room_id} for good?", abort=True)
+        await shelf.delete(room)
+        _note_owner(room)

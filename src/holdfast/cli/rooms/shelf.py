@@ -1,0 +1,155 @@
+"""The rooms of a store, as data: what there is, and changes that are made whole or not at all."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import click
+
+from holdfast.cli.stores import store_failed
+from holdfast.core.records import RoomRecord, Unreadable, decode_room, decode_session, digest
+from holdfast.core.room_file import Past, RoomFile, room_entries, room_file
+from holdfast.server.keeper import room_key
+from holdfast.stores import open_store
+from holdfast.stores.port import ABSENT, Conflict, Entry, Store, StoreError, Unknown, Write
+
+
+@dataclass(frozen=True)
+class StoredRoom:
+    """A room as the store has it at one moment."""
+
+    id: str
+    entries: list[Entry]
+
+    @property
+    def key(self) -> str:
+        """Where its record is."""
+        return room_key(self.id)
+
+    @property
+    def size(self) -> int:
+        """The bytes it takes."""
+        return sum(len(entry.value) for entry in self.entries)
+
+    @cached_property
+    def record(self) -> RoomRecord:
+        """Its record, or `Unreadable`."""
+        return decode_room(self._stored)
+
+    @property
+    def _stored(self) -> bytes:
+        if self.entries[0].key != self.key:
+            raise Unreadable("its record is missing")
+        return self.entries[0].value
+
+    def file(self) -> RoomFile:
+        """All of it, or `Unreadable`."""
+        beside = {entry.key: entry.value for entry in self.entries if entry.key != self.key}
+        return room_file(self.id, self._stored, beside, self.key)
+
+    @property
+    def past(self) -> Past | None:
+        """What a record that takes its place goes on from; None if that cannot be read."""
+        try:
+            return Past(self.record.epoch, self.record.index, digest(self._stored))
+        except Unreadable:
+            return None
+
+    @property
+    def may_be_running(self) -> bool:
+        """Whether a server has it, or had it and did not stop in order."""
+        try:
+            return not self.record.is_final
+        except Unreadable:
+            return False
+
+
+@asynccontextmanager
+async def opened(url: str, *, must_exist: bool = True) -> AsyncIterator["Shelf"]:
+    """The rooms of the store at a URL; whatever is wrong with it is a `ClickException`."""
+    scheme, _, path = url.partition(":")
+    if scheme == "memory":
+        raise click.ClickException("memory: is in the memory of a server, and cannot be looked into from here.")
+    if must_exist and scheme == "sqlite" and path and not Path(path).exists():  # noqa: ASYNC240 - once, before anything
+        raise click.ClickException(f"There is no store {path}.")
+    try:
+        store = open_store(url)
+        await store.open()
+    except ValueError as error:
+        raise click.ClickException(f"{error}.") from None
+    except StoreError as error:
+        raise store_failed(url, error) from None
+    try:
+        yield Shelf(store)
+    except Conflict:
+        raise click.ClickException(
+            "Somebody else changed the room at this moment, so nothing was written. If a server is running on this"
+            " store, stop it first."
+        ) from None
+    except Unknown as error:
+        raise click.ClickException(
+            f"{error}. It may have been written or not: look with `holdfast rooms list`."
+        ) from None
+    except StoreError as error:
+        raise store_failed(url, error) from None
+    finally:
+        await store.close()
+
+
+class Shelf:
+    """The rooms of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def all(self) -> list[StoredRoom]:
+        """Every room, in the order of their ids."""
+        rooms: dict[str, list[Entry]] = {}
+        for entry in await self._store.list(room_key("")):
+            rooms.setdefault(entry.key.split("/")[1], []).append(entry)
+        return [StoredRoom(room_id, entries) for room_id, entries in rooms.items()]
+
+    async def get(self, room_id: str) -> StoredRoom | None:
+        """One room."""
+        key = room_key(room_id)
+        entries = [
+            entry for entry in await self._store.list(key) if entry.key == key or entry.key.startswith(f"{key}/")
+        ]
+        return StoredRoom(room_id, entries) if entries else None
+
+    async def effects_of(self, room_id: str) -> int:
+        """How many outside effects of the room wait to be carried out."""
+        return len(await self._store.list(f"effect/{room_id}/"))
+
+    async def put(self, file: RoomFile, room_id: str, former: StoredRoom | None) -> None:
+        """Write a room that there is not yet, or in the place of the former one, or raise `Conflict`."""
+        entries = room_entries(file, room_key(room_id), former.past if former is not None else None)
+        known = await self._known(former)
+        gone = [Write(key, None, revision) for key, revision in known.items() if key not in entries]
+        written = [Write(key, value, known.get(key, ABSENT)) for key, value in entries.items()]
+        await self._commit([*written, *gone])
+
+    async def delete(self, room: StoredRoom) -> None:
+        """Delete a room and the sessions in it, or raise `Conflict`."""
+        known = await self._known(room)
+        await self._commit([Write(key, None, revision) for key, revision in known.items()])
+
+    async def _known(self, room: StoredRoom | None) -> dict[str, int]:
+        """The keys of a room and of the sessions that have a seat in it: without it they have nothing to return to."""
+        if room is None:
+            return {}
+        known = {entry.key: entry.revision for entry in room.entries}
+        for entry in await self._store.list("session/"):
+            try:
+                if decode_session(entry.value).room == room.id:
+                    known[entry.key] = entry.revision
+            except Unreadable:
+                continue
+        return known
+
+    async def _commit(self, batch: list[Write]) -> None:
+        [outcome] = await self._store.commit([batch])
+        if isinstance(outcome, Conflict):
+            raise outcome

@@ -1,0 +1,82 @@
+"""`Parts`: the large field of a room's state, saved piece by piece."""
+
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class Parts(MutableMapping[str, V], Generic[V]):
+    """A mapping by name whose entries are saved one by one, and only those that were looked at since the last commit.
+
+    Use it for what is too large to be saved whole with every turn: the chunks of a world, the inventories of a guild.
+    Fetch an entry anew in every turn in which you change it: what you change through a reference that you kept from an
+    earlier turn is not seen. `peek` is for reading only, and so are `in`, `len` and the names.
+    """
+
+    __slots__ = ("_entries", "_touched")
+
+    def __init__(self, entries: dict[str, V] | None = None) -> None:
+        self._entries: dict[str, V] = {}
+        # Of a dict the keys come in the same order every time; those of a set do not.
+        self._touched: dict[str, None] = {}
+        self.update(entries or {})
+
+    def __getitem__(self, key: str) -> V:
+        value = self._entries[key]
+        self._touched[key] = None
+        return value
+
+    def __setitem__(self, key: str, value: V) -> None:
+        if not isinstance(key, str):
+            raise TypeError(f"parts are named by text; got {key!r}")
+        if value is None:
+            raise TypeError(f"part {key!r} cannot be None: delete it instead")
+        self._entries[key] = value
+        self._touched[key] = None
+
+    def __delitem__(self, key: str) -> None:
+        del self._entries[key]
+        self._touched[key] = None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def peek(self, key: str) -> V | None:
+        """An entry, to read and not to change; None if there is none."""
+        return self._entries.get(key)
+
+    def __eq__(self, other: object) -> bool:
+        return self._entries == (other._entries if isinstance(other, Parts) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Parts({self._entries!r})"
+
+    # For whoever saves them
+
+    def touched(self) -> dict[str, V | None]:
+        """What may have changed since it was last `taken`: None for what is gone."""
+        return {key: self._entries.get(key) for key in self._touched}
+
+    def taken(self) -> None:
+        """What was touched goes into the next commit."""
+        self._touched.clear()
+
+    def fill(self, entries: dict[str, V]) -> None:
+        """Put back what was saved."""
+        self._entries = entries
+        self._touched.clear()
+
+
+def parts_of(state: Any) -> dict[str, "Parts[Any]"]:
+    """The fields of a state that are saved piece by piece."""
+    fields = getattr(type(state), "__struct_fields__", ())
+    return {name: value for name in fields if isinstance(value := getattr(state, name), Parts)}

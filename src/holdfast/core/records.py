@@ -1,0 +1,222 @@
+"""What outlives a node, as data: one record for each durable room and one for each session that is in one.
+
+A room's record is its own lock: it is only ever written in the place of the record it was made from, it carries the
+hash of that one, and its `epoch` grows with every node that takes the room over. Records are arrays of fields that are
+only ever appended; what cannot be read that way gets a new version and a migration here. Before the fields stand, in
+every version, the number of it and a checksum: a disk may flip a bit, and a wrong state is worse than none.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from zlib import crc32
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.core.codec import DECODE_ERRORS
+
+VERSION = 1
+# The version in one byte, and the checksum of the fields, which begins with it.
+_HEAD = struct.Struct(">BI")
+
+Migration = Callable[[list[Any]], list[Any]]
+ROOM_MIGRATIONS: dict[int, Migration] = {}
+"""From this version of a room's record to the next: fields in, fields out."""
+SESSION_MIGRATIONS: dict[int, Migration] = {}
+EFFECT_MIGRATIONS: dict[int, Migration] = {}
+
+
+class Unreadable(Exception):
+    """A record that this version cannot make sense of. It is set aside: kept as it is, and nobody comes back to it."""
+
+
+class ChannelRecord(Struct, array_like=True, frozen=True, gc=False):
+    """Both streams of a seat: how far the player's messages were applied, and what was not acknowledged by it."""
+
+    number: int
+    generation: int
+    applied: int
+    last_seq: int
+    kept: list[tuple[str, bytes]]
+    is_finished: bool = False
+    is_overflowed: bool = False
+
+
+class SeatRecord(Struct, array_like=True, frozen=True):
+    """A seat, its player and what is theirs."""
+
+    player: str
+    session: str
+    data: Raw
+    owned: list[str]
+    channel: ChannelRecord | None = None
+    rewound_s: float | None = None
+    """The room came back from a checkpoint of this age, and the player has not since: they remember more of it."""
+
+
+class TimerRecord(Struct, array_like=True, frozen=True):
+    """A pending `after`: when by the wall clock, which method, with what. A player is named by id."""
+
+    due_at: float
+    method: str
+    arguments: list[tuple[str, Any]]
+
+
+class RoomRecord(Struct, array_like=True, frozen=True):
+    """A room between two turns."""
+
+    kind: str
+    node: str
+    epoch: int
+    index: int
+    previous: bytes
+    saved_at: float
+    phase: str
+    is_locked: bool
+    max_players: int
+    was_joined: bool
+    properties: Raw
+    random: int
+    state: Raw
+    has_state_beside: bool
+    """The state lies beside the record, under a key of its own: it is large and seldom changes."""
+    seats: list[Raw]
+    """Of `SeatRecord`: those that did not change are not encoded again."""
+    objects: list[str]
+    """What belongs to the server; the players' objects are with their seats."""
+    timers: list[TimerRecord]
+    parts: bytes
+    """The sum of the digests of everything that lies beside the record."""
+    created_at: float
+    is_final: bool
+    """Nothing happened in the room after this: its server stopped in order."""
+
+
+class SessionRecord(Struct, array_like=True, frozen=True):
+    """A session whose seat is in a durable room, or was. Tokens are kept as hashes only."""
+
+    player: str
+    codec: str
+    roles: list[str]
+    epoch: int
+    room: str
+    channels_opened: int
+    closing: list[ChannelRecord]
+    token: bytes
+    next_token: bytes
+    retired_tokens: list[bytes]
+    last_request: int
+    requests_announced: int
+    replies: list[tuple[int, bytes | None, tuple[str, str] | None]]
+
+
+class EffectRecord(Struct, array_like=True, frozen=True):
+    """Something to be done outside, once the turn that wanted it is saved."""
+
+    name: str
+    room: str
+    payload: Raw
+
+
+R = TypeVar("R", RoomRecord, SessionRecord, EffectRecord)
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_fields = msgspec.msgpack.Decoder(list[Any]).decode
+_decode_room = msgspec.msgpack.Decoder(RoomRecord).decode
+_decode_session = msgspec.msgpack.Decoder(SessionRecord).decode
+_decode_effect = msgspec.msgpack.Decoder(EffectRecord).decode
+_decode_seat = msgspec.msgpack.Decoder(SeatRecord).decode
+
+
+def encode(record: RoomRecord | SessionRecord | EffectRecord) -> bytes:
+    """A record as it is stored: its head, then its fields."""
+    fields = _encode(record)
+    return _HEAD.pack(VERSION, crc32(fields, VERSION)) + fields
+
+
+def encode_seat(seat: SeatRecord) -> Raw:
+    """A seat as a room's record holds it."""
+    return Raw(_encode(seat))
+
+
+def decode_room(stored: bytes) -> RoomRecord:
+    """A room's record, brought up to this version, or `Unreadable`."""
+    return _read(stored, _decode_room, ROOM_MIGRATIONS)
+
+
+def decode_session(stored: bytes) -> SessionRecord:
+    """A session's record, brought up to this version, or `Unreadable`."""
+    return _read(stored, _decode_session, SESSION_MIGRATIONS)
+
+
+def decode_effect(stored: bytes) -> EffectRecord:
+    """An effect's record, brought up to this version, or `Unreadable`."""
+    return _read(stored, _decode_effect, EFFECT_MIGRATIONS)
+
+
+def decode_seat(stored: Raw) -> SeatRecord:
+    """A seat of a room's record, or `Unreadable`."""
+    try:
+        return _decode_seat(stored)
+    except DECODE_ERRORS as error:
+        raise Unreadable(f"a seat: {error}") from None
+
+
+def _read(stored: bytes, decode: Callable[[bytes | memoryview], R], migrations: dict[int, Migration]) -> R:
+    version, fields = _opened(stored)
+    try:
+        if version == VERSION:
+            return decode(fields)
+        return decode(_encode(_migrated(version, _decode_fields(fields), migrations)))
+    # The last two are of a migration that met fields it did not expect.
+    except (*DECODE_ERRORS, TypeError, LookupError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def _opened(stored: bytes) -> tuple[int, memoryview]:
+    if len(stored) < _HEAD.size:
+        raise Unreadable(f"it is cut short, to {len(stored)} bytes")
+    version, checksum = _HEAD.unpack_from(stored)
+    fields = memoryview(stored)[_HEAD.size :]
+    if crc32(fields, version) != checksum:
+        raise Unreadable("it is damaged: its checksum is another")
+    if version > VERSION:
+        raise Unreadable(f"it is of version {version}, and this server knows up to {VERSION}: run a newer one")
+    return version, fields
+
+
+def _migrated(version: int, fields: list[Any], migrations: dict[int, Migration]) -> list[Any]:
+    for step in range(version, VERSION):
+        if step not in migrations:
+            raise Unreadable(f"it is of version {version}, which this server cannot bring up to {VERSION}")
+        fields = migrations[step](fields)
+    return fields
+
+
+def digest(stored: bytes) -> bytes:
+    """The hash by which the next record names this one."""
+    return hashlib.sha256(stored).digest()
+
+
+PARTS_NONE = bytes(32)
+_MODULUS = 1 << 256
+
+
+def part_digest(key: str, value: bytes) -> int:
+    """What one part adds to the sum in the room's record."""
+    return int.from_bytes(hashlib.sha256(key.encode() + b"\0" + value).digest(), "big")
+
+
+def parts_sum(parts: Mapping[str, bytes]) -> bytes:
+    """The sum over everything that lies beside a record."""
+    total = PARTS_NONE
+    for key, value in parts.items():
+        total = parts_changed(total, added=part_digest(key, value))
+    return total
+
+
+def parts_changed(parts: bytes, *, added: int = 0, removed: int = 0) -> bytes:
+    """The sum after parts came and went: the order does not matter, so a change costs what it changes."""
+    return ((int.from_bytes(parts, "big") + added - removed) % _MODULUS).to_bytes(32, "big")

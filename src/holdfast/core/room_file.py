@@ -1,0 +1,310 @@
+"""A room as a file: JSON that shows everything the store has of it, and from which it can be put back.
+
+What is the game's own (properties, state, data, arguments of timers) is written as in `tagged`. Sessions are not part
+of the file, for half of each is in a client and went on since: the seats of a room that is put back are held for their
+players by player id, who sign in, join, and are told the current state (`on_resync`). So `stream`, the part of a
+session that a room has, is there to be read only. Nor are effects that wait to be carried out: they stay in the store.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.records import (
+    PARTS_NONE,
+    ChannelRecord,
+    RoomRecord,
+    SeatRecord,
+    TimerRecord,
+    Unreadable,
+    decode_room,
+    decode_seat,
+    digest,
+    encode,
+    encode_seat,
+    parts_sum,
+)
+from holdfast.core.tagged import from_json, seconds_of, seconds_text, to_json
+from holdfast.core.tokens import printable
+
+Format = Literal["holdfast-room"]
+FORMAT: Format = "holdfast-room"
+VERSION = 1
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+_decode_part = msgspec.msgpack.Decoder(tuple[str, Raw]).decode
+# A line of the file is about this long.
+_LINE_CHARACTERS = 100
+# How the body of a message begins if it is JSON; MessagePack begins an object or an array with other bytes.
+_JSON_STARTS = b"{["
+_HASH_DIGITS = 2 * len(PARTS_NONE)
+_HEX_DIGITS = frozenset("0123456789abcdef")
+_RANDOM_MAX = 2**64 - 1
+
+
+class NotARoom(ValueError):
+    """A file that no room can be made of, and why."""
+
+
+class Stream(Struct, frozen=True, forbid_unknown_fields=True):
+    """For reading only: how far the player's messages were applied, and what they have not acknowledged of ours."""
+
+    applied: int
+    last_sent: int
+    unacknowledged: list[Any]
+
+
+class PlayerEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """A player and what is theirs."""
+
+    id: str
+    data: Any
+    owned: list[str]
+    stream: Stream | None = None
+
+
+class TimerEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """A pending `after`; an argument is {"value": …}, or {"player": id}."""
+
+    due_at: str
+    method: str
+    arguments: list[dict[str, Any]]
+
+
+class RoomFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the file says, from top to bottom."""
+
+    format: Format = FORMAT
+    version: int = VERSION
+    id: str
+    kind: str
+    phase: Literal["lobby", "playing"]
+    is_locked: bool
+    max_players: int
+    was_joined: bool
+    properties: dict[str, Any]
+    state: Any
+    parts: dict[str, dict[str, Any]]
+    """The `Parts` of the state: by field, then by name."""
+    players: list[PlayerEntry]
+    objects: list[str]
+    """What belongs to the server; the players' objects are with them."""
+    timers: list[TimerEntry]
+    random: str
+    """Where the room's dice are. A text: tools that count in floats would round it."""
+    created_at: str
+    saved_at: str
+    epoch: int
+    index: int
+    hash: str
+    """By this the next record of the room names the one in this file."""
+
+
+# From the store
+
+
+def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str) -> RoomFile:
+    """The file of a room, from its record and what lies beside it (by whole keys); `Unreadable` if it is damaged."""
+    record = decode_room(stored)
+    if parts_sum(beside) != record.parts:
+        raise Unreadable("what lies beside its record does not belong to it: parts are missing or damaged")
+    try:
+        state = beside[f"{key}/state"] if record.has_state_beside else record.state
+        return RoomFile(
+            id=room_id,
+            kind=record.kind,
+            phase="playing" if record.phase == "playing" else "lobby",
+            is_locked=record.is_locked,
+            max_players=record.max_players,
+            was_joined=record.was_joined,
+            properties=to_json(_decode(record.properties)),
+            state=to_json(_decode(state)),
+            parts=_parts(beside, key),
+            players=[_player(decode_seat(seat)) for seat in record.seats],
+            objects=record.objects,
+            timers=[_timer(timer) for timer in record.timers],
+            random=hex(record.random),
+            created_at=seconds_text(record.created_at),
+            saved_at=seconds_text(record.saved_at),
+            epoch=record.epoch,
+            index=record.index,
+            hash=digest(stored).hex(),
+        )
+    except (*DECODE_ERRORS, OverflowError, LookupError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def _parts(beside: Mapping[str, bytes], key: str) -> dict[str, dict[str, Any]]:
+    parts: dict[str, dict[str, Any]] = {}
+    for each, stored in beside.items():
+        if each != f"{key}/state":
+            field = each.removeprefix(f"{key}/").partition("/")[0]
+            name, value = _decode_part(stored)
+            parts.setdefault(field, {})[name] = to_json(_decode(value))
+    return parts
+
+
+def _player(seat: SeatRecord) -> PlayerEntry:
+    stream = _stream(seat.channel) if seat.channel is not None else None
+    return PlayerEntry(seat.player, to_json(_decode(seat.data)), seat.owned, stream)
+
+
+def _stream(channel: ChannelRecord) -> Stream:
+    kept = [{"type": name, "body": _body(body)} for name, body in channel.kept]
+    return Stream(channel.applied, channel.last_seq, kept)
+
+
+def _body(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body) if body[:1] in _JSON_STARTS else to_json(_decode(body))
+    except DECODE_ERRORS:
+        return to_json(body)
+
+
+def _timer(timer: TimerRecord) -> TimerEntry:
+    arguments = [{tag: value if tag == "player" else to_json(value)} for tag, value in timer.arguments]
+    return TimerEntry(seconds_text(timer.due_at), timer.method, arguments)
+
+
+# As text
+
+
+def to_text(file: RoomFile) -> str:
+    """The file as it is written."""
+    return _layout(msgspec.to_builtins(file), "") + "\n"
+
+
+def _layout(value: Any, indent: str) -> str:
+    """JSON with what is short on one line."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if len(indent) + len(line) <= _LINE_CHARACTERS and indent:
+        return line
+    inner = indent + "  "
+    if isinstance(value, dict) and value:
+        fields = [
+            f"{inner}{json.dumps(key, ensure_ascii=False)}: {_layout(each, inner)}" for key, each in value.items()
+        ]
+        return "{\n" + ",\n".join(fields) + f"\n{indent}}}"
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(inner + _layout(each, inner) for each in value) + f"\n{indent}]"
+    return line
+
+
+def from_text(text: str) -> RoomFile:
+    """A file that was read, or `NotARoom` with what is wrong with it and where."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotARoom(f"it is not JSON: {error}") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise NotARoom(f'it is not an exported room: its "format" is not "{FORMAT}"')
+    if isinstance(found.get("version"), int) and found["version"] > VERSION:
+        raise NotARoom(f"it is of version {found['version']}, and this Holdfast reads up to {VERSION}: use a newer one")
+    try:
+        return msgspec.convert(found, RoomFile)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        raise NotARoom(f"{where.strip('.`')}: {what}" if where else what) from None
+
+
+# Back to the store
+
+
+class Past(Struct, frozen=True):
+    """Which record the room goes on from: the one in the file, or the one that the file takes the place of."""
+
+    epoch: int
+    index: int
+    hash: bytes
+
+
+def room_entries(file: RoomFile, key: str, past: Past | None = None) -> dict[str, bytes]:
+    """What to store under this key and beside it, or `NotARoom`. To those who had the room, this is another owner."""
+    _check(file)
+    try:
+        beside = _stored_parts(file, key)
+        record = _record(file, past or Past(file.epoch, file.index, bytes.fromhex(file.hash)), parts_sum(beside))
+        return {key: encode(record), **beside}
+    except (*DECODE_ERRORS, TypeError, OverflowError) as error:
+        raise NotARoom(str(error)) from None
+
+
+def _check(file: RoomFile) -> None:
+    for name, number, least in (
+        ("max_players", file.max_players, 1),
+        ("epoch", file.epoch, 0),
+        ("index", file.index, 0),
+    ):
+        if number < least:
+            raise NotARoom(f"{name}: it must be {least} or more, not {number}")
+    if len(file.hash) != _HASH_DIGITS or not _HEX_DIGITS.issuperset(file.hash):
+        raise NotARoom(f"hash: it must have {_HASH_DIGITS} hexadecimal digits")
+    seen: set[str] = set()
+    for object_id in [*file.objects, *(each for player in file.players for each in player.owned)]:
+        if object_id in seen:
+            raise NotARoom(f"object {object_id!r} is there twice, and can have one owner only")
+        seen.add(object_id)
+
+
+def _stored_parts(file: RoomFile, key: str) -> dict[str, bytes]:
+    return {
+        f"{key}/{field}/{printable(name.encode())}": _encode((name, from_json(value, f"parts.{field}.{name}")))
+        for field, entries in file.parts.items()
+        for name, value in entries.items()
+    }
+
+
+def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
+    random = int(file.random, 16)
+    if not 0 <= random <= _RANDOM_MAX:
+        raise NotARoom(f"random: {file.random} has more than 64 bits")
+    properties = from_json(file.properties, "properties")
+    if not isinstance(properties, dict):
+        raise NotARoom("properties: they must be an object")
+    return RoomRecord(
+        kind=file.kind,
+        node="import",
+        epoch=past.epoch + 1,
+        index=past.index + 1,
+        previous=past.hash,
+        saved_at=seconds_of(file.saved_at),
+        phase=file.phase,
+        is_locked=file.is_locked,
+        max_players=file.max_players,
+        was_joined=file.was_joined,
+        properties=Raw(_encode(properties)),
+        random=random,
+        # In the record, large or not: the server that takes the room over lays it where it wants it.
+        state=Raw(_encode(from_json(file.state, "state"))),
+        has_state_beside=False,
+        seats=[_seat(number, player) for number, player in enumerate(file.players)],
+        objects=file.objects,
+        timers=[_stored_timer(number, timer) for number, timer in enumerate(file.timers)],
+        parts=parts,
+        created_at=seconds_of(file.created_at),
+        is_final=True,
+    )
+
+
+def _seat(number: int, player: PlayerEntry) -> Raw:
+    data = Raw(_encode(from_json(player.data, f"players[{number}].data")))
+    return encode_seat(SeatRecord(player.id, "", data, player.owned))
+
+
+def _stored_timer(number: int, timer: TimerEntry) -> TimerRecord:
+    where = f"timers[{number}]"
+    arguments: list[tuple[str, Any]] = []
+    for each in timer.arguments:
+        match list(each.items()):
+            case [("player", str(player_id))]:
+                arguments.append(("player", player_id))
+            case [("value", value)]:
+                arguments.append(("value", from_json(value, f"{where}.arguments")))
+            case _:
+                raise NotARoom(f'{where}.arguments: an argument is {{"value": …}} or {{"player": "its id"}}')
+    return TimerRecord(seconds_of(timer.due_at), timer.method, arguments)

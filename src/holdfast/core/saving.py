@@ -1,0 +1,89 @@
+"""Records of what lives, and back: sessions and channels. (Rooms are the server's: see `RoomKeeper`.)"""
+
+from msgspec import Raw
+
+from holdfast.core.channel import Channel
+from holdfast.core.codec import CODECS
+from holdfast.core.frames import Problem, Reply
+from holdfast.core.limits import Limits
+from holdfast.core.records import ChannelRecord, SessionRecord, Unreadable
+from holdfast.core.session import PlayerId, Session, SessionId
+
+
+def channel_record(channel: Channel) -> ChannelRecord:
+    """Both streams as they are."""
+    return ChannelRecord(
+        channel.number,
+        channel.generation,
+        channel.applied,
+        channel.last_seq,
+        channel.kept_messages(),
+        channel.is_finished,
+        channel.overflowed,
+    )
+
+
+def restored_channel(record: ChannelRecord, limits: Limits) -> Channel:
+    """Both streams as they were."""
+    channel = Channel(record.number, limits)
+    channel.generation = record.generation
+    channel.accepted = channel.applied = channel.ack_sent = record.applied
+    channel.restore_outward(record.last_seq, record.kept)
+    channel.is_finished = record.is_finished
+    channel.overflowed = record.is_overflowed
+    return channel
+
+
+def session_record(session: Session, room_id: str, closing: list[ChannelRecord]) -> SessionRecord:
+    """A session with its seat in this room (empty: none any more)."""
+    assert session.codec is not None
+    current, next_, retired = session.tokens.hashes()
+    return SessionRecord(
+        player=session.player_id,
+        codec=session.codec.name,
+        roles=sorted(session.roles),
+        epoch=session.epoch,
+        room=room_id,
+        channels_opened=session.channels_opened,
+        closing=closing,
+        token=current,
+        next_token=next_,
+        retired_tokens=retired,
+        last_request=session.last_request,
+        requests_announced=session.requests_announced,
+        replies=[
+            (
+                reply.id,
+                bytes(reply.result) if reply.result is not None else None,
+                (reply.problem.code, reply.problem.message) if reply.problem is not None else None,
+            )
+            for reply in session.replies.values()
+        ],
+    )
+
+
+def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, now: float, grace_s: float) -> Session:
+    """The session as it was, without its seat, waiting for its player."""
+    codec = CODECS.get(record.codec)
+    if codec is None:
+        raise Unreadable(f"session {session_id} speaks {record.codec!r}, which this server does not")
+    session = Session(
+        SessionId(session_id),
+        PlayerId(record.player),
+        limits=limits,
+        now=now,
+        grace_s=grace_s,
+        codec=codec,
+        roles=frozenset(record.roles),
+    )
+    session.epoch = record.epoch
+    session.channels_opened = record.channels_opened
+    session.closing = [restored_channel(each, limits) for each in record.closing]
+    session.tokens.restore(record.token, record.next_token, record.retired_tokens)
+    session.last_request = record.last_request
+    session.requests_announced = record.requests_announced
+    for request_id, result, problem in record.replies:
+        session.replies[request_id] = Reply(
+            request_id, Raw(result) if result is not None else None, Problem(*problem) if problem is not None else None
+        )
+    return session

@@ -1,0 +1,136 @@
+"""The output gate: what a durable room says, and what it acknowledges, leaves only once the turn it came from is saved.
+
+A message is staged when the room says it, goes along with the next commit, and is let out to the channel when that has
+succeeded. `send_latest` goes past the gate: it is for what is true now, and must never confirm what has to last.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.messages import Message
+from holdfast.core.records import ChannelRecord
+from holdfast.core.session import Session
+from holdfast.server.outlet import ChannelOutlet
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class GatedOutlet(ChannelOutlet):
+    """The outlet of a seat in a durable room. `on_staged` hears of everything that waits for a commit."""
+
+    __slots__ = (
+        "_applied",
+        "_generation",
+        "_is_finished",
+        "_leaving",
+        "_leaving_applied",
+        "_leaving_bytes",
+        "_on_staged",
+        "_staged",
+        "_staged_bytes",
+        "is_waiting",
+    )
+
+    def __init__(
+        self, node: "Node", session: Session, channel: Channel, on_staged: Callable[["GatedOutlet"], None]
+    ) -> None:
+        super().__init__(node, session, channel)
+        self._on_staged = on_staged
+        self._staged: list[tuple[str, bytes]] = []
+        self._staged_bytes = 0
+        self._leaving: list[tuple[str, bytes]] = []
+        self._leaving_bytes = 0
+        self._applied = self._leaving_applied = channel.applied
+        self._generation = channel.generation
+        self._is_finished = channel.is_finished
+        self.is_waiting = False
+        """Whether it is in its keeper's list of those that wait for the next commit."""
+
+    def applied(self, seq: int) -> None:
+        """To be acknowledged once it is saved."""
+        self._applied = seq
+        if not self.is_waiting:
+            self._on_staged(self)
+
+    def finish(self, farewell: Message) -> None:
+        """Stage the last message."""
+        self._push(farewell.wire_name, self._encode(farewell))
+        self._is_finished = True
+
+    def _push(self, name: str, body: bytes) -> None:
+        if len(body) > self._body_bytes_max:
+            raise self._too_large(name, body)
+        channel = self._channel
+        if channel.generation != self._generation:
+            self._restart()
+        if channel.overflowed or self._is_finished:
+            return
+        self._staged.append((name, body))
+        self._staged_bytes += len(body) + MESSAGE_OVERHEAD_BYTES
+        if not self.is_waiting:
+            self._on_staged(self)
+        # What is on its way into the store will be kept, too.
+        messages, size = len(self._leaving) + len(self._staged), self._leaving_bytes + self._staged_bytes
+        if channel.would_overflow(messages, size):
+            self._overflow()
+
+    def _overflow(self) -> None:
+        self._drop_staged()
+        self._channel.give_up()
+        self._node.overflowed(self._session)
+
+    def _restart(self) -> None:
+        # A resync began the stream anew: the state that follows it has all that was said before.
+        self._generation = self._channel.generation
+        self._drop_staged()
+        self._leaving, self._leaving_bytes = [], 0
+
+    def _drop_staged(self) -> None:
+        self._staged = []
+        self._staged_bytes = 0
+
+    # For the keeper of the room
+
+    @property
+    def channel(self) -> Channel:
+        """Where it is let out to."""
+        return self._channel
+
+    def cut(self) -> None:
+        """A commit begins: what is staged goes along with it."""
+        if self._channel.generation != self._generation:
+            self._restart()
+        self._leaving, self._leaving_bytes = self._staged, self._staged_bytes
+        self._drop_staged()
+        self._leaving_applied = self._applied
+        self.is_waiting = False
+
+    def record(self) -> ChannelRecord:
+        """Both streams as they will be when the commit that was cut has succeeded."""
+        channel = self._channel
+        return ChannelRecord(
+            channel.number,
+            channel.generation,
+            max(self._leaving_applied, channel.applied),
+            channel.last_seq + len(self._leaving),
+            channel.kept_messages() + self._leaving,
+            self._is_finished,
+            channel.overflowed,
+        )
+
+    def release(self) -> None:
+        """The commit has succeeded: let it out."""
+        channel = self._channel
+        leaving, self._leaving, self._leaving_bytes = self._leaving, [], 0
+        if leaving and channel.generation == self._generation and not channel.overflowed:
+            for name, body in leaving:
+                if not channel.push(name, body):
+                    self._overflow()
+                    break
+        channel.applied = max(channel.applied, self._leaving_applied)
+        channel.is_finished = self._is_finished and not self._staged
+        connection = self._session.connection
+        if connection is not None and not connection.is_dirty:
+            connection.wake()

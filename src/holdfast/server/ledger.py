@@ -1,0 +1,431 @@
+"""The ledger: one group commit for everything on this node that has to last, one in flight, the rest in the next.
+
+When little happens a commit begins at once; under load it waits a few milliseconds for company. What a commit holds is
+let out when it has succeeded, and not before (R3). A store that refuses is asked again with the same words until it
+takes them; one that somebody else has written to has fenced us (R4).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import Refused
+from holdfast.core.session import Session
+from holdfast.server.changes import Change, SessionKeep
+from holdfast.server.keeper import RoomKeeper
+from holdfast.stores.port import ABSENT, Broken, Conflict, Entry, Store, Unavailable, Unknown
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+log = logging.getLogger("holdfast")
+
+# How much the last pause between two commits counts towards the usual one, and the longest that counts.
+_NEWS = 0.25
+_PAUSE_MAX_S = 1.0
+
+
+class Ledger:
+    """What changed, and its way into the store. `fatal` is told when this process must not go on."""
+
+    def __init__(
+        self, node: "Node", loop: asyncio.AbstractEventLoop, store: Store, *, fatal: Callable[[Exception], None]
+    ) -> None:
+        self._node = node
+        self._loop = loop
+        self._limits = node.limits
+        self._fatal = fatal
+        self.store = store
+        self.is_failing = False
+        """The store has refused for so long that durable rooms stand still."""
+        self._keepers: dict[RoomKeeper, None] = {}
+        self._keeps: dict[Session, SessionKeep] = {}
+        self._dirty_rooms: dict[RoomKeeper, None] = {}
+        self._dirty_sessions: dict[SessionKeep, None] = {}
+        self._paused: list[RoomKeeper] = []
+        self._turns = 0
+        self._cut_at = 0.0
+        self._pause_s = _PAUSE_MAX_S
+        self._next_cut: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._in_flight: asyncio.Task[None] | None = None
+        self._is_refused = False
+        self._has_begun = False
+        self._is_final = False
+        self._all_saved: asyncio.Future[None] | None = None
+        self._checkpoints: dict[RoomKeeper, asyncio.TimerHandle] = {}
+
+    # Rooms
+
+    def add(self, keeper: RoomKeeper) -> None:
+        """Keep a room from now on."""
+        self._keepers[keeper] = None
+        if self.is_failing:
+            keeper.freeze()
+
+    def remove(self, keeper: RoomKeeper) -> None:
+        """The room is not ours any more, or was never saved."""
+        self._keepers.pop(keeper, None)
+        self._dirty_rooms.pop(keeper, None)
+        if (timer := self._checkpoints.pop(keeper, None)) is not None:
+            timer.cancel()
+
+    def turn_ended(self, keeper: RoomKeeper) -> None:
+        """A room took a turn: save it with the next commit, or with its next checkpoint."""
+        self._turns += 1
+        if keeper.is_dirty or keeper.checkpoint_s is None:
+            self.mark(keeper)
+        elif keeper not in self._checkpoints:
+            self._checkpoints[keeper] = self._loop.call_later(keeper.checkpoint_s, self._checkpoint, keeper)
+
+    def _checkpoint(self, keeper: RoomKeeper) -> None:
+        self._checkpoints.pop(keeper, None)
+        self.mark(keeper)
+
+    def mark(self, keeper: RoomKeeper) -> None:
+        """Save a room with the next commit."""
+        if not keeper.is_dirty:
+            if keeper not in self._keepers:
+                return
+            keeper.is_dirty = True
+            self._dirty_rooms[keeper] = None
+        # Also for one that is marked: the last cut may have passed it over in the middle of a turn.
+        if self._in_flight is None and self._next_cut is None:
+            self._schedule()
+
+    async def saved(self, keeper: RoomKeeper) -> None:
+        """Save a room as it is, and wait until the store has it."""
+        done = self._loop.create_future()
+        keeper.waiters.append(done)
+        self.mark(keeper)
+        await done
+
+    # Sessions
+
+    def __contains__(self, session: Session) -> bool:
+        return session in self._keeps
+
+    def keep_of(self, session: Session) -> SessionKeep | None:
+        """What is kept of a session; None if it is not durable."""
+        return self._keeps.get(session)
+
+    def adopt(self, session: Session, home: RoomKeeper | None, revision: int = 0) -> SessionKeep:
+        """The session has its seat in a durable room (or came back from the store): it lasts until it ends."""
+        keep = self._keeps.get(session)
+        if keep is None:
+            keep = self._keeps[session] = SessionKeep(session, revision)
+        keep.home = home
+        keep.is_ended = False
+        return keep
+
+    async def settled(self, session: Session) -> None:
+        """Wait until the room that the session has just left is saved without it."""
+        keep = self._keeps.get(session)
+        home = keep.home if keep is not None else None
+        if home is not None and home in self._keepers and session.player is None:
+            with contextlib.suppress(Refused):
+                await self.saved(home)
+
+    def moved(self, session: Session) -> None:
+        """The session took or left a seat of its home."""
+        keep = self._keeps.get(session)
+        if keep is not None:
+            keep.is_moved = True
+            if keep.home is not None:
+                self.mark(keep.home)
+            self._mark_session(keep)
+
+    def hold(self, session: Session) -> None:
+        """The session changed, and its client may hear of it only when that is saved."""
+        keep = self._keeps.get(session)
+        if keep is None:
+            return
+        connection = self._node.connection_of(session)
+        if connection is not None and connection is not keep.held:
+            connection.hold()
+            keep.held = connection
+        self._mark_session(keep)
+
+    def changed(self, session: Session) -> None:
+        """Save the session with the next commit, together with whatever its client says meanwhile."""
+        keep = self._keeps.get(session)
+        if keep is not None:
+            self._mark_session(keep)
+
+    def ended(self, session: Session) -> None:
+        """The session is over, or its seat is in a memory room: nothing of it need last."""
+        keep = self._keeps.get(session)
+        if keep is not None:
+            keep.is_ended = keep.is_moved = True
+            if keep.home is not None:
+                self.mark(keep.home)
+            self._mark_session(keep)
+
+    def close_after(self, session: Session, close: Callable[[], None]) -> None:
+        """Close the connection of a session that ended, once the store has heard of it."""
+        self._keeps[session].close = close
+
+    def forget(self, session: Session) -> None:
+        """The session was not brought back after all: the store keeps what it has."""
+        keep = self._keeps.pop(session, None)
+        if keep is not None:
+            self._dirty_sessions.pop(keep, None)
+
+    def _mark_session(self, keep: SessionKeep) -> None:
+        if keep not in self._dirty_sessions:
+            self._dirty_sessions[keep] = None
+            self._schedule()
+
+    # When
+
+    def begin(self) -> None:
+        """Write from now on."""
+        self._has_begun = True
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._has_begun or self._in_flight is not None or self._next_cut is not None:
+            return
+        wait_s = 0.0
+        # At once, unless commits have come so quickly of late that it pays to wait for company.
+        if self._pause_s < 2 * self._limits.commit_s and self._turns < self._limits.commit_turns_max:
+            wait_s = self._cut_at + self._limits.commit_s - self._node.now()
+        if wait_s > 0:
+            self._next_cut = self._loop.call_later(wait_s, self._cut)
+        else:
+            self._next_cut = self._loop.call_soon(self._cut)
+
+    # What
+
+    def _cut(self) -> None:
+        self._next_cut = None
+        changes = self._changes()
+        if not changes:
+            self._check_all_saved()
+        else:
+            now = self._node.now()
+            self._pause_s += _NEWS * (min(now - self._cut_at, _PAUSE_MAX_S) - self._pause_s)
+            self._cut_at = now
+            self._turns = 0
+            self._in_flight = self._loop.create_task(self._commit(changes))
+        # Not before the commit is in flight: the turns that have waited belong to the next one.
+        paused, self._paused = self._paused, []
+        for keeper in paused if not self.is_failing and not self._is_final else ():
+            keeper.unpause()
+
+    def _changes(self) -> list[Change]:
+        """What can be saved now. A room in the middle of a turn waits for its end, which calls again."""
+        changes: list[Change] = []
+        of_room: dict[RoomKeeper, Change] = {}
+        size = 0
+        for keeper in list(self._dirty_rooms):
+            if not keeper.is_at_rest:
+                # Or turn would follow upon turn, and none of them be saved.
+                keeper.pause()
+                continue
+            if len(changes) >= self._limits.commit_batches_max or size >= self._limits.commit_bytes_max:
+                break
+            del self._dirty_rooms[keeper]
+            keeper.is_dirty = False
+            self._paused.append(keeper)
+            try:
+                writes = keeper.cut(is_final=self._is_final)
+            except Exception as error:  # noqa: BLE001 - the game's state, which cannot be saved as it is
+                keeper.cannot_be_saved(error)
+                continue
+            change = of_room[keeper] = Change(keeper, writes)
+            changes.append(change)
+            size += change.size
+        for keep in list(self._dirty_sessions):
+            home = of_room.get(keep.home) if keep.home is not None else None
+            if home is None:
+                if keep.is_moved and keep.home is not None and keep.home in self._keepers:
+                    continue
+                home = Change(None, [])
+                changes.append(home)
+            del self._dirty_sessions[keep]
+            home.add(keep)
+        return changes
+
+    # How
+
+    async def _commit(self, changes: list[Change]) -> None:
+        patience = self._loop.call_later(self._limits.store_patience_s, self._stand_still)
+        try:
+            waiting = changes
+            while waiting:
+                waiting = await self._try(waiting)
+        except Broken as error:
+            self.broken(error)
+            return
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - our bug; going on would be worse than stopping
+            self._node.internal_error("commit", error)
+            self._fatal(error)
+            return
+        finally:
+            patience.cancel()
+        self._in_flight = None
+        if self._dirty_rooms or self._dirty_sessions:
+            self._schedule()
+        self._check_all_saved()
+
+    def _check_all_saved(self) -> None:
+        if self._all_saved is not None and not self._all_saved.done() and not self._is_behind:
+            self._all_saved.set_result(None)
+
+    async def _try(self, changes: list[Change]) -> list[Change]:
+        """Write the changes; those whose fate is to be tried again."""
+        try:
+            async with asyncio.timeout(self._limits.commit_timeout_s):
+                results = await self.store.commit([change.writes for change in changes])
+        except Unavailable as error:
+            self._was_refused(error)
+            await asyncio.sleep(self._limits.store_retry_s)
+            return changes
+        except (Unknown, TimeoutError) as error:
+            self._was_refused(Unknown("it does not answer") if isinstance(error, TimeoutError) else error)
+            return await self._read_back(changes)
+        self._was_accepted()
+        fenced: list[Change] = []
+        for change, result in zip(changes, results, strict=True):
+            if isinstance(result, Conflict):
+                fenced.append(change)
+            else:
+                self._committed(change, result)
+        # One that was tried before with no answer may have been written after all.
+        return await self._read_back(fenced)
+
+    async def _read_back(self, changes: list[Change]) -> list[Change]:
+        """Look what became of changes whose commit gave no answer: written, not written, or somebody else's."""
+        again: list[Change] = []
+        if not changes:
+            return again
+        for change in changes:
+            entries = [await self._get(write.key) for write in change.writes]
+            values = [entry.value if entry is not None else None for entry in entries]
+            revisions = [entry.revision if entry is not None else ABSENT for entry in entries]
+            if values == [write.value for write in change.writes]:
+                self._committed(change, revisions)
+            elif revisions == [write.revision for write in change.writes]:
+                again.append(change)
+            else:
+                self._fenced(change, change.lost_sessions(revisions), has_room=change.has_room(revisions))
+        if again:
+            await asyncio.sleep(self._limits.store_retry_s)
+        else:
+            self._was_accepted()
+        return again
+
+    async def _get(self, key: str) -> Entry | None:
+        while True:
+            try:
+                async with asyncio.timeout(self._limits.commit_timeout_s):
+                    return await self.store.get(key)
+            except (Unavailable, Unknown, TimeoutError) as error:
+                self._was_refused(Unknown("it does not answer") if isinstance(error, TimeoutError) else error)
+                await asyncio.sleep(self._limits.store_retry_s)
+
+    def _committed(self, change: Change, revisions: list[int]) -> None:
+        change.committed(revisions)
+        for keep, _ in change.sessions:
+            if keep.is_gone and keep.is_ended:
+                self._keeps.pop(keep.session, None)
+        if change.keeper is not None and change.keeper.is_gone:
+            self.remove(change.keeper)
+
+    def _fenced(self, change: Change, elsewhere: list[SessionKeep], *, has_room: bool) -> None:
+        """Somebody else has written: what was not let out never happened here."""
+        lost = [keep for keep, _ in change.sessions]
+        keeper = change.keeper
+        if keeper is not None:
+            self.remove(keeper)
+            lost += [keep for keep in self._keeps.values() if keep.home is keeper and keep not in lost]
+        for keep in lost:
+            self._lose(keep)
+        if keeper is None:
+            return
+        keeper.fenced()
+        if self._node.recovery is None:
+            return
+        if not keeper.is_claimed:
+            # Its former server wrote once more after we had read it: read again (R8).
+            self._node.recovery.read_again(keeper.room_id, [str(keep.session.id) for keep in lost])
+        elif has_room:
+            # It is nobody else's: only what was not saved yet is lost with the session that went elsewhere.
+            here = [str(keep.session.id) for keep in lost if keep not in elsewhere]
+            self._node.recovery.read_again(keeper.room_id, here)
+
+    def _lose(self, keep: SessionKeep) -> None:
+        self._node.lost_to_another(keep.session)
+        self._keeps.pop(keep.session, None)
+        self._dirty_sessions.pop(keep, None)
+
+    # A store that refuses
+
+    def _was_refused(self, error: Exception) -> None:
+        if not self._is_refused:
+            self._is_refused = True
+            self._node.counters.commits_refused += 1
+            log.warning("the store refuses to save: %s; trying again", error)
+
+    def _stand_still(self) -> None:
+        """A commit takes longer than anybody should wait."""
+        self.is_failing = True
+        log.error("the store has not saved for %g s: durable rooms stand still", self._limits.store_patience_s)
+        for keeper in self._keepers:
+            keeper.freeze()
+        for keep in list(self._keeps.values()):
+            self._node.tell_busy(keep.session)
+
+    def _was_accepted(self) -> None:
+        self._node.counters.commits += 1
+        self._is_refused = False
+        if self.is_failing and not self._is_final:
+            self.is_failing = False
+            log.warning("the store saves again: durable rooms go on")
+            for keep in self._keeps.values():
+                # They could not come back, and that is not theirs to pay for.
+                self._node.renew_grace(keep.session)
+            for keeper in list(self._keepers):
+                keeper.thaw()
+
+    def broken(self, error: Broken) -> None:
+        """What was saved may be lost: this process must not go on."""
+        log.critical("the store cannot be trusted any more: %s", error)
+        self._fatal(error)
+
+    # The end
+
+    async def stop(self, within_s: float) -> None:
+        """Save every room one last time, as far as time allows."""
+        if not self._has_begun:
+            return
+        self._is_final = True
+        for timer in self._checkpoints.values():
+            timer.cancel()
+        for keeper in list(self._keepers):
+            keeper.freeze()
+            self.mark(keeper)
+        if self._is_behind:
+            # A room in the middle of a turn is saved at its end.
+            self._all_saved = self._loop.create_future()
+            await asyncio.wait([self._all_saved], timeout=within_s)
+        if self._is_behind:
+            log.error("%d rooms and %d sessions could not be saved before the end", *self._backlog)
+        self._has_begun = False
+        if self._next_cut is not None:
+            self._next_cut.cancel()
+        if self._in_flight is not None:
+            self._in_flight.cancel()
+            await asyncio.wait([self._in_flight])
+
+    @property
+    def _is_behind(self) -> bool:
+        return bool(self._dirty_rooms or self._dirty_sessions or self._in_flight)
+
+    @property
+    def _backlog(self) -> tuple[int, int]:
+        return len(self._dirty_rooms), len(self._dirty_sessions)

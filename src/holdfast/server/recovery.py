@@ -1,0 +1,283 @@
+"""Coming back: rooms and sessions as the store has them, seats held, timers set, players expected.
+
+What cannot be read is set aside: it stays in the store as it is, its players sign in anew, and the log says why.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+
+import msgspec
+
+from holdfast.core.reasons import Reason
+from holdfast.core.records import (
+    SeatRecord,
+    SessionRecord,
+    TimerRecord,
+    Unreadable,
+    decode_effect,
+    decode_room,
+    decode_seat,
+    decode_session,
+)
+from holdfast.core.room import Room
+from holdfast.core.saving import restored_channel, restored_session
+from holdfast.core.session import PlayerId, Session, SessionId
+from holdfast.core.tokens import printable
+from holdfast.server.changes import session_key
+from holdfast.server.durable_host import DurableHost
+from holdfast.server.images import RoomImage, read_image
+from holdfast.server.keeper import room_key
+from holdfast.stores.port import Entry, Unavailable, Unknown
+
+if TYPE_CHECKING:
+    from holdfast.server.ledger import Ledger
+    from holdfast.server.node import Node
+
+log = logging.getLogger("holdfast")
+
+Pace = Literal["eager", "lazy"]
+"""eager: everything is back before the doors open. lazy: a room when it is first asked for, the others by and by."""
+
+# Between two rooms that nobody has asked for yet.
+_LAZY_PAUSE_S = 0.01
+
+
+class Recovery:
+    """Brings back what a former node has left in the store."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, ledger: "Ledger") -> None:
+        self._node = node
+        self._loop = loop
+        self._ledger = ledger
+        self._rooms: dict[str, list[Entry]] = {}
+        self._sessions: dict[str, Entry] = {}
+        self._effects: list[Entry] = []
+        self._background: asyncio.Task[None] | None = None
+        self._reading: set[asyncio.Task[None]] = set()
+        self.set_aside: dict[str, str] = {}
+        """The keys of records that could not be read, and why."""
+
+    async def recover(self, pace: Pace) -> None:
+        """Bring back what the store has: now, or as it is needed."""
+        store = self._ledger.store
+        self._sessions = {entry.key.partition("/")[2]: entry for entry in await store.list("session/")}
+        for entry in await store.list("room/"):
+            self._rooms.setdefault(entry.key.split("/")[1], []).append(entry)
+        self._effects = await store.list("effect/")
+        if pace == "eager":
+            while self._rooms or self._sessions:
+                self._restore_next()
+            self._node.rooms.sort_by_age()
+        else:
+            self._background = self._loop.create_task(self._restore_by_and_by())
+
+    def resume_effects(self) -> None:
+        """Go on with what a former node did not get done outside."""
+        for entry in self._effects:
+            self._guarded(entry.key, self._resume_effect, entry)
+        self._effects.clear()
+
+    async def _restore_by_and_by(self) -> None:
+        while self._rooms or self._sessions:
+            self._restore_next()
+            await asyncio.sleep(_LAZY_PAUSE_S)
+
+    def _restore_next(self) -> None:
+        if self._rooms:
+            self.restore_room(next(iter(self._rooms)))
+        else:
+            self.restore_session(next(iter(self._sessions)))
+
+    def stop(self) -> None:
+        """Leave the rest where it is."""
+        for task in (*self._reading, *([self._background] if self._background is not None else [])):
+            task.cancel()
+
+    def restore_session(self, session_id: str) -> None:
+        """Bring a session back with its room, if the store has it and it is not back yet."""
+        entry = self._sessions.get(session_id)
+        if entry is None:
+            return
+        try:
+            record = decode_session(entry.value)
+            self.restore_room(record.room)
+            if session_id in self._sessions:
+                # Not with a seat: it has none, or that did not come back.
+                if record.room:
+                    raise Unreadable(f"room {record.room} is not to be had, or its seat is gone")
+                # Written again at once, as a room is: a server that still has it may not end it any more.
+                self._ledger.changed(self._restore_session(session_id, record, entry))
+        except Unreadable as error:
+            self._put_aside(entry.key, error)
+        self._sessions.pop(session_id, None)
+
+    def restore_room(self, room_id: str) -> None:
+        """Bring a room back with its sessions, if the store has it and it is not back yet."""
+        entries = self._rooms.pop(room_id, None)
+        if entries is not None:
+            self._guarded(entries[0].key, self._restore_room, room_id, entries)
+
+    def read_again(self, room_id: str, session_ids: list[str]) -> None:
+        """A room was written by another after we had read it: bring it back as it is now."""
+        task = self._loop.create_task(self._read_again(room_id, session_ids))
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
+
+    async def _read_again(self, room_id: str, session_ids: list[str]) -> None:
+        store = self._ledger.store
+        while True:
+            await asyncio.sleep(self._node.limits.store_retry_s)
+            try:
+                # At one moment: what lies beside a record belongs to that one.
+                entries = await store.list(room_key(room_id))
+                wanted = dict.fromkeys([*session_ids, *_seated(entries)])
+                sessions = [(each, await store.get(session_key(each))) for each in wanted]
+            except (Unavailable, Unknown):
+                continue
+            if entries:
+                self._rooms[room_id] = entries
+            for session_id, entry in sessions:
+                if entry is not None and self._node.sessions.get(session_id) is None:
+                    self._sessions[session_id] = entry
+                    self._node.is_here_again(session_id)
+            self.restore_room(room_id)
+            for session_id in wanted:
+                self.restore_session(session_id)
+            return
+
+    def _guarded(self, key: str, restore: Callable[..., Any], *args: Any) -> None:
+        try:
+            restore(*args)
+        except Unreadable as error:
+            self._put_aside(key, error)
+        except Exception as error:
+            log.exception("%s could not be brought back", key)
+            self._put_aside(key, Unreadable(repr(error)))
+
+    def _put_aside(self, key: str, why: Unreadable) -> None:
+        self.set_aside[key] = str(why)
+        log.error("%s is set aside, and stays in the store as it is: %s", key, why)
+
+    def _resume_effect(self, entry: Entry) -> None:
+        self._node.outbox.start(entry.key, decode_effect(entry.value), entry.revision)
+
+    # Sessions
+
+    def _restore_session(self, session_id: str, record: SessionRecord, entry: Entry) -> Session:
+        node = self._node
+        session = restored_session(session_id, record, limits=node.limits, now=node.now(), grace_s=node.grace_s)
+        self._ledger.adopt(session, None, entry.revision)
+        node.restored(session)
+        return session
+
+    def _session_of(self, seat: SeatRecord, room_id: str) -> Session:
+        entry = self._sessions.get(seat.session)
+        if entry is not None:
+            try:
+                record = decode_session(entry.value)
+                # If not, it left for another room, and this one was saved last before it heard of that.
+                if record.room == room_id:
+                    session = self._restore_session(seat.session, record, entry)
+                    del self._sessions[seat.session]
+                    return session
+            except Unreadable as error:
+                del self._sessions[seat.session]
+                self._put_aside(entry.key, error)
+        # An agent's seat, or one whose session is lost: held all the same, for the player to take it over again.
+        node = self._node
+        stand_in = Session(
+            SessionId(printable(node.random.randbytes(12))),
+            PlayerId(seat.player),
+            limits=node.limits,
+            now=node.now(),
+            grace_s=node.grace_s,
+        )
+        node.restored(stand_in)
+        return stand_in
+
+    # Rooms
+
+    def _restore_room(self, room_id: str, entries: list[Entry]) -> None:
+        image = read_image(entries, self._node.rooms.type_of)
+        host = self._node.rooms.new_host(image.room_type, room_id, image.record.random)
+        assert isinstance(host, DurableHost)
+        try:
+            host.room.restore(image.state)
+            host.keeper.restored(image.record, entries)
+            self._fill(host, image)
+        except Exception:
+            self._let_go(host)
+            raise
+        self._node.rooms.add(host)
+        self._node.counters.rooms_recovered += 1
+        host.recovered()
+
+    def _let_go(self, host: DurableHost) -> None:
+        for seat in host.room.seats:
+            self._ledger.forget(seat.session)
+            self._node.forget_session(seat.session, Reason.EXPIRED)
+        self._ledger.remove(host.keeper)
+        host.suspended()
+
+    def _fill(self, host: DurableHost, image: RoomImage) -> None:
+        room, record = host.room, image.record
+        room.phase = "playing" if record.phase == "playing" else "lobby"
+        room.is_locked = record.is_locked
+        room.max_players = record.max_players
+        room.properties = image.properties
+        host.was_joined = record.was_joined
+        is_exact = room.durability == "commit" or record.is_final
+        age_s = None if is_exact else max(0.0, self._node.wall() - record.saved_at)
+        for seat, data in zip(image.seats, image.data, strict=True):
+            session = self._session_of(seat, room.id)
+            # An orderly stop after a crash makes up for nothing to those who were away all the while.
+            session.rewound_s = age_s if age_s is not None else seat.rewound_s
+            if seat.channel is not None and session in self._ledger:
+                session.channel = restored_channel(seat.channel, self._node.limits)
+            player = host.reseat(session, data)
+            for object_id in seat.owned:
+                room.own(player, object_id)
+        for object_id in record.objects:
+            room.own(None, object_id)
+        for timer in record.timers:
+            self._set_timer(host, timer)
+
+    def _set_timer(self, host: DurableHost, timer: TimerRecord) -> None:
+        method = getattr(host.room, timer.method, None)
+        try:
+            if not callable(method):
+                raise TypeError(f"{type(host.room).__name__} has no method {timer.method!r} any more")
+            arguments = _arguments(host.room, method, timer.arguments)
+        except (TypeError, ValueError, LookupError) as error:
+            log.error("room %s: its timer for %s is dropped: %s", host.room.id, timer.method, error)  # noqa: TRY400
+            return
+        host.after(max(0.0, timer.due_at - self._node.wall()), method, arguments)
+
+
+def _seated(entries: list[Entry]) -> list[str]:
+    """Whose seats are in a room: also theirs who came since it was read first."""
+    try:
+        seats = [decode_seat(seat) for seat in decode_room(entries[0].value).seats] if entries else []
+    except Unreadable:
+        return []
+    return [seat.session for seat in seats if seat.session]
+
+
+def _arguments(room: Room[Any], method: Callable[..., Any], saved: list[tuple[str, Any]]) -> tuple[Any, ...]:
+    """What the method is to be called with: values of the types that it is annotated with, and players by id."""
+    hints = get_type_hints(method)
+    kinds = [hints.get(name, Any) for name in inspect.signature(method).parameters]
+    arguments: list[Any] = []
+    for number, (tag, value) in enumerate(saved):
+        if tag == "player":
+            player = room.player(value)
+            if player is None:
+                raise LookupError(f"player {value} has left the room")
+            arguments.append(player)
+        else:
+            # More arguments than parameters: the last one takes them all (`*args`).
+            arguments.append(msgspec.convert(value, kinds[min(number, len(kinds) - 1)] if kinds else Any))
+    return tuple(arguments)

@@ -1,0 +1,101 @@
+"""`Room.save`: players' data handed to the game to be kept elsewhere, beside the room's turns and with a copy."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.player import Player
+from holdfast.core.room import Room
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+Failure = Callable[[Exception, str, str], None]
+Save = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Saving:
+    """The saves of a node: one at a time for each player, whichever rooms ask for them, and the newest data at last.
+
+    A room may end before the last of its players is saved.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[str, Save] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def want(self, player_id: str, save: Save) -> None:
+        """Save a player now, or when the save under way is over."""
+        self._waiting[player_id] = save
+        if player_id not in self._tasks:
+            self._tasks[player_id] = self._loop.create_task(self._save(player_id))
+
+    async def _save(self, player_id: str) -> None:
+        try:
+            while (save := self._waiting.pop(player_id, None)) is not None:
+                await save()
+        finally:
+            del self._tasks[player_id]
+
+    async def stop(self, within_s: float) -> None:
+        """Wait for what is under way; what takes longer is given up."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=within_s)
+        for task in list(self._tasks.values()):
+            task.cancel()
+
+
+class Saves:
+    """Saves the players of one room, on a drop, on a leave, and at the room's rate."""
+
+    def __init__(self, room: Room[Any], node: "Node", loop: asyncio.AbstractEventLoop, failed: Failure) -> None:
+        self._room = room
+        self._node = node
+        self._loop = loop
+        self._failed = failed
+        self._is_wanted = type(room).save is not Room.save
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Save everybody at the room's rate from now on."""
+        if self._is_wanted and self._room.save_s > 0:
+            self._timer = self._loop.call_later(self._room.save_s, self._save_all)
+
+    def stop(self) -> None:
+        """No further round."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _save_all(self) -> None:
+        for player in self._room.players:
+            self.save(player)
+        self.start()
+
+    def save(self, player: Player[Any]) -> None:
+        """Save a player's data as it is now."""
+        if not self._is_wanted:
+            return
+        try:
+            copy = msgspec.msgpack.decode(msgspec.msgpack.encode(player.data), type=self._room.data_type)
+        except Exception as error:  # noqa: BLE001 - the game's data, which cannot be copied
+            self._failed(error, "save", player.id)
+        else:
+            self._node.saving.want(player.id, partial(self._save, player.id, copy))
+
+    async def _save(self, player_id: str, data: Any) -> None:
+        try:
+            result = self._room.save(player_id, data)
+            if inspect.isawaitable(result):
+                await result
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError):
+                if task is not None and task.cancelling():
+                    raise
+                error = RuntimeError("it asked for the result of something that was cancelled")
+            self._failed(error, "save", player_id)

@@ -1,0 +1,112 @@
+"""What outlives a node: a small key–value store whose revisions are fencing tokens.
+
+Every write says which revision of its key it takes the place of, and loses if that is not the one the store has. A
+node that slept while another took over its rooms still holds the old revisions: whatever it writes is refused (R8).
+Revisions only grow, over all keys of a store, and none is ever given out twice, not even after a delete.
+
+A batch is written whole or not at all. A commit writes many batches with one trip to the disk; one that is refused
+does not keep the others from being written. Batches of one commit are independent: no two of them write the same key.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import NamedTuple, Protocol
+
+KEY_BYTES_MAX = 200
+"""Keys are printable ASCII without spaces: parts that a "/" keeps apart, as in "room/KbVh3/state"."""
+
+VALUE_BYTES_MAX = 64 * 1024 * 1024
+"""More is a mistake of whoever writes it."""
+
+ABSENT = 0
+"""The revision of a key that does not exist."""
+
+
+class Entry(NamedTuple):
+    """A key as the store has it."""
+
+    key: str
+    value: bytes
+    revision: int
+
+
+class Change(NamedTuple):
+    """A key as it has become; without a value it was deleted."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+class Write(NamedTuple):
+    """Put a value, or delete the key (None), if the key's revision is this one still."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+Batch = Sequence[Write]
+
+
+class StoreError(Exception):
+    """What a store may raise; one of the following."""
+
+
+class Conflict(StoreError):
+    """Somebody else has written the key: the writer must give up what it based on the revision it knew."""
+
+    def __init__(self, key: str, expected: int, found: int) -> None:
+        super().__init__(f"{key} is at revision {found}, not {expected}")
+        self.key = key
+        self.expected = expected
+        self.found = found
+
+
+class Unavailable(StoreError):
+    """Nothing was written, and trying again later may help: the disk is full, the file locked, the server away."""
+
+
+class Unknown(StoreError):
+    """Whether it was written is not known, as after a time-out: read back before anything else."""
+
+
+class Broken(StoreError):
+    """What was written before may be lost: a failed fsync, a damaged file. This process must not go on with it."""
+
+
+Outcome = list[int] | Conflict
+"""What became of a batch: the new revisions of its writes (`ABSENT` for a delete), or why it was refused."""
+
+
+class Store(Protocol):
+    """The port. Every method may raise `Unavailable`, `Unknown` or `Broken`; `ValueError` is the caller's mistake."""
+
+    async def open(self) -> None:
+        """Get ready; an older layout is brought up to date, one that is newer than this version is refused."""
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go. Closing twice is fine."""
+
+    async def get(self, key: str) -> Entry | None:
+        """The key's value, or None: what the last commit that returned has made of it, or a later one."""
+
+    async def list(self, prefix: str) -> list[Entry]:
+        """Every key that begins with the prefix, in order, as they were at one moment."""
+
+    async def put(self, key: str, value: bytes, revision: int) -> int:
+        """Write one value if the key is at this revision (`ABSENT`: does not exist); the new one, or `Conflict`."""
+
+    async def delete(self, key: str, revision: int) -> None:
+        """Delete the key if it is at this revision, or `Conflict`."""
+
+    async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        """Write all batches durably, with one trip to the disk; what became of each, in their order.
+
+        If this raises, `Unavailable` means that none of them was written, `Unknown` that all or none of each may be.
+        """
+
+    def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
+        """What there is, then every change, in the order of revisions. A slow reader sees each key's last change only.
+
+        Embedded stores show what the same handle writes.
+        """

@@ -1,0 +1,5 @@
+"""A store in one SQLite file."""
+
+from holdfast.stores.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

@@ -1,0 +1,46 @@
+"""What SQLite's errors mean to the port: nothing was written and later may be better, or do not go on.
+
+Only what is listed is harmless. A log whose sync failed may or may not be on the disk, and asking again would be
+answered from a cache that has forgotten the failure; an error that is not known here is no better.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from holdfast.stores.port import Broken, StoreError, Unavailable
+
+# By primary code.
+_HARMLESS = {
+    sqlite3.SQLITE_BUSY: "somebody else keeps it locked",
+    sqlite3.SQLITE_LOCKED: "somebody else keeps it locked",
+    sqlite3.SQLITE_PROTOCOL: "somebody else keeps it locked",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it may not be written",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; may this user read and write it, and its folder?",
+    sqlite3.SQLITE_PERM: "it may not be opened",
+}
+# By extended code. A full disk is FULL, a used-up quota is this: the log ends before the frame that would commit.
+_HARMLESS_IO = {
+    sqlite3.SQLITE_IOERR_WRITE: "it cannot be written; is there space left, and quota?",
+}
+# The log's index beside the file: harmless, but not at the end of a commit, when the log is already on the disk.
+_HARMLESS_UNLESS_COMMITTING = {
+    sqlite3.SQLITE_IOERR_SHMOPEN: "its -shm file cannot be opened; is there space left?",
+    sqlite3.SQLITE_IOERR_SHMSIZE: "its -shm file cannot grow; is there space left?",
+    sqlite3.SQLITE_IOERR_SHMMAP: "its -shm file cannot be mapped; is there memory left?",
+    sqlite3.SQLITE_IOERR_SHMLOCK: "its -shm file cannot be locked",
+}
+
+
+def translate(error: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
+    """The port's error for one of SQLite's; whoever was writing has rolled back."""
+    # Errors of the module itself, such as a closed connection, have no code.
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        words = _HARMLESS.get(code & 0xFF) or _HARMLESS_IO.get(code)
+        if words is None and not committing:
+            words = _HARMLESS_UNLESS_COMMITTING.get(code)
+        if words is not None:
+            return Unavailable(f"{path}: {words} ({error})")
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    return Broken(f"{path} is damaged or its disk fails ({name}: {error}): do not go on with it")

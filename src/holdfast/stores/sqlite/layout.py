@@ -1,0 +1,137 @@
+"""What the file looks like, how an older one is brought up to date, and how a connection to it is opened.
+
+The file is marked as ours (`application_id`) and with the number of its layout (`user_version`). A file that is not
+ours, or newer than we are, is refused before anything is written to it.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from holdfast.stores.port import Unavailable
+
+APPLICATION_ID = int.from_bytes(b"Hldf")
+
+COUNT_KEY = ""
+"""The last revision given out is an entry like any other, under the one key that callers cannot name."""
+
+# A row put into `change` is a write of the port: if the entry is not at the revision expected, it fails, and the whole
+# statement with it. So a commit is one statement (see writer.py); rows without a key fill it up to its size.
+# `entry` keeps its rowids: WITHOUT ROWID, values of 2 KiB and more cost twice the CPU, and small ones no less.
+MIGRATIONS: Sequence[Sequence[str]] = (
+    (
+        "CREATE TABLE entry (key TEXT PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL) STRICT",
+        f"INSERT INTO entry VALUES ('{COUNT_KEY}', x'', 1)",  # noqa: S608 - a constant
+        "CREATE VIEW change AS SELECT key, value, revision AS expected, revision FROM entry",
+        """
+        CREATE TRIGGER create_entry INSTEAD OF INSERT ON change WHEN new.value NOTNULL AND new.expected = 0 BEGIN
+            INSERT INTO entry VALUES (new.key, new.value, new.revision);
+        END
+        """,
+        """
+        CREATE TRIGGER replace_entry INSTEAD OF INSERT ON change WHEN new.value NOTNULL AND new.expected > 0 BEGIN
+            UPDATE entry SET value = new.value, revision = new.revision
+                WHERE key = new.key AND revision = new.expected;
+            SELECT raise(ABORT, 'conflict') WHERE changes() = 0;
+        END
+        """,
+        """
+        CREATE TRIGGER delete_entry INSTEAD OF INSERT ON change WHEN new.value ISNULL AND new.key NOTNULL BEGIN
+            SELECT raise(ABORT, 'conflict')
+                WHERE coalesce((SELECT revision FROM entry WHERE key = new.key), 0) != new.expected;
+            DELETE FROM entry WHERE key = new.key;
+        END
+        """,
+    ),
+)
+"""Step n brings a file of layout n to layout n + 1; one that was released never changes."""
+
+
+def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
+    """A connection without transactions but those that are asked for."""
+    return sqlite3.connect(path, timeout=busy_s, isolation_level=None)
+
+
+def prepare(path: Path, *, busy_s: float, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> sqlite3.Connection:
+    """The connection that writes, to a file that was made, or checked and brought up to date."""
+    _check_place(path)
+    _peek(path)
+    connection = connect(path, busy_s=busy_s)
+    try:
+        _check_mark(connection, path)
+        _migrate(connection, path, migrations)
+        _make_durable(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_place(path: Path) -> None:
+    try:
+        if not path.parent.is_dir():
+            raise Unavailable(f"{path} cannot be opened: there is no folder {path.parent}")
+        if path.is_dir():
+            raise Unavailable(f"{path} cannot be opened: it is a folder, and a store is a file")
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
+
+
+def _peek(path: Path) -> None:
+    """Look at the mark and leave no trace, as opening and closing it would if a program had left a log beside it."""
+    if not path.exists():
+        return
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as connection:
+        try:
+            _check_mark(connection, path)
+        except sqlite3.DatabaseError as error:
+            # Without its log, a file looks damaged in which a checkpoint was cut short.
+            if error.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+                raise
+
+
+def _check_mark(connection: sqlite3.Connection, path: Path) -> None:
+    is_empty = _read(connection, "page_count") == 0
+    if not is_empty and _read(connection, "application_id") != APPLICATION_ID:
+        raise ValueError(f"{path} is another program's database, not a Holdfast store: choose another file")
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Sequence[str]]) -> None:
+    known = len(migrations)
+    # A file is made in one transaction, and before it has a log: its mark is in the file itself from the start.
+    connection.execute("BEGIN IMMEDIATE")
+    layout = _read(connection, "user_version")
+    if layout > known:
+        raise ValueError(
+            f"{path} has layout {layout}, and this version of Holdfast knows {known} at most: "
+            "run the version that wrote it, or choose another file"
+        )
+    for statements in migrations[layout:]:
+        for statement in statements:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {known}")
+    # An attempt to write that is taken back shows whether we may.
+    connection.execute("COMMIT" if layout < known else "ROLLBACK")
+
+
+def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
+    [[mode]] = connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    if mode != "wal":
+        raise Unavailable(f"{path} is where SQLite cannot keep a write-ahead log: use a folder of this machine")
+    # The log is synced at every commit, on macOS down to the platter.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")
+    # What a statement keeps for itself does not go to the disk.
+    connection.execute("PRAGMA temp_store = MEMORY")
+    # 16 MiB of log: seldom enough to be cheap, and what fits one block of the log's index, so that a commit does not
+    # need space for another.
+    connection.execute("PRAGMA wal_autocheckpoint = 4000")
+
+
+def _read(connection: sqlite3.Connection, pragma: str) -> int:
+    [[number]] = connection.execute(f"PRAGMA {pragma}").fetchall()
+    assert isinstance(number, int)
+    return number

@@ -1,0 +1,120 @@
+"""A store in one SQLite file: durable when a commit returns, and shared with whoever else opens the file.
+
+Several processes may have the file open, as a node and the zombie whose rooms it took over: revisions decide who may
+write. One thread writes and one reads, each with a connection of its own.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from holdfast.stores.batches import check_batches, check_key, check_prefix, revision_of_one
+from holdfast.stores.port import ABSENT, Batch, Change, Conflict, Entry, Outcome, Unavailable, Unknown, Write
+from holdfast.stores.sqlite.reader import Reader
+from holdfast.stores.sqlite.worker import Worker
+from holdfast.stores.sqlite.writer import Writer, Written
+from holdfast.stores.watching import Watchers
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What there is from `open` to `close`."""
+
+    writing: Worker
+    reading: Worker
+    watchers: Watchers = field(default_factory=Watchers)
+
+
+class SqliteStore:
+    """A handle of the store in this file, which is made if it does not exist."""
+
+    def __init__(self, path: str | Path, *, timeout_s: float = 30.0, busy_s: float = 5.0) -> None:
+        """How long to wait: for a disk that does not answer, and for another process that keeps the file locked."""
+        self._timeout_s = timeout_s
+        self._writer = Writer(Path(path), busy_s=busy_s)
+        self._reader = Reader(Path(path), busy_s=busy_s)
+        self._opened: _Open | None = None
+
+    async def open(self) -> None:
+        """See the port."""
+        if self._opened is not None:
+            raise ValueError("the store is open already")
+        opened = _Open(
+            writing=Worker("holdfast-store-writer", timeout_s=self._timeout_s),
+            reading=Worker("holdfast-store-reader", timeout_s=self._timeout_s),
+        )
+        try:
+            await opened.writing.run(self._writer.open, late=Unavailable)
+            await opened.reading.run(self._reader.open, late=Unavailable)
+        except BaseException:
+            with suppress(Unknown):  # a disk that does not answer: there is no more to say
+                await self._end(opened)
+            raise
+        self._opened = opened
+
+    async def close(self) -> None:
+        """See the port."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            try:
+                await self._end(opened)
+            finally:
+                opened.watchers.close()
+
+    async def _end(self, opened: _Open) -> None:
+        await asyncio.gather(opened.reading.end(self._reader.close), opened.writing.end(self._writer.close))
+
+    async def get(self, key: str) -> Entry | None:
+        """See the port."""
+        check_key(key)
+        return await self._check_open().reading.run(partial(self._reader.get, key), late=Unavailable)
+
+    async def list(self, prefix: str) -> list[Entry]:
+        """See the port."""
+        check_prefix(prefix)
+        return await self._check_open().reading.run(partial(self._reader.list, prefix), late=Unavailable)
+
+    async def put(self, key: str, value: bytes, revision: int) -> int:
+        """See the port."""
+        return revision_of_one(await self.commit([[Write(key, value, revision)]]))
+
+    async def delete(self, key: str, revision: int) -> None:
+        """See the port."""
+        revision_of_one(await self.commit([[Write(key, None, revision)]]))
+
+    async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        """See the port."""
+        check_batches(batches)
+        opened = self._check_open()
+        if not any(batches):
+            return [[] for _ in batches]
+        write = partial(self._writer.write, batches)
+        tell = partial(_tell, opened.watchers, batches)
+        written: Written = await opened.writing.run(write, late=Unknown, then=tell)
+        return written.outcomes
+
+    def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
+        """See the port."""
+        check_prefix(prefix)
+        return self._check_open().watchers.watch(prefix, self.list)
+
+    def _check_open(self) -> _Open:
+        if self._opened is None:
+            raise ValueError("the store is not open")
+        return self._opened
+
+
+def _tell(watchers: Watchers, batches: Sequence[Batch], written: Written) -> None:
+    if watchers.is_empty:
+        return
+    revision = written.count_before
+    for batch, outcome in zip(batches, written.outcomes, strict=True):
+        if isinstance(outcome, Conflict):
+            continue
+        for key, value, expected in batch:
+            revision += 1
+            if value is not None or expected != ABSENT:
+                watchers.tell(Change(key, value, revision))

@@ -1,0 +1,149 @@
+"""The one connection that writes. Every method runs in its thread.
+
+After each step of SQLite this thread must get Python's global lock back, and waits for it 5 ms or more while the event
+loop is busy: a commit of a hundred rows with a statement for each took half a second. So the common commit, in which
+nobody is in conflict, is one statement; SQLite makes that a transaction of its own.
+"""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.stores.port import ABSENT, Batch, Broken, Conflict, Outcome, StoreError
+from holdfast.stores.sqlite.errors import translate
+from holdfast.stores.sqlite.layout import COUNT_KEY, prepare
+
+_COLUMNS = 4
+# Few sizes of statement, so that each is parsed once; the largest has about half the parameters that SQLite allows.
+_INSERTS = {
+    2**n: "INSERT INTO change VALUES " + ",".join(["(?,?,?,?)"] * 2**n)  # noqa: S608 - nothing but question marks
+    for n in range(1, 13)
+}
+_ROWS_MAX = max(_INSERTS)
+
+_CONFLICTS = """
+    SELECT expected.key, coalesce(entry.revision, 0)
+    FROM json_each(?) AS expected LEFT JOIN entry ON entry.key = expected.key
+    WHERE coalesce(entry.revision, 0) != expected.value
+"""
+
+
+class Written(NamedTuple):
+    """What became of each batch. The writes of those that were not refused are counted on from here, deletes too."""
+
+    outcomes: list[Outcome]
+    count_before: int
+
+
+class Writer:
+    """Writes batches; once a write may have been lost, nothing more."""
+
+    def __init__(self, path: Path, *, busy_s: float) -> None:
+        self._path = path
+        self._busy_s = busy_s
+        self._opened: sqlite3.Connection | None = None
+        # The last revision given out, unless another process has written since.
+        self._count = 0
+        self._broken: Broken | None = None
+
+    def open(self) -> None:
+        """Make the file, or bring it up to date."""
+        try:
+            self._opened = prepare(self._path, busy_s=self._busy_s)
+            self._count = self._stored_count()
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+
+    def close(self) -> None:
+        """Leave everything in the file itself, if nobody else is reading it."""
+        connection, self._opened = self._opened, None
+        if connection is None:
+            return
+        with closing(connection), suppress(sqlite3.Error):
+            # If this fails, the log stays where it is, and whoever opens the file next reads it.
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def write(self, batches: Sequence[Batch]) -> Written:
+        """Write the batches that are in no conflict."""
+        if self._broken is not None:
+            raise Broken(f"nothing more is written after a failure: {self._broken}")
+        try:
+            return self._write_all(batches) or self._write_without_conflicts(batches)
+        except sqlite3.Error as error:
+            failure = self._roll_back(error)
+            if isinstance(failure, Broken):
+                self._broken = failure
+            raise failure from error
+
+    def _write_all(self, batches: Sequence[Batch]) -> Written | None:
+        """The short way: one statement that writes everything, or nothing if there is any conflict at all."""
+        rows, written = _number(batches, self._count)
+        if len(rows) > _ROWS_MAX * _COLUMNS:
+            return None
+        try:
+            self._insert(rows)
+        except sqlite3.IntegrityError:
+            return None
+        self._count += len(rows) // _COLUMNS - 1
+        return written
+
+    def _write_without_conflicts(self, batches: Sequence[Batch]) -> Written:
+        """The long way: find out who is in conflict, and write the others."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        expected = {key: revision for batch in batches for key, _, revision in batch}
+        found: dict[str, int] = dict(self._connection.execute(_CONFLICTS, [json.dumps(expected)]).fetchall())
+        conflicts = [_first_conflict(batch, found) for batch in batches]
+        accepted = [batch for batch, conflict in zip(batches, conflicts, strict=True) if conflict is None]
+        count = self._stored_count()
+        rows, written = _number(accepted, count)
+        for start in range(0, len(rows), _ROWS_MAX * _COLUMNS):
+            self._insert(rows[start : start + _ROWS_MAX * _COLUMNS])
+        self._connection.execute("COMMIT")
+        self._count = count + len(rows) // _COLUMNS - 1
+        outcomes = iter(written.outcomes)
+        return Written([conflict or next(outcomes) for conflict in conflicts], count)
+
+    def _insert(self, rows: list[Any]) -> None:
+        size = max(2, 1 << (len(rows) // _COLUMNS - 1).bit_length())
+        padding = size * _COLUMNS - len(rows)
+        self._connection.execute(_INSERTS[size], rows + [None] * padding if padding else rows)
+
+    def _stored_count(self) -> int:
+        [[count]] = self._connection.execute("SELECT revision FROM entry WHERE key = ?", [COUNT_KEY]).fetchall()
+        assert isinstance(count, int)
+        return count
+
+    def _roll_back(self, error: sqlite3.Error) -> StoreError:
+        """SQLite has rolled back by itself after some errors, and not after others."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as failed:
+            return Broken(f"{self._path} could not be rolled back ({failed}) after: {error}")
+        return translate(error, self._path, committing=True)
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        assert self._opened is not None
+        return self._opened
+
+
+def _number(batches: Sequence[Batch], count: int) -> tuple[list[Any], Written]:
+    """The rows that write the batches, with the revisions that follow this count, and what will have been written."""
+    rows: list[Any] = [COUNT_KEY, b"", count, count + sum(map(len, batches))]
+    written = Written([], count)
+    for batch in batches:
+        revisions = []
+        for key, value, expected in batch:
+            count += 1
+            rows += (key, value, expected, count)
+            revisions.append(ABSENT if value is None else count)
+        written.outcomes.append(revisions)
+    return rows, written
+
+
+def _first_conflict(batch: Batch, found: dict[str, int]) -> Conflict | None:
+    return next((Conflict(key, expected, found[key]) for key, _, expected in batch if key in found), None)

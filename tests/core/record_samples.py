@@ -1,0 +1,162 @@
+"""Records for tests: one of each kind, strategies for any, and how they compare."""
+
+from typing import Any
+from zlib import crc32
+
+import msgspec
+from hypothesis import strategies as st
+from msgspec import Raw, Struct
+
+from holdfast.core.records import (
+    PARTS_NONE,
+    ChannelRecord,
+    EffectRecord,
+    RoomRecord,
+    SeatRecord,
+    SessionRecord,
+    TimerRecord,
+    encode_seat,
+)
+
+# Anything that can be said in MessagePack, as a game's own data is.
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+raws = values.map(lambda value: Raw(msgspec.msgpack.encode(value)))
+numbers = st.integers(0, 2**53 - 1)
+times = st.floats(0.0, 1e12)
+hashes = st.binary(min_size=32, max_size=32)
+messages = st.tuples(st.text(), st.binary(max_size=40))
+channels = st.builds(
+    ChannelRecord,
+    number=numbers,
+    generation=numbers,
+    applied=numbers,
+    last_seq=numbers,
+    kept=st.lists(messages, max_size=3),
+    is_finished=st.booleans(),
+    is_overflowed=st.booleans(),
+)
+seats = st.builds(
+    SeatRecord,
+    player=st.text(),
+    session=st.text(),
+    data=raws,
+    owned=st.lists(st.text(), max_size=3),
+    channel=st.none() | channels,
+    rewound_s=st.none() | times,
+)
+timers = st.builds(
+    TimerRecord, due_at=times, method=st.text(), arguments=st.lists(st.tuples(st.text(), values), max_size=3)
+)
+rooms = st.builds(
+    RoomRecord,
+    kind=st.text(),
+    node=st.text(),
+    epoch=numbers,
+    index=numbers,
+    previous=hashes,
+    saved_at=times,
+    phase=st.sampled_from(["lobby", "playing"]),
+    is_locked=st.booleans(),
+    max_players=numbers,
+    was_joined=st.booleans(),
+    properties=raws,
+    random=st.integers(0, 2**64 - 1),
+    state=raws,
+    has_state_beside=st.booleans(),
+    seats=st.lists(seats.map(encode_seat), max_size=3),
+    objects=st.lists(st.text(), max_size=3),
+    timers=st.lists(timers, max_size=2),
+    parts=hashes,
+    created_at=times,
+    is_final=st.booleans(),
+)
+replies = st.tuples(numbers, st.none() | st.binary(max_size=40), st.none() | st.tuples(st.text(), st.text()))
+sessions = st.builds(
+    SessionRecord,
+    player=st.text(),
+    codec=st.text(),
+    roles=st.lists(st.text(), max_size=3),
+    epoch=numbers,
+    room=st.text(),
+    channels_opened=numbers,
+    closing=st.lists(channels, max_size=2),
+    token=hashes,
+    next_token=hashes | st.just(b""),
+    retired_tokens=st.lists(hashes, max_size=3),
+    last_request=numbers,
+    requests_announced=numbers,
+    replies=st.lists(replies, max_size=3),
+)
+effects = st.builds(EffectRecord, name=st.text(), room=st.text(), payload=raws)
+
+CHANNEL = ChannelRecord(1, 2, 30, 40, [("said", b"\x81\xa4text\xa2hi"), ("said", b"\xc0")], is_finished=True)
+SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), ["sword"], CHANNEL, 2.5)
+ROOM = RoomRecord(
+    kind="arena",
+    node="n-1",
+    epoch=3,
+    index=17,
+    previous=bytes(range(32)),
+    saved_at=1.8e9,
+    phase="playing",
+    is_locked=False,
+    max_players=8,
+    was_joined=True,
+    properties=Raw(b"\x81\xa3map\xa6desert"),
+    random=2**63,
+    state=Raw(b"\x91\x01"),
+    has_state_beside=False,
+    seats=[encode_seat(SEAT)],
+    objects=["door"],
+    timers=[TimerRecord(1.8e9, "explode", [("player", "ada"), ("value", 7)])],
+    parts=PARTS_NONE,
+    created_at=1.7e9,
+    is_final=False,
+)
+SESSION = SessionRecord(
+    player="ada",
+    codec="holdfast.v1.msgpack",
+    roles=["admin"],
+    epoch=4,
+    room="r-1",
+    channels_opened=2,
+    closing=[CHANNEL],
+    token=bytes(32),
+    next_token=b"",
+    retired_tokens=[bytes(range(32))],
+    last_request=2,
+    requests_announced=3,
+    replies=[(1, b"\xc0", None), (2, None, ("room_full", "no seat"))],
+)
+EFFECT = EffectRecord("pay", "r-1", Raw(b"\x81\xa6amount\x05"))
+
+
+def plain(record: Struct) -> dict[str, Any]:
+    """The fields of a record, to be compared: `Raw` does not compare."""
+    return {name: _plain(value) for name, value in msgspec.structs.asdict(record).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return bytes(value) if isinstance(value, Raw) else value
+
+
+def fields_of(record: Struct) -> list[Any]:
+    """The fields as values all the way down, as a migration sees them."""
+    fields: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(record))
+    return fields
+
+
+def sealed(version: int, fields: bytes) -> bytes:
+    """Fields behind the head that a record has."""
+    return bytes([version]) + crc32(fields, version).to_bytes(4, "big") + fields
+
+
+def written(version: int, fields: list[Any]) -> bytes:
+    """A record as a server of that version wrote it."""
+    return sealed(version, msgspec.msgpack.encode(fields))

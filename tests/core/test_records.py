@@ -1,0 +1,255 @@
+"""Records: what was written is read again, by this version and later ones, or it is `Unreadable` and nothing else."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from holdfast.core import records
+from holdfast.core.records import (
+    EffectRecord,
+    RoomRecord,
+    SeatRecord,
+    SessionRecord,
+    Unreadable,
+    decode_effect,
+    decode_room,
+    decode_seat,
+    decode_session,
+    encode,
+    encode_seat,
+)
+from tests.core.record_samples import (
+    CHANNEL,
+    EFFECT,
+    ROOM,
+    SEAT,
+    SESSION,
+    effects,
+    fields_of,
+    plain,
+    rooms,
+    sealed,
+    seats,
+    sessions,
+    written,
+)
+
+Decode = Callable[[bytes], Any]
+EACH = [(ROOM, decode_room), (SESSION, decode_session), (EFFECT, decode_effect)]
+each_record = pytest.mark.parametrize(("record", "decode"), EACH, ids=["room", "session", "effect"])
+each_decoder = pytest.mark.parametrize("decode", [decode for _, decode in EACH], ids=["room", "session", "effect"])
+
+
+# Written and read
+
+
+@settings(deadline=None)
+@given(record=rooms)
+def test_a_room_is_read_as_it_was_written(record: RoomRecord) -> None:
+    assert plain(decode_room(encode(record))) == plain(record)
+
+
+@settings(deadline=None)
+@given(record=sessions)
+def test_a_session_is_read_as_it_was_written(record: SessionRecord) -> None:
+    assert decode_session(encode(record)) == record
+
+
+@settings(deadline=None)
+@given(record=effects)
+def test_an_effect_is_read_as_it_was_written(record: EffectRecord) -> None:
+    assert plain(decode_effect(encode(record))) == plain(record)
+
+
+@settings(deadline=None)
+@given(seat=seats)
+def test_a_seat_is_read_as_it_was_written(seat: SeatRecord) -> None:
+    assert plain(decode_seat(encode_seat(seat))) == plain(seat)
+
+
+@each_record
+def test_a_record_is_the_same_bytes_every_time(record: Any, decode: Decode) -> None:
+    # The ledger looks for its own words in the store when a commit gave no answer.
+    assert encode(decode(encode(record))) == encode(record)
+
+
+@each_record
+def test_a_field_that_a_later_server_appended_is_passed_over(record: Any, decode: Decode) -> None:
+    stored = written(records.VERSION, [*fields_of(record), "from the future"])
+
+    assert plain(decode(stored)) == plain(record)
+
+
+@pytest.mark.parametrize("fields", [4, 5])
+def test_a_seat_of_before_a_field_was_appended_has_its_default(fields: int) -> None:
+    older = Raw(msgspec.msgpack.encode(fields_of(SEAT)[:fields]))
+
+    seat = decode_seat(older)
+
+    assert seat.channel == (CHANNEL if fields == 5 else None)
+    assert seat.rewound_s is None
+
+
+# Versions
+
+
+def test_the_first_byte_is_the_version() -> None:
+    assert encode(ROOM)[0] == encode(SESSION)[0] == records.VERSION
+
+
+def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = fields_of(SESSION)
+    monkeypatch.setattr(records, "VERSION", 3)
+    # Version 1 had the roles in one text, version 2 the player behind a prefix.
+    monkeypatch.setitem(records.SESSION_MIGRATIONS, 1, lambda old: [*old[:2], old[2].split(","), *old[3:]])
+    monkeypatch.setitem(records.SESSION_MIGRATIONS, 2, lambda old: [old[0].removeprefix("player/"), *old[1:]])
+    first = written(1, ["player/ada", now[1], "admin", *now[3:]])
+    second = written(2, ["player/ada", *now[1:]])
+    third = written(3, now)
+
+    assert decode_session(first) == decode_session(second) == decode_session(third) == SESSION
+
+
+def test_a_room_of_an_older_version_is_brought_up_with_its_seats(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = list(RoomRecord.__struct_fields__)
+    seats_at = names.index("seats")
+
+    def named_first(old: list[Any]) -> list[Any]:
+        turned = [[seat[1], seat[0], *seat[2:]] for seat in old[seats_at]]
+        return [*old[:seats_at], turned, *old[seats_at + 1 :]]
+
+    monkeypatch.setattr(records, "VERSION", 2)
+    monkeypatch.setitem(records.ROOM_MIGRATIONS, 1, named_first)
+    now = fields_of(ROOM)
+
+    room = decode_room(written(1, named_first(now)))
+
+    assert plain(decode_seat(room.seats[0])) == plain(SEAT)
+    assert plain(room) == plain(ROOM)
+
+
+@each_record
+def test_an_older_version_that_nobody_can_bring_up_is_unreadable(
+    record: Any, decode: Decode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = encode(record)
+    monkeypatch.setattr(records, "VERSION", 2)
+
+    with pytest.raises(Unreadable, match="of version 1, which this server cannot bring up to 2"):
+        decode(stored)
+
+
+@each_record
+@pytest.mark.parametrize("error", [TypeError, ValueError, KeyError, IndexError])
+def test_a_migration_that_fails_makes_a_record_unreadable(
+    record: Any, decode: Decode, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: list[Any]) -> list[Any]:
+        raise error("not what I expected")
+
+    stored = encode(record)
+    monkeypatch.setattr(records, "VERSION", 2)
+    for migrations in (records.ROOM_MIGRATIONS, records.SESSION_MIGRATIONS, records.EFFECT_MIGRATIONS):
+        monkeypatch.setitem(migrations, 1, fail)
+
+    with pytest.raises(Unreadable):
+        decode(stored)
+
+
+@each_record
+def test_a_newer_version_asks_for_a_newer_server(record: Any, decode: Decode) -> None:
+    fields = fields_of(record)
+
+    for version in (records.VERSION + 1, 255):
+        with pytest.raises(Unreadable, match=f"of version {version}.*run a newer one"):
+            decode(written(version, fields))
+
+
+# What is no record
+
+
+@each_decoder
+@pytest.mark.parametrize("length", range(6))
+def test_nothing_or_nearly_nothing_is_unreadable(decode: Decode, length: int) -> None:
+    with pytest.raises(Unreadable):
+        decode(bytes([records.VERSION, 0, 0, 0, 0, 0])[:length])
+
+
+@each_record
+def test_a_record_that_is_cut_short_anywhere_is_unreadable(record: Any, decode: Decode) -> None:
+    stored = encode(record)
+
+    for length in range(len(stored)):
+        with pytest.raises(Unreadable):
+            decode(stored[:length])
+
+
+@each_record
+def test_a_record_with_something_behind_it_is_unreadable(record: Any, decode: Decode) -> None:
+    with pytest.raises(Unreadable):
+        decode(encode(record) + b"\0")
+
+
+@each_record
+def test_a_record_with_any_one_bit_turned_is_unreadable(record: Any, decode: Decode) -> None:
+    stored = encode(record)
+
+    for place in range(len(stored)):
+        for bit in range(8):
+            damaged = bytearray(stored)
+            damaged[place] ^= 1 << bit
+            with pytest.raises(Unreadable):
+                decode(bytes(damaged))
+
+
+@each_decoder
+@settings(deadline=None)
+@given(stored=st.binary(max_size=300))
+def test_random_bytes_are_unreadable(decode: Decode, stored: bytes) -> None:
+    with pytest.raises(Unreadable):
+        decode(stored)
+
+
+@each_decoder
+@settings(deadline=None)
+@given(version=st.integers(0, records.VERSION), fields=st.binary(max_size=300))
+def test_random_fields_under_a_good_checksum_are_read_or_unreadable(
+    decode: Decode, version: int, fields: bytes
+) -> None:
+    # Nobody writes that: it shows that reading raises nothing else, whatever it meets.
+    with suppress(Unreadable):
+        decode(sealed(version, fields))
+
+
+@each_record
+def test_a_wrong_turn_under_a_good_checksum_is_read_or_unreadable(record: Any, decode: Decode) -> None:
+    fields = encode(record)[5:]
+
+    for place in range(len(fields)):
+        for octet in (0x00, 0x7F, 0x91, 0xA5, 0xC1, 0xC6, 0xD9, 0xDD, 0xDF, 0xFF):
+            turned = fields[:place] + bytes([octet]) + fields[place + 1 :]
+            with suppress(Unreadable):
+                assert type(decode(sealed(records.VERSION, turned))) is type(record)
+
+
+def test_fields_that_are_nested_without_end_are_unreadable() -> None:
+    deep = b"\x91" * 100_000 + b"\xc0"
+    fields = b"\x93\xa3pay\xa1r" + deep
+
+    with pytest.raises(Unreadable):
+        decode_effect(sealed(records.VERSION, fields))
+    with pytest.raises(Unreadable, match="a seat"):
+        decode_seat(Raw(b"\x94\xa3ada\xa1s" + deep + b"\x90"))
+
+
+@settings(deadline=None)
+@given(stored=st.binary(max_size=100))
+def test_random_bytes_for_a_seat_are_unreadable(stored: bytes) -> None:
+    with pytest.raises(Unreadable, match="a seat"):
+        decode_seat(Raw(stored))

@@ -1,0 +1,156 @@
+"""A room's file, without a store: what is wrong with one is said in words."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.core.records import PARTS_NONE, RoomRecord, Unreadable, decode_room, decode_seat, digest, encode
+from holdfast.core.room_file import NotARoom, Past, RoomFile, from_text, room_entries, room_file, to_text
+
+FILE: dict[str, Any] = {
+    "format": "holdfast-room",
+    "version": 1,
+    "id": "r1",
+    "kind": "arena",
+    "phase": "playing",
+    "is_locked": False,
+    "max_players": 8,
+    "was_joined": True,
+    "properties": {"map": "desert"},
+    "state": {"score": {"$map": [[1, 10]]}, "seed": {"$bytes": "AP8="}},
+    "parts": {"chunks": {"0,0": [1, 2, 3]}},
+    "players": [{"id": "ada", "data": {"hp": 100}, "owned": ["flag"], "stream": None}],
+    "objects": ["ball"],
+    "timers": [{"due_at": "2026-11-15T00:00:00Z", "method": "ring", "arguments": [{"player": "ada"}, {"value": 5}]}],
+    "random": "0xdeadbeef",
+    "created_at": "2026-11-14T00:00:00Z",
+    "saved_at": "2026-11-14T12:00:00.500000Z",
+    "epoch": 3,
+    "index": 17,
+    "hash": "ab" * 32,
+}
+KEY = "room/r1"
+
+
+def entries_of(content: Any, past: Past | None = None) -> dict[str, bytes]:
+    return room_entries(from_text(json.dumps(content)), KEY, past)
+
+
+def file_of(entries: dict[str, bytes]) -> dict[str, Any]:
+    beside = {key: value for key, value in entries.items() if key != KEY}
+    found = json.loads(to_text(room_file("r1", entries[KEY], beside, KEY)))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_file_becomes_entries_and_these_become_the_file() -> None:
+    entries = entries_of(FILE)
+
+    again = file_of(entries)
+
+    assert again == {**FILE, "epoch": 4, "index": 18, "hash": digest(entries[KEY]).hex()}
+
+
+def test_the_record_goes_on_from_the_one_in_the_file_as_another_owner_s() -> None:
+    record = decode_room(entries_of(FILE)[KEY])
+
+    assert (record.epoch, record.index, record.previous) == (4, 18, bytes.fromhex(FILE["hash"]))
+
+
+def test_the_record_goes_on_from_the_one_it_takes_the_place_of() -> None:
+    record = decode_room(entries_of(FILE, Past(9, 100, b"h" * 32))[KEY])
+
+    assert (record.epoch, record.index, record.previous) == (10, 101, b"h" * 32)
+
+
+def test_seats_are_held_by_player_id_without_a_session_or_a_stream() -> None:
+    [seat] = decode_room(entries_of(FILE)[KEY]).seats
+
+    found = decode_seat(seat)
+
+    assert (found.player, found.session, found.owned, found.channel) == ("ada", "", ["flag"], None)
+
+
+def test_parts_that_do_not_belong_to_the_record_cannot_be_exported() -> None:
+    entries = entries_of(FILE)
+    [part] = [key for key in entries if key != KEY]
+    entries[part] += b"!"
+
+    with pytest.raises(Unreadable, match="parts are missing or damaged"):
+        file_of(entries)
+
+
+def test_what_is_short_stands_on_one_line_and_the_rest_is_broken_up() -> None:
+    text = to_text(from_text(json.dumps({**FILE, "state": {"long": ["word"] * 30, "short": [1, 2]}})))
+
+    assert '\n  "max_players": 8,\n' in text
+    assert '\n    "short": [1, 2]\n' in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def without(name: str) -> Callable[[dict[str, Any]], None]:
+    return lambda file: file.pop(name)
+
+
+def with_(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda file: file.update(changes)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (with_(format="other"), 'its "format" is not "holdfast-room"'),
+        (with_(version=99), "it is of version 99, and this Holdfast reads up to 1: use a newer one"),
+        (without("state"), "missing required field `state`"),
+        (with_(colour="red"), "unknown field `colour`"),
+        (with_(max_players="many"), "max_players: Expected `int`, got `str`"),
+        (with_(max_players=0), "max_players: it must be 1 or more, not 0"),
+        (with_(phase="over"), "phase: Invalid enum value 'over'"),
+        (with_(state={"seams": {"$bytes": "?"}}), r"state\.seams: this '\$bytes' cannot be read"),
+        (with_(state=2**70), r"ints < -2\*\*63 or > 2\*\*64 - 1"),
+        (with_(properties={"$int": "5"}), "properties: they must be an object"),
+        (with_(random="0x1ffffffffffffffff"), "has more than 64 bits"),
+        (with_(random="dice"), "invalid literal"),
+        (with_(objects=["ball", "flag"]), "object 'flag' is there twice"),
+        (with_(saved_at="yesterday"), "Invalid RFC3339"),
+        (with_(hash="ab"), "hash: it must have 64 hex"),
+        (with_(hash="zz" * 32), "hash: it must have 64 hexadecimal digits"),
+        (with_(players=[{"id": "ada", "data": {}}]), r"players\[0\]: .* missing required field `owned`"),
+        (with_(timers=[{**FILE["timers"][0], "arguments": [{}]}]), r"timers\[0\]\.arguments: an argument is"),
+        (with_(timers=[{**FILE["timers"][0], "arguments": [{"player": 5}]}]), "an argument is {"),
+    ],
+)
+def test_a_file_that_is_no_room_is_refused_in_words(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
+    content = {**FILE}
+    spoil(content)
+
+    with pytest.raises(NotARoom, match=says):
+        entries_of(content)
+
+
+def test_a_record_with_a_state_that_is_not_to_be_had_cannot_be_exported() -> None:
+    record = decode_room(entries_of({**FILE, "parts": {}})[KEY])
+    beside = encode(RoomRecord(**{**_fields(record), "has_state_beside": True, "parts": PARTS_NONE}))
+
+    with pytest.raises(Unreadable):
+        room_file("r1", beside, {}, KEY)
+
+
+def _fields(record: RoomRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+def test_every_field_of_a_record_has_its_place_in_the_file_or_a_reason_to_be_left_out() -> None:
+    left_out = {
+        "node",  # who wrote it last
+        "previous",  # the file goes on from `hash`
+        "has_state_beside",  # where the store has it
+        "is_final",  # a file is
+    }
+    elsewhere = {"seats": "players"}
+
+    fields = {elsewhere.get(name, name) for name in RoomRecord.__struct_fields__ if name not in left_out}
+
+    assert fields <= set(RoomFile.__struct_fields__)

@@ -1,0 +1,213 @@
+"""Planted bugs of commits: the gate, the store's answers, what goes together, fencing, outside effects."""
+# ruff: noqa: SLF001 - a planted bug reaches inside
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.server.changes import Change
+from holdfast.server.durable_host import DurableHost
+from holdfast.server.effects import Outbox, effect_record
+from holdfast.server.gate import GatedOutlet
+from holdfast.server.handshake import Handshake
+from holdfast.server.keeper import RoomKeeper
+from holdfast.server.ledger import Ledger
+from holdfast.server.outlet import ChannelOutlet
+from holdfast.server.turns import Turns
+from holdfast.stores import Unavailable
+from holdfast.stores.memory import MemoryData
+from tests.simulation.planting import durable_mutant, patched
+
+
+def _believe(ledger: Ledger, changes: list[Change]) -> None:
+    """Go on as if they were written."""
+    for change in changes:
+        ledger._committed(change, [write.revision for write in change.writes])
+
+
+# The gate
+
+
+@durable_mutant
+def an_acknowledgement_does_not_wait_for_its_commit() -> Iterator[None]:
+    def applied(outlet: GatedOutlet, seq: int) -> None:
+        right(outlet, seq)
+        ChannelOutlet.applied(outlet, seq)
+
+    right = GatedOutlet.applied
+    with patched(GatedOutlet, applied=applied):
+        yield
+
+
+@durable_mutant
+def a_message_does_not_wait_for_its_commit() -> Iterator[None]:
+    def _push(outlet: GatedOutlet, name: str, body: bytes) -> None:
+        ChannelOutlet._push(outlet, name, body)
+        outlet.applied(outlet._applied)
+
+    with patched(GatedOutlet, _push=_push):
+        yield
+
+
+@durable_mutant
+def the_gate_opens_when_a_commit_begins() -> Iterator[None]:
+    def _cut_outlets(keeper: RoomKeeper) -> None:
+        right(keeper)
+        for outlet in keeper._leaving:
+            outlet.release()
+
+    right = RoomKeeper._cut_outlets
+    with patched(RoomKeeper, _cut_outlets=_cut_outlets):
+        yield
+
+
+@durable_mutant
+def a_welcome_does_not_wait_until_its_token_is_saved() -> Iterator[None]:
+    def _resume(handshake: Handshake, connection: Any, *rest: Any) -> None:
+        right(handshake, connection, *rest)
+        connection.release()
+
+    right = Handshake._resume
+    with patched(Handshake, _resume=_resume):
+        yield
+
+
+# The store's answers
+
+
+@durable_mutant
+def a_refused_commit_counts_as_written() -> Iterator[None]:
+    async def _try(ledger: Ledger, changes: list[Change]) -> list[Change]:
+        commit = ledger.store.commit
+
+        async def refused(batches: Any) -> Any:
+            try:
+                return await commit(batches)
+            except Unavailable:
+                return [[write.revision for write in batch] for batch in batches]
+
+        ledger.store.commit = refused  # type: ignore[method-assign]  # for this one call
+        try:
+            return await right(ledger, changes)
+        finally:
+            ledger.store.commit = commit  # type: ignore[method-assign]  # as it was
+
+    right = Ledger._try
+    with patched(Ledger, _try=_try):
+        yield
+
+
+@durable_mutant
+def a_commit_without_an_answer_counts_as_written() -> Iterator[None]:
+    async def _read_back(ledger: Ledger, changes: list[Change]) -> list[Change]:
+        _believe(ledger, changes)
+        return []
+
+    with patched(Ledger, _read_back=_read_back):
+        yield
+
+
+# Fencing
+
+
+@durable_mutant
+def a_conflict_is_ignored() -> Iterator[None]:
+    def _fenced(ledger: Ledger, change: Change, *_: Any, **__: Any) -> None:
+        _believe(ledger, [change])
+
+    with patched(Ledger, _fenced=_fenced):
+        yield
+
+
+@durable_mutant
+def the_store_does_not_look_at_revisions() -> Iterator[None]:
+    def write(data: MemoryData, batch: Any) -> Any:
+        return [data._apply(each) for each in batch]
+
+    with patched(MemoryData, write=write):
+        yield
+
+
+@durable_mutant
+def a_fenced_room_lets_out_what_waited() -> Iterator[None]:
+    def _fenced(ledger: Ledger, change: Change, *rest: Any, **options: Any) -> None:
+        for outlet in change.keeper._leaving if change.keeper is not None else ():
+            outlet.release()
+            connection = ledger._node.connection_of(outlet._session)
+            if connection is not None:
+                connection.flush()
+        right(ledger, change, *rest, **options)
+
+    right = Ledger._fenced
+    with patched(Ledger, _fenced=_fenced):
+        yield
+
+
+# What goes together
+
+
+@durable_mutant
+def what_was_applied_is_not_in_the_record() -> Iterator[None]:
+    def record(outlet: GatedOutlet) -> Any:
+        return replace(right(outlet), applied=outlet._channel.applied)
+
+    right = GatedOutlet.record
+    with patched(GatedOutlet, record=record):
+        yield
+
+
+@durable_mutant
+def what_was_said_is_not_in_the_record() -> Iterator[None]:
+    def record(outlet: GatedOutlet) -> Any:
+        return replace(right(outlet), kept=[])
+
+    right = GatedOutlet.record
+    with patched(GatedOutlet, record=record):
+        yield
+
+
+@durable_mutant
+def a_seat_and_its_session_are_saved_apart() -> Iterator[None]:
+    def _changes(ledger: Ledger) -> list[Change]:
+        changes: list[Change] = []
+        for change in right(ledger):
+            room = Change(change.keeper, change.writes[: change._room_writes])
+            session = Change(None, [])
+            session.writes, session.sessions = change.writes[change._room_writes :], change.sessions
+            changes += [each for each in (session, room) if each.writes]
+        return changes
+
+    right = Ledger._changes
+    with patched(Ledger, _changes=_changes):
+        yield
+
+
+@durable_mutant
+def a_room_is_saved_in_the_middle_of_a_turn() -> Iterator[None]:
+    with (
+        patched(Turns, is_at_rest=property(lambda _: True)),
+        patched(DurableHost, is_at_rest=property(lambda _: True)),
+    ):
+        yield
+
+
+# Outside effects
+
+
+@durable_mutant
+def an_effect_does_not_wait_for_its_commit() -> Iterator[None]:
+    def effect(host: DurableHost, name: str, payload: Any) -> None:
+        key = f"effect/{payload}"
+        host._node.outbox.start(key, effect_record(name, payload, host.room.id), None)
+
+    with patched(DurableHost, effect=effect):
+        yield
+
+
+@durable_mutant
+def an_effect_that_is_done_is_not_struck_off() -> Iterator[None]:
+    async def _forget(*_: Any) -> None: ...
+
+    with patched(Outbox, _forget=_forget):
+        yield

@@ -1,0 +1,128 @@
+"""Planted bugs of coming back: what a record leaves out, and what is made of it."""
+# ruff: noqa: SLF001 - a planted bug reaches inside
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.session import Session
+from holdfast.core.tokens import ResumeTokens
+from holdfast.server.clockwork import Clockwork
+from holdfast.server.durable_host import DurableHost
+from holdfast.server.handshake import Handshake
+from holdfast.server.keeper import RoomKeeper
+from holdfast.server.recovery import Recovery
+from tests.simulation.planting import durable_mutant, patched
+
+
+@durable_mutant
+def timers_are_not_saved() -> Iterator[None]:
+    def _timers(_: RoomKeeper) -> list[Any]:
+        return []
+
+    with patched(RoomKeeper, _timers=_timers):
+        yield
+
+
+@durable_mutant
+def a_timer_that_has_rung_is_still_saved() -> Iterator[None]:
+    def after(clockwork: Clockwork, *arguments: Any) -> Any:
+        timer = right(clockwork, *arguments)
+        every.setdefault(clockwork, []).append(timer)
+        return timer
+
+    every: dict[Clockwork, list[Any]] = {}
+    right = Clockwork.after
+    with patched(Clockwork, after=after, timers=property(lambda clockwork: every.get(clockwork, []))):
+        yield
+
+
+@durable_mutant
+def chance_begins_anew_with_every_server() -> Iterator[None]:
+    def _record(keeper: RoomKeeper, *arguments: Any, **options: Any) -> Any:
+        record = right(keeper, *arguments, **options)
+        return replace(record, random=first.setdefault(keeper._room.id, record.random))
+
+    first: dict[str, int] = {}
+    right = RoomKeeper._record
+    with patched(RoomKeeper, _record=_record):
+        yield
+
+
+@durable_mutant
+def what_players_own_is_not_saved() -> Iterator[None]:
+    def _cut_seat(keeper: RoomKeeper, player: Any, data: bytes) -> Any:
+        owned, player.owned = player.owned, set()
+        try:
+            return right(keeper, player, data)
+        finally:
+            player.owned = owned
+
+    right = RoomKeeper._cut_seat
+    with patched(RoomKeeper, _cut_seat=_cut_seat):
+        yield
+
+
+@durable_mutant
+def an_effect_gets_another_key_with_another_server() -> Iterator[None]:
+    def _resume_effect(recovery: Recovery, entry: Any) -> None:
+        right(recovery, entry._replace(key=f"{entry.key}.again"))
+
+    right = Recovery._resume_effect
+    with patched(Recovery, _resume_effect=_resume_effect):
+        yield
+
+
+@durable_mutant
+def effects_are_not_taken_up_again() -> Iterator[None]:
+    def _resume_effect(*_: Any) -> None: ...
+
+    with patched(Recovery, _resume_effect=_resume_effect):
+        yield
+
+
+@durable_mutant
+def a_room_keeps_its_epoch() -> Iterator[None]:
+    def restored(keeper: RoomKeeper, record: Any, *rest: Any) -> None:
+        right(keeper, record, *rest)
+        keeper.epoch = record.epoch
+
+    right = RoomKeeper.restored
+    with patched(RoomKeeper, restored=restored):
+        yield
+
+
+@durable_mutant
+def a_restart_leaves_no_time_to_come_back() -> Iterator[None]:
+    def reseat(host: DurableHost, session: Session, *rest: Any) -> Any:
+        player = right(host, session, *rest)
+        session.expires_at = host._node.now() + 0.5
+        host._node.await_return(session)
+        return player
+
+    right = DurableHost.reseat
+    with patched(DurableHost, reseat=reseat):
+        yield
+
+
+@durable_mutant
+def a_rewound_room_is_resumed_as_if_nothing_was_lost() -> Iterator[None]:
+    def _resume(handshake: Handshake, connection: Any, session: Session, positions: Any) -> None:
+        session.rewound_s = None
+        right(handshake, connection, session, positions)
+
+    right = Handshake._resume
+    with patched(Handshake, _resume=_resume):
+        yield
+
+
+@durable_mutant
+def a_used_token_is_good_again_after_a_crash() -> Iterator[None]:
+    def confirm(tokens: ResumeTokens) -> bool:
+        right(tokens)
+        return False
+
+    right = ResumeTokens.confirm
+    with patched(ResumeTokens, confirm=confirm):
+        yield

@@ -1,0 +1,117 @@
+"""The tap: looks into every payload at the moment that it leaves the server, before anybody can have heard of it.
+
+I6       a message, an acknowledgement, a seat or a token of what is saved with every commit is in the store by then
+I1       and the message is, byte for byte, the one that was saved under its number
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from holdfast.core.codec import CODECS
+from holdfast.core.frames import Ack, Data, FromServer, Ping, Seat, Welcome
+from holdfast.testing import Link, Network
+from holdfast.transports.memory import MemoryTransport
+from tests.simulation.audit import Auditor
+from tests.simulation.checker import Checker
+from tests.simulation.options import Options
+
+
+@dataclass(slots=True)
+class Told:
+    """What the client of one link has been told about itself."""
+
+    session: str
+    token: bytes
+    generations: dict[int, int] = field(default_factory=dict)
+    # The channels of rooms that are saved with every commit.
+    gated: set[int] = field(default_factory=set)
+
+
+class Tap:
+    """Knows what is saved from the auditor."""
+
+    def __init__(self, checker: Checker, auditor: Auditor, durability: Mapping[str, str]) -> None:
+        self._expect = checker.expect
+        self._auditor = auditor
+        self._durability = durability
+        self._told: dict[Link, Told] = {}
+
+    def leaving(self, link: Link, frames: list[FromServer]) -> None:
+        """The server sends this."""
+        for frame in frames:
+            if isinstance(frame, Welcome):
+                self._welcome(link, frame)
+            told = self._told.get(link)
+            if told is None or told.session in self._auditor.ended:
+                # With a session its streams are over: its last words are saved by its being gone.
+                continue
+            match frame:
+                case Seat():
+                    self._seat(told, frame)
+                case Data():
+                    self._data(told, frame)
+                    self._ack(told, frame.channel, frame.ack)
+                case Ack() | Ping():
+                    self._ack(told, frame.channel, frame.ack)
+                case _:
+                    pass
+
+    def _welcome(self, link: Link, frame: Welcome) -> None:
+        told = self._told[link] = Told(frame.session, hashlib.sha256(frame.token.encode()).digest())
+        for info in frame.channels:
+            self._opened(told, info.channel, info.generation, info.room, info.kind)
+            self._ack(told, info.channel, info.applied)
+        if frame.session in self._auditor.tokens:
+            self._check_token(told)
+
+    def _seat(self, told: Told, frame: Seat) -> None:
+        self._opened(told, frame.channel, frame.generation, frame.room, frame.kind)
+        if self._durability[frame.kind] != "memory":
+            self._check_token(told)
+        else:
+            is_forgotten = told.session not in self._auditor.tokens
+            self._expect("I6", is_forgotten, f"{told.session} heard of {frame.room}, and without it is in the store")
+
+    def _opened(self, told: Told, channel: int, generation: int, room: str, kind: str) -> None:
+        told.generations[channel] = generation
+        durability = self._durability.get(kind, "memory")
+        if durability != "memory":
+            is_saved = channel <= self._auditor.opened.get(told.session, 0)
+            self._expect("I6", is_saved, f"{told.session} heard of its seat in {room} before it was saved")
+        if durability == "commit" or (not kind and (told.session, channel) in self._auditor.gated):
+            told.gated.add(channel)
+
+    def _check_token(self, told: Told) -> None:
+        is_saved = told.token in self._auditor.tokens.get(told.session, ())
+        self._expect("I6", is_saved, f"{told.session} was given a token before it was saved")
+
+    def _data(self, told: Told, frame: Data) -> None:
+        if frame.channel not in told.gated:
+            return
+        said = self._auditor.said.get((told.session, frame.channel, told.generations[frame.channel]), {})
+        saved = said.get(frame.seq)
+        self._expect("I6", saved is not None, f"message {frame.seq} to {told.session} left before it was saved")
+        is_same = saved is None or saved == (frame.type, bytes(frame.body))
+        self._expect("I1", is_same, f"message {frame.seq} to {told.session} is {frame}, not {saved}")
+
+    def _ack(self, told: Told, channel: int, ack: int) -> None:
+        if channel in told.gated:
+            saved = self._auditor.applied.get((told.session, channel), 0)
+            self._expect("I6", ack <= saved, f"{told.session} was acknowledged {ack}, and {saved} is saved")
+
+
+class TappedNetwork(Network):
+    """A network whose servers are listened to."""
+
+    def __init__(self, options: Options, random: Random) -> None:
+        super().__init__(random, latency_s=options.latency_s, jitter_s=options.jitter_s)
+        self.tap: Tap | None = None
+
+    def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
+        """See `Network`."""
+        link = self.link(sender.wire)
+        if payload and self.tap is not None and sender is link.end("server"):
+            self.tap.leaving(link, CODECS[sender.dialect.name].from_server(payload))
+        return super().fate(sender, payload)

@@ -1,0 +1,75 @@
+"""A store that writes down what it has committed: the trail by which the chain of each room's records is checked."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+from holdfast.core.records import decode_room, digest
+from holdfast.stores import Batch, Change, Conflict, Entry, Outcome, Store, Unavailable
+from tests.storm.history import Writer
+
+_PREFIX = "room/"
+
+
+def room_of(key: str) -> str | None:
+    """Whose record the key is; None for everything else, also for what lies beside a record."""
+    room = key.removeprefix(_PREFIX)
+    return room if room != key and "/" not in room else None
+
+
+def brief(digest: bytes) -> str:
+    """As much of a hash as tells records apart."""
+    return digest[:8].hex()
+
+
+class AuditStore:
+    """Another store, with a trail. `say` is told of each room that somebody else has taken, and of each refusal."""
+
+    def __init__(self, store: Store, trail: Writer, *, say: Callable[[str], None]) -> None:
+        self._store = store
+        self._trail = trail
+        self._say = say
+
+    async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        try:
+            outcomes = await self._store.commit(batches)
+        except Unavailable:
+            self._say("refused")
+            raise
+        for batch, outcome in zip(batches, outcomes, strict=True):
+            for key, value, _ in batch:
+                room = room_of(key)
+                if room is None:
+                    continue
+                if isinstance(outcome, Conflict):
+                    self._trail.note("fenced", room)
+                    self._say(f"fenced {room}")
+                elif value is not None:
+                    self._note(room, value)
+        return outcomes
+
+    def _note(self, room: str, value: bytes) -> None:
+        record = decode_room(value)
+        hashes = (brief(record.previous), brief(digest(value)))
+        self._trail.note("record", room, record.epoch, record.index, *hashes, record.node)
+
+    # As it is
+
+    async def open(self) -> None:
+        await self._store.open()
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def get(self, key: str) -> Entry | None:
+        return await self._store.get(key)
+
+    async def list(self, prefix: str) -> list[Entry]:
+        return await self._store.list(prefix)
+
+    async def put(self, key: str, value: bytes, revision: int) -> int:
+        return await self._store.put(key, value, revision)
+
+    async def delete(self, key: str, revision: int) -> None:
+        await self._store.delete(key, revision)
+
+    def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
+        return self._store.watch(prefix)

@@ -1,0 +1,82 @@
+"""A disk that can be filled and freed: a small one of our own in memory if we may mount it, else a quota of nothing."""
+
+import errno
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+_DISK_MIB = 128
+_CHUNK = bytes(64 * 1024)
+
+
+def enter_namespace(module: str, words: Sequence[str]) -> bool:
+    """Begin this program anew where it may mount a disk that nobody else sees; False if that is not permitted."""
+    for options in (["--mount"], ["--mount", "--map-root-user"]):
+        try:
+            trial = [*("unshare", *options), "mount", "-t", "tmpfs", "tmpfs", tempfile.gettempdir()]
+            subprocess.run(trial, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        os.execvp("unshare", ["unshare", *options, sys.executable, "-m", module, *words])  # noqa: S606, S607 - as above
+    return False
+
+
+class Disk:
+    """Where the store is."""
+
+    def __init__(self, folder: Path, *, is_own: bool) -> None:
+        self.folder = folder
+        self._is_own = is_own
+        self._ballast = folder / "ballast"
+        if is_own:
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MIB}m", "tmpfs", str(folder)]
+            subprocess.run(mount, check=True)
+
+    @property
+    def store(self) -> Path:
+        """The file."""
+        return self.folder / "storm.db"
+
+    @property
+    def manner(self) -> str:
+        """How it is filled."""
+        return "ballast" if self._is_own else "quota"
+
+    def fill(self, pids: Sequence[int]) -> None:
+        """Leave no byte of space; a quota is for these processes."""
+        if not self._is_own:
+            for pid in pids:
+                _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+            return
+        # A log that was long once has place for many commits: take it away first.
+        with closing(sqlite3.connect(self.store, timeout=10.0)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        file = os.open(self._ballast, os.O_WRONLY | os.O_CREAT)
+        try:
+            while True:
+                os.write(file, _CHUNK)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+        finally:
+            os.close(file)
+
+    def free(self, pids: Sequence[int]) -> None:
+        """Give the space back."""
+        if not self._is_own:
+            for pid in pids:
+                _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+        self._ballast.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Nothing on it is needed any more."""
+        if self._is_own:
+            subprocess.run(["umount", str(self.folder)], check=True)  # noqa: S607 - wherever the system has it

@@ -1,0 +1,60 @@
+"""What the store holds in the end, as lines that the checker reads."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from holdfast.core.records import decode_room, digest
+from holdfast.server.images import read_image
+from holdfast.stores import Entry, SqliteStore
+from tests.storm.audit import brief, room_of
+from tests.storm.game import Board, Storm
+from tests.storm.history import Line, Writer
+
+
+def boards(entries: Iterable[Entry]) -> dict[str, tuple[Entry, Board]]:
+    """Each room's record and state."""
+    by_room: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.key.startswith("room/"):
+            by_room.setdefault(entry.key.split("/")[1], []).append(entry)
+    found: dict[str, tuple[Entry, Board]] = {}
+    for room, parts in by_room.items():
+        board = read_image(parts, lambda kind: Storm if kind == Storm.kind else None).state
+        assert isinstance(board, Board)
+        found[room] = (parts[0], board)
+    return found
+
+
+def is_settled(entries: list[Entry]) -> bool:
+    """Whether nothing is left to do: no effect, no timer."""
+    return not any(entry.key.startswith("effect/") for entry in entries) and all(
+        board.rings_due == 0 for _, board in boards(entries).values()
+    )
+
+
+async def write_final(file: Path, folder: Path) -> None:
+    """Read the store, and keep a copy of its file beside the histories."""
+    store = SqliteStore(file)
+    await store.open()
+    entries = await store.list("")
+    await store.close()
+    shutil.copy(file, folder / file.name)
+    Writer(folder / "final.jsonl").write(*final_lines(entries))
+
+
+def final_lines(entries: list[Entry]) -> list[Line]:
+    """See history.py."""
+    lines: list[Line] = [["rest", entry.key] for entry in entries if entry.key.startswith("effect/")]
+    for room, (entry, board) in boards(entries).items():
+        record = decode_room(entry.value)
+        assert room_of(entry.key) == room
+        lines.append(
+            [
+                *("room", room, record.epoch, record.index, brief(record.previous), brief(digest(entry.value))),
+                *(board.first, board.n, board.chain),
+            ]
+        )
+        for who, tally in board.tallies.items():
+            lines.append(["tally", room, who, tally.count, tally.sum, tally.wrong, tally.rung, tally.rung_sum])
+    return lines

@@ -1,0 +1,110 @@
+"""What clients received: every stay in a room is a stream without gaps, and all of them tell the same story."""
+
+from array import array
+from collections.abc import Callable, Iterable
+
+from holdfast.server.dice import Dice
+from tests.storm.game import Event, dice_of, linked
+
+Fail = Callable[[str, str], None]
+_UNKNOWN = -1
+
+
+class Room:
+    """The story of a room, as far as anybody was told: the chain after each event, and when each thing happened."""
+
+    def __init__(self, name: str, fail: Fail, *, first: int | None = None) -> None:
+        self.name = name
+        self.fail = fail
+        self._random = Dice(first) if first is not None else None
+        self._dice = array("Q", [0])
+        self._chains = array("q", [0])
+        self._end: tuple[int, int] | None = None
+        self.events: dict[tuple[str, str, int], int] = {}
+        """The number of each operation and each ring."""
+
+    def end(self, n: int, chain: int) -> None:
+        """What the store holds in the end."""
+        self._end = (n, chain)
+
+    def told(self, who: str, n: int, chain: int) -> None:
+        """A client was told event n."""
+        missing = n + 1 - len(self._chains)
+        if missing > 0:
+            self._chains.extend([_UNKNOWN] * missing)
+        known = self._chains[n]
+        if known == _UNKNOWN:
+            self._chains[n] = chain
+            if self._end is not None and (n > self._end[0] or (n == self._end[0] and chain != self._end[1])):
+                self.fail("forked", f"{who} was told event {n} of {self.name}, which the store does not have")
+        elif known != chain:
+            self.fail("forked", f"{who} was told another event {n} of {self.name} than others")
+
+    def chain(self, n: int) -> int | None:
+        """The chain after event n, if anybody was told."""
+        known = self._chains[n] if n < len(self._chains) else _UNKNOWN
+        return known if known != _UNKNOWN else None
+
+    def happened(self, kind: str, who: str, seq: int, n: int) -> None:
+        """An operation was applied, or a timer rang."""
+        if self.events.setdefault((kind, who, seq), n) != n:
+            self.fail("doubled", f"{kind} {who} {seq} is event {self.events[kind, who, seq]} and {n} of {self.name}")
+
+    def dice(self, n: int) -> int | None:
+        """What the room must have drawn for event n."""
+        if self._random is None:
+            return None
+        while len(self._dice) <= n:
+            self._dice.append(dice_of(self._random))
+        return self._dice[n]
+
+    @staticmethod
+    def check_events(rooms: Iterable["Room"], fail: Fail) -> None:
+        """Nothing happened in two rooms."""
+        seen: dict[tuple[str, str, int], str] = {}
+        for room in rooms:
+            for event in room.events:
+                if seen.setdefault(event, room.name) != room.name:
+                    fail("doubled", f"{' '.join(map(str, event))} happened in {seen[event]} and in {room.name}")
+
+
+class Stay:
+    """One client's time in a room."""
+
+    def __init__(self, who: str, room: Room) -> None:
+        self.room = room
+        self.n = 0
+        self._who = who
+        self._chain: int | None = None
+        self._last: dict[str, int] = {}
+        self._missing: set[int] = set()
+
+    def got(self, event: Event) -> None:
+        """The next event came."""
+        room, n, chain = self.room, event.n, event.chain
+        if self.n and n != self.n + 1:
+            room.fail(self._trouble(n), f"{self._who} got event {n} of {room.name} after {self.n}")
+            self._chain = room.chain(n - 1)
+        before = self._chain if self._chain is not None else room.chain(n - 1)
+        if before is not None and linked(before, n, event.kind, event.who, event.seq, event.dice) != chain:
+            room.fail("forked", f"{self._who}: event {n} of {room.name} does not follow from what came before")
+        self.n, self._chain = n, chain
+        room.told(self._who, n, chain)
+        if room.dice(n) not in {None, event.dice}:
+            room.fail("forked", f"event {n} of {room.name}: the room's chance gave {event.dice}, not {room.dice(n)}")
+        if event.kind in {"op", "ring"}:
+            room.happened(event.kind, event.who, event.seq, n)
+        if event.kind == "op":
+            last = self._last.get(event.who, 0)
+            if event.seq <= last:
+                room.fail("reordered", f"{event.who}'s {event.seq} is event {n} of {room.name}, after {last}")
+            self._last[event.who] = event.seq
+
+    def _trouble(self, n: int) -> str:
+        if n > self.n:
+            self._missing.update(range(self.n + 1, n))
+            return "lost"
+        if n in self._missing:
+            self._missing.discard(n)
+            return "reordered"
+        return "doubled"
