@@ -16,7 +16,7 @@ from rich.table import Table
 
 import holdfast
 from holdfast import Parts, PlayerData, Room
-from holdfast.server.durable_host import DurableHost
+from holdfast.server.durable.host import DurableHost
 
 CHUNKS = 1024
 

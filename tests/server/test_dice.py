@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.server.dice import Dice
+from holdfast.server.durable.dice import Dice
 
 seeds = st.integers(0, 2**64 - 1)
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.records import ChannelRecord, RoomRecord, decode_room, decode_seat, decode_session, digest
-from holdfast.server.dice import Dice
+from holdfast.server.durable.dice import Dice
 from holdfast.stores import Batch, Write
 from holdfast.testing import Disk, FaultyStore
 from tests.simulation.checker import Checker

@@ -6,13 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.server.changes import Change
-from holdfast.server.durable_host import DurableHost
+from holdfast.server.durable.changes import Change
+from holdfast.server.durable.commits import Commits, Fates
+from holdfast.server.durable.gate import GatedOutlet
+from holdfast.server.durable.host import DurableHost
+from holdfast.server.durable.keeper import RoomKeeper
+from holdfast.server.durable.ledger import Ledger
 from holdfast.server.effects import Outbox, effect_record
-from holdfast.server.gate import GatedOutlet
 from holdfast.server.handshake import Handshake
-from holdfast.server.keeper import RoomKeeper
-from holdfast.server.ledger import Ledger
 from holdfast.server.outlet import ChannelOutlet
 from holdfast.server.turns import Turns
 from holdfast.stores import Unavailable
@@ -20,10 +21,10 @@ from holdfast.stores.memory import MemoryData
 from tests.simulation.planting import durable_mutant, patched
 
 
-def _believe(ledger: Ledger, changes: list[Change]) -> None:
+def _believe(ledger: Fates, changes: list[Change]) -> None:
     """Go on as if they were written."""
     for change in changes:
-        ledger._committed(change, [write.revision for write in change.writes])
+        ledger.committed(change, [write.revision for write in change.writes])
 
 
 # The gate
@@ -78,8 +79,8 @@ def a_welcome_does_not_wait_until_its_token_is_saved() -> Iterator[None]:
 
 @durable_mutant
 def a_refused_commit_counts_as_written() -> Iterator[None]:
-    async def _try(ledger: Ledger, changes: list[Change]) -> list[Change]:
-        commit = ledger.store.commit
+    async def _try(commits: Commits, changes: list[Change]) -> list[Change]:
+        commit = commits._store.commit
 
         async def refused(batches: Any) -> Any:
             try:
@@ -87,24 +88,24 @@ def a_refused_commit_counts_as_written() -> Iterator[None]:
             except Unavailable:
                 return [[write.revision for write in batch] for batch in batches]
 
-        ledger.store.commit = refused  # type: ignore[method-assign]  # for this one call
+        commits._store.commit = refused  # type: ignore[method-assign]  # for this one call
         try:
-            return await right(ledger, changes)
+            return await right(commits, changes)
         finally:
-            ledger.store.commit = commit  # type: ignore[method-assign]  # as it was
+            commits._store.commit = commit  # type: ignore[method-assign]  # as it was
 
-    right = Ledger._try
-    with patched(Ledger, _try=_try):
+    right = Commits._try
+    with patched(Commits, _try=_try):
         yield
 
 
 @durable_mutant
 def a_commit_without_an_answer_counts_as_written() -> Iterator[None]:
-    async def _read_back(ledger: Ledger, changes: list[Change]) -> list[Change]:
-        _believe(ledger, changes)
+    async def _read_back(commits: Commits, changes: list[Change]) -> list[Change]:
+        _believe(commits._fates, changes)
         return []
 
-    with patched(Ledger, _read_back=_read_back):
+    with patched(Commits, _read_back=_read_back):
         yield
 
 
@@ -113,10 +114,10 @@ def a_commit_without_an_answer_counts_as_written() -> Iterator[None]:
 
 @durable_mutant
 def a_conflict_is_ignored() -> Iterator[None]:
-    def _fenced(ledger: Ledger, change: Change, *_: Any, **__: Any) -> None:
+    def fenced(ledger: Ledger, change: Change, *_: Any, **__: Any) -> None:
         _believe(ledger, [change])
 
-    with patched(Ledger, _fenced=_fenced):
+    with patched(Ledger, fenced=fenced):
         yield
 
 
@@ -131,7 +132,7 @@ def the_store_does_not_look_at_revisions() -> Iterator[None]:
 
 @durable_mutant
 def a_fenced_room_lets_out_what_waited() -> Iterator[None]:
-    def _fenced(ledger: Ledger, change: Change, *rest: Any, **options: Any) -> None:
+    def fenced(ledger: Ledger, change: Change, *rest: Any, **options: Any) -> None:
         for outlet in change.keeper._leaving if change.keeper is not None else ():
             outlet.release()
             connection = ledger._node.connection_of(outlet._session)
@@ -139,8 +140,8 @@ def a_fenced_room_lets_out_what_waited() -> Iterator[None]:
                 connection.flush()
         right(ledger, change, *rest, **options)
 
-    right = Ledger._fenced
-    with patched(Ledger, _fenced=_fenced):
+    right = Ledger.fenced
+    with patched(Ledger, fenced=fenced):
         yield
 
 

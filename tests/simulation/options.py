@@ -9,10 +9,9 @@ from typing import Literal
 
 from holdfast import Limits
 from holdfast.core.limits import KIB
+from holdfast.core.room import Durability
 
 STEPS = 30
-
-Durability = Literal["memory", "checkpoint", "commit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

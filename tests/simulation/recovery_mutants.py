@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens
 from holdfast.server.clockwork import Clockwork
-from holdfast.server.durable_host import DurableHost
+from holdfast.server.durable.host import DurableHost
+from holdfast.server.durable.keeper import RoomKeeper
+from holdfast.server.durable.recovery import Recovery
 from holdfast.server.handshake import Handshake
-from holdfast.server.keeper import RoomKeeper
-from holdfast.server.recovery import Recovery
 from tests.simulation.planting import durable_mutant, patched
 
 

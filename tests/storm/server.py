@@ -10,7 +10,7 @@ from pathlib import Path
 
 import holdfast
 from holdfast import Effect, Server
-from holdfast.server.recovery import Pace
+from holdfast.server.durable.recovery import Pace
 from holdfast.stores import SqliteStore
 from tests.storm.audit import AuditStore
 from tests.storm.game import Storm

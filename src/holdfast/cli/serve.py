@@ -18,7 +18,7 @@ from holdfast import Room, Server
 from holdfast.cli.loading import Game, load
 from holdfast.cli.stores import store_failed
 from holdfast.core.tokens import TOKEN_BYTES
-from holdfast.server.recovery import Pace, Recovery
+from holdfast.server.durable.recovery import Pace, Recovery
 from holdfast.stores.port import StoreError
 
 _PORT = click.IntRange(0, 65535)

@@ -10,9 +10,9 @@ from holdfast.core.errors import Invalid, NotFound, Throttled
 from holdfast.core.player import Player
 from holdfast.core.room import CHOICES, Room
 from holdfast.core.tokens import printable
-from holdfast.server.dice import Dice
-from holdfast.server.durable_host import DurableHost
-from holdfast.server.images import check_savable
+from holdfast.server.durable.dice import Dice
+from holdfast.server.durable.host import DurableHost
+from holdfast.server.durable.images import check_savable
 from holdfast.server.room_host import RoomHost
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from holdfast.identity.port import Authenticator
 from holdfast.server.connection import LiveConnection
 from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory
+from holdfast.server.durable.ledger import Ledger
+from holdfast.server.durable.recovery import Recovery
 from holdfast.server.effects import Carry, Outbox
 from holdfast.server.handshake import Handshake
-from holdfast.server.ledger import Ledger
-from holdfast.server.recovery import Recovery
 from holdfast.server.requests import RequestDesk
 from holdfast.server.saves import Saving
 from holdfast.server.writes import Writes

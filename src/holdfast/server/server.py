@@ -20,10 +20,10 @@ from holdfast.identity.port import Authenticator
 from holdfast.server.agents import Agent
 from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory, check_room_type
+from holdfast.server.durable.recovery import Pace
 from holdfast.server.effects import Carry
 from holdfast.server.heartbeat import Heartbeat
 from holdfast.server.node import Node
-from holdfast.server.recovery import Pace
 from holdfast.stores import open_store
 from holdfast.stores.port import ABSENT, Conflict, Store
 from holdfast.transports import tcp, websocket

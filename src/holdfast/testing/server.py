@@ -11,8 +11,8 @@ from holdfast.core.frames import Auth
 from holdfast.core.limits import Limits
 from holdfast.core.room import Room
 from holdfast.identity.port import Authenticator, Identity, NotAuthentic
+from holdfast.server.durable.recovery import Pace
 from holdfast.server.effects import Carry
-from holdfast.server.recovery import Pace
 from holdfast.server.server import DIALECTS, Server, transport_limits
 from holdfast.stores.port import Store
 from holdfast.testing.machine import Machine

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast import Refused
-from holdfast.server.recovery import Pace
+from holdfast.server.durable.recovery import Pace
 from holdfast.testing import Network
 from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durable.faults import FaultyStore, Moment

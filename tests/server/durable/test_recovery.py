@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from holdfast import Player
-from holdfast.server.recovery import Pace
+from holdfast.server.durable.recovery import Pace
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durable.rooms import Board, Do, Hero, Said, Say, Table, table
 

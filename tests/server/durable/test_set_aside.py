@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from holdfast.core.records import decode_room, decode_session, encode
-from holdfast.server.recovery import Pace
+from holdfast.server.durable.recovery import Pace
 from holdfast.stores import Entry
 from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durable.rooms import Do, Say, Table, table

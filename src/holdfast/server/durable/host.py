@@ -16,15 +16,15 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.server.clockwork import RoomTimer
+from holdfast.server.durable.gate import GatedOutlet
+from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.server.effects import effect_record
-from holdfast.server.gate import GatedOutlet
-from holdfast.server.keeper import RoomKeeper
 from holdfast.server.outlet import ChannelOutlet, SilentOutlet
 from holdfast.server.room_host import RoomHost
 from holdfast.server.turns import Done, Turns
 
 if TYPE_CHECKING:
-    from holdfast.server.ledger import Ledger
+    from holdfast.server.durable.ledger import Ledger
     from holdfast.server.node import Node
 
 

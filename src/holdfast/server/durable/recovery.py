@@ -26,14 +26,14 @@ from holdfast.core.room import Room
 from holdfast.core.saving import restored_channel, restored_session
 from holdfast.core.session import PlayerId, Session, SessionId
 from holdfast.core.tokens import printable
-from holdfast.server.changes import session_key
-from holdfast.server.durable_host import DurableHost
-from holdfast.server.images import RoomImage, read_image
-from holdfast.server.keeper import room_key
+from holdfast.server.durable.changes import session_key
+from holdfast.server.durable.host import DurableHost
+from holdfast.server.durable.images import RoomImage, read_image
+from holdfast.server.durable.keeper import room_key
 from holdfast.stores.port import Entry, Unavailable, Unknown
 
 if TYPE_CHECKING:
-    from holdfast.server.ledger import Ledger
+    from holdfast.server.durable.ledger import Ledger
     from holdfast.server.node import Node
 
 log = logging.getLogger("holdfast")

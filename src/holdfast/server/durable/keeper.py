@@ -2,14 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
 
 from holdfast.core.errors import Failed, NotFound
-from holdfast.core.parts import Parts, parts_of
 from holdfast.core.player import Player
 from holdfast.core.records import (
     PARTS_NONE,
@@ -21,19 +19,17 @@ from holdfast.core.records import (
     digest,
     encode,
     encode_seat,
-    part_digest,
-    parts_changed,
 )
 from holdfast.core.saving import channel_record
 from holdfast.core.session import Session
-from holdfast.core.tokens import printable
-from holdfast.server.dice import Dice
-from holdfast.server.gate import GatedOutlet
-from holdfast.server.images import parts_fields, saved_type, state_reader
-from holdfast.stores.port import ABSENT, VALUE_BYTES_MAX, Entry, Write
+from holdfast.server.durable.dice import Dice
+from holdfast.server.durable.gate import GatedOutlet
+from holdfast.server.durable.images import saved_type, state_reader
+from holdfast.server.durable.state import StateChange, StateKeep
+from holdfast.stores.port import ABSENT, Entry, Write
 
 if TYPE_CHECKING:
-    from holdfast.server.durable_host import DurableHost
+    from holdfast.server.durable.host import DurableHost
     from holdfast.server.node import Node
 
 log = logging.getLogger("holdfast")
@@ -48,20 +44,7 @@ def room_key(room_id: str) -> str:
     return f"room/{room_id}"
 
 
-def _part_name(field: str, name: str) -> str:
-    encoded = name.encode()
-    if len(encoded) > _PART_NAME_BYTES_MAX:
-        encoded = digest(encoded)
-    return f"{field}/{printable(encoded)}"
-
-
 _NOTHING = Raw(_encode(None))
-# How many saves of a large state are read again to see whether they can be.
-_LARGE_READ_MAX = 8
-# Longer names of parts are found by their hash: a key of the store is short.
-_PART_NAME_BYTES_MAX = 60
-# What the store has of a part that it does not have: no digest, no revision.
-_NO_PART = (0, ABSENT)
 
 
 class RoomKeeper:
@@ -91,20 +74,13 @@ class RoomKeeper:
         self._waiting: list[GatedOutlet] = []
         self._leaving: list[GatedOutlet] = []
         self._leaving_waiters: list[asyncio.Future[None]] = []
-        self._parts: dict[str, tuple[int, int]] = {}
-        self._fields: dict[str, Parts[Any]] = {}
-        self._part_readers: dict[str, Callable[[bytes], Any]] = {}
-        self._sum = PARTS_NONE
+        self._state = StateKeep(
+            self._key, saved_type(type(host.room)), inline_bytes_max=node.limits.record_state_bytes_max
+        )
         self._seats: dict[Player[Any], tuple[tuple[Any, ...], Raw]] = {}
-        self._state = b""
-        self._pending = _Pending(sum=PARTS_NONE)
+        self._pending = _Pending(StateChange(PARTS_NONE))
         self._effects: list[EffectRecord] = []
-        kind = saved_type(type(host.room))
-        self._is_untyped = kind is Any
-        self._encode_state = msgspec.msgpack.Encoder(enc_hook=self._without_parts).encode
-        self._read_state = state_reader(kind)
         self._read_data = state_reader(host.room.data_type)
-        self._cutting: dict[str, Parts[Any]] = {}
         self._is_paused = False
         self._may_complain_at = 0.0
 
@@ -116,9 +92,7 @@ class RoomKeeper:
         self.previous = digest(entries[0].value)
         self.revision = entries[0].revision
         self.created_at = record.created_at
-        self._sum = record.parts
-        self._parts = {each.key: (part_digest(each.key, each.value), each.revision) for each in entries[1:]}
-        self._fields = parts_of(self._room.state)
+        self._state.restored(self._room.state, record.parts, entries[1:])
 
     @property
     def is_at_rest(self) -> bool:
@@ -164,11 +138,9 @@ class RoomKeeper:
 
     def cut(self, *, is_final: bool) -> list[Write]:
         """What the store must be told; the room is at rest. Raises if the game's own data cannot be saved."""
-        pending = _Pending(sum=self._sum)
         if self.is_ended:
             self._cut_outlets()
-            pending.parts = dict.fromkeys(self._parts, (None, 0))
-            pending.record = None
+            pending = _Pending(self._state.deletions())
         else:
             # What is the game's own comes first: it may fail, and then nothing has happened.
             properties = Raw(_encode(self._room.properties))
@@ -177,14 +149,15 @@ class RoomKeeper:
             dice = self._room.random
             if not isinstance(dice, Dice):
                 raise TypeError("`random` of a durable room is saved with it: do not put another in its place")
-            state = self._cut_state(pending)
+            state, change = self._state.cut(self._room.snapshot())
+            pending = _Pending(change)
             self._cut_outlets()
             record = self._record(
                 state,
                 properties=properties,
                 data=data,
                 position=dice.position,
-                parts=pending.sum,
+                parts=change.sum,
                 is_final=is_final,
             )
             pending.record = encode(record)
@@ -193,7 +166,7 @@ class RoomKeeper:
         return [
             # A room that ends before it was ever saved has no record to delete.
             *([Write(self._key, pending.record, self.revision)] if pending.record or self.revision != ABSENT else []),
-            *(Write(key, value, self._parts.get(key, _NO_PART)[1]) for key, (value, _) in pending.parts.items()),
+            *self._state.writes(pending.state),
             *(Write(key, encode(effect), ABSENT) for key, effect in pending.effects.items()),
         ]
 
@@ -219,13 +192,7 @@ class RoomKeeper:
         if pending.record:
             self.index += 1
             self.previous = digest(pending.record)
-        self._sum = pending.sum
-        for key, (value, number) in pending.parts.items():
-            revision = next(ahead)
-            if value is None:
-                del self._parts[key]
-            else:
-                self._parts[key] = (number, revision)
+        self._state.committed(pending.state, ahead)
         for key, effect in pending.effects.items():
             self._node.outbox.start(key, effect, next(ahead))
         leaving, self._leaving = self._leaving, []
@@ -350,80 +317,11 @@ class RoomKeeper:
         now, wall = self._node.now(), self._node.wall()
         return [TimerRecord(wall + timer.due_at - now, timer.method, timer.arguments) for timer in self._host.timers]
 
-    # State, and what lies beside the record
-
-    def _cut_state(self, pending: "_Pending") -> Raw | None:
-        state = self._room.snapshot()
-        if self._is_untyped and isinstance(state, msgspec.Struct):
-            kind = type(self._room).__name__
-            raise TypeError(f"say of which type {kind}.state is, as in `state: {type(state).__name__}`")
-        fields = parts_of(state)
-        if fields and not self._part_readers:
-            kinds = parts_fields(type(state))
-            self._part_readers = {field: state_reader(kind) for field, kind in kinds.items()}
-        for field in fields:
-            if field not in self._part_readers:
-                raise TypeError(f"say of which type {field} is, as in `{field}: Parts[Chunk]`")
-        for field in {**self._fields, **fields}:
-            self._cut_parts(pending, field, fields.get(field))
-        self._cutting = fields
-        encoded = self._encode_state(state)
-        is_large = len(encoded) > self._node.limits.record_state_bytes_max
-        is_new = encoded != self._state
-        if is_new:
-            # What cannot be read again is found now, not after the crash. Of a large state that costs more than to
-            # write it, so only its first saves are read.
-            if not is_large or self.index < _LARGE_READ_MAX:
-                self._read_state(encoded)
-            self._put_beside(pending, "state", encoded if is_large else None)
-        # Nothing can fail from here on.
-        self._state = encoded
-        self._fields = fields
-        for parts in fields.values():
-            parts.taken()
-        return None if is_large else Raw(encoded)
-
-    def _without_parts(self, value: Any) -> None:
-        """Parts are saved beside the record that the state is in: in its place is nothing."""
-        if not any(value is parts for parts in self._cutting.values()):
-            where = "as a field of the state's own" if isinstance(value, Parts) else "with snapshot() and restore()"
-            raise NotImplementedError(f"a {type(value).__name__} can only be saved {where}")
-
-    def _cut_parts(self, pending: "_Pending", field: str, parts: Parts[Any] | None) -> None:
-        if parts is not None and parts is self._fields.get(field):
-            changed = parts.touched()
-        else:
-            # Another mapping in the place of the one that was saved, or none: whatever it does not have is gone.
-            changed = {name: parts.peek(name) for name in parts} if parts is not None else {}
-            kept = {f"{self._key}/{_part_name(field, name)}" for name in changed}
-            for key in self._parts:
-                if key.startswith(f"{self._key}/{field}/") and key not in kept:
-                    self._put_beside(pending, key.removeprefix(f"{self._key}/"), None)
-        for name, value in changed.items():
-            self._put_beside(pending, _part_name(field, name), self._part(field, name, value))
-
-    def _part(self, field: str, name: str, value: Any) -> bytes | None:
-        if value is None:
-            return None
-        encoded = _encode(value)
-        self._part_readers[field](encoded)
-        return _encode((name, Raw(encoded)))
-
-    def _put_beside(self, pending: "_Pending", name: str, value: bytes | None) -> None:
-        key = f"{self._key}/{name}"
-        former, _ = self._parts.get(key, _NO_PART)
-        if value is not None and len(value) > VALUE_BYTES_MAX:
-            raise ValueError(f"{name} has {len(value)} bytes, and {VALUE_BYTES_MAX} are the most that can be saved")
-        number = part_digest(key, value) if value is not None else 0
-        if number != former:
-            pending.parts[key] = (value, number)
-            pending.sum = parts_changed(pending.sum, added=number, removed=former)
-
 
 class _Pending(msgspec.Struct):
     """What will be so once the commit has succeeded."""
 
-    sum: bytes
+    state: StateChange
     record: bytes | None = None
-    parts: dict[str, tuple[bytes | None, int]] = {}
+    """None: the room's is deleted."""
     effects: dict[str, EffectRecord] = {}

@@ -7,8 +7,8 @@ from holdfast.core.channel import Channel
 from holdfast.core.records import ChannelRecord, encode
 from holdfast.core.saving import channel_record, session_record
 from holdfast.core.session import Session
-from holdfast.server.gate import GatedOutlet
-from holdfast.server.keeper import RoomKeeper
+from holdfast.server.durable.gate import GatedOutlet
+from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.stores.port import ABSENT, Write
 
 if TYPE_CHECKING:

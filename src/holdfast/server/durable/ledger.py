@@ -1,8 +1,7 @@
 """The ledger: one group commit for everything on this node that has to last, one in flight, the rest in the next.
 
 When little happens a commit begins at once; under load it waits a few milliseconds for company. What a commit holds is
-let out when it has succeeded, and not before (R3). A store that refuses is asked again with the same words until it
-takes them; one that somebody else has written to has fenced us (R4).
+let out when it has succeeded, and not before (R3). How it gets into the store, see `Commits`.
 """
 
 import asyncio
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Refused
 from holdfast.core.session import Session
-from holdfast.server.changes import Change, SessionKeep
-from holdfast.server.keeper import RoomKeeper
-from holdfast.stores.port import ABSENT, Broken, Conflict, Entry, Store, Unavailable, Unknown
+from holdfast.server.durable.changes import Change, SessionKeep
+from holdfast.server.durable.commits import Commits
+from holdfast.server.durable.keeper import RoomKeeper
+from holdfast.stores.port import Broken, Store
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -38,6 +38,7 @@ class Ledger:
         self._limits = node.limits
         self._fatal = fatal
         self.store = store
+        self._commits = Commits(store, node.limits, self)
         self.is_failing = False
         """The store has refused for so long that durable rooms stand still."""
         self._keepers: dict[RoomKeeper, None] = {}
@@ -253,9 +254,7 @@ class Ledger:
     async def _commit(self, changes: list[Change]) -> None:
         patience = self._loop.call_later(self._limits.store_patience_s, self._stand_still)
         try:
-            waiting = changes
-            while waiting:
-                waiting = await self._try(waiting)
+            await self._commits.write(changes)
         except Broken as error:
             self.broken(error)
             return
@@ -276,59 +275,10 @@ class Ledger:
         if self._all_saved is not None and not self._all_saved.done() and not self._is_behind:
             self._all_saved.set_result(None)
 
-    async def _try(self, changes: list[Change]) -> list[Change]:
-        """Write the changes; those whose fate is to be tried again."""
-        try:
-            async with asyncio.timeout(self._limits.commit_timeout_s):
-                results = await self.store.commit([change.writes for change in changes])
-        except Unavailable as error:
-            self._was_refused(error)
-            await asyncio.sleep(self._limits.store_retry_s)
-            return changes
-        except (Unknown, TimeoutError) as error:
-            self._was_refused(Unknown("it does not answer") if isinstance(error, TimeoutError) else error)
-            return await self._read_back(changes)
-        self._was_accepted()
-        fenced: list[Change] = []
-        for change, result in zip(changes, results, strict=True):
-            if isinstance(result, Conflict):
-                fenced.append(change)
-            else:
-                self._committed(change, result)
-        # One that was tried before with no answer may have been written after all.
-        return await self._read_back(fenced)
+    # `Fates`: what became of changes
 
-    async def _read_back(self, changes: list[Change]) -> list[Change]:
-        """Look what became of changes whose commit gave no answer: written, not written, or somebody else's."""
-        again: list[Change] = []
-        if not changes:
-            return again
-        for change in changes:
-            entries = [await self._get(write.key) for write in change.writes]
-            values = [entry.value if entry is not None else None for entry in entries]
-            revisions = [entry.revision if entry is not None else ABSENT for entry in entries]
-            if values == [write.value for write in change.writes]:
-                self._committed(change, revisions)
-            elif revisions == [write.revision for write in change.writes]:
-                again.append(change)
-            else:
-                self._fenced(change, change.lost_sessions(revisions), has_room=change.has_room(revisions))
-        if again:
-            await asyncio.sleep(self._limits.store_retry_s)
-        else:
-            self._was_accepted()
-        return again
-
-    async def _get(self, key: str) -> Entry | None:
-        while True:
-            try:
-                async with asyncio.timeout(self._limits.commit_timeout_s):
-                    return await self.store.get(key)
-            except (Unavailable, Unknown, TimeoutError) as error:
-                self._was_refused(Unknown("it does not answer") if isinstance(error, TimeoutError) else error)
-                await asyncio.sleep(self._limits.store_retry_s)
-
-    def _committed(self, change: Change, revisions: list[int]) -> None:
+    def committed(self, change: Change, revisions: list[int]) -> None:
+        """The store has it: let it out."""
         change.committed(revisions)
         for keep, _ in change.sessions:
             if keep.is_gone and keep.is_ended:
@@ -336,7 +286,7 @@ class Ledger:
         if change.keeper is not None and change.keeper.is_gone:
             self.remove(change.keeper)
 
-    def _fenced(self, change: Change, elsewhere: list[SessionKeep], *, has_room: bool) -> None:
+    def fenced(self, change: Change, elsewhere: list[SessionKeep], *, has_room: bool) -> None:
         """Somebody else has written: what was not let out never happened here."""
         lost = [keep for keep, _ in change.sessions]
         keeper = change.keeper
@@ -363,9 +313,8 @@ class Ledger:
         self._keeps.pop(keep.session, None)
         self._dirty_sessions.pop(keep, None)
 
-    # A store that refuses
-
-    def _was_refused(self, error: Exception) -> None:
+    def refused(self, error: Exception) -> None:
+        """Nothing is lost: it is tried again."""
         if not self._is_refused:
             self._is_refused = True
             self._node.counters.commits_refused += 1
@@ -380,7 +329,8 @@ class Ledger:
         for keep in list(self._keeps.values()):
             self._node.tell_busy(keep.session)
 
-    def _was_accepted(self) -> None:
+    def accepted(self) -> None:
+        """If durable rooms stood still, they go on."""
         self._node.counters.commits += 1
         self._is_refused = False
         if self.is_failing and not self._is_final:
