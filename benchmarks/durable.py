@@ -4,7 +4,7 @@ Each server runs in a process of its own; the load comes from this process, over
 messages a second. Of every message the time until its echo is measured: in a commit room the echo, and the
 acknowledgement that rides on it, leave only once the turn is on the disk.
 
-    python benchmarks/durable.py [--loads 500 2000 10000 20000] [--seconds 4] [--plot docs/images/durable.svg]
+    python benchmarks/durable.py [--loads 500 2000 10000 20000] [--rounds 3] [--plot docs/images/durable.svg]
 """
 
 import argparse
@@ -12,6 +12,7 @@ import asyncio
 import math
 import multiprocessing
 import sqlite3
+import statistics
 import sys
 import tempfile
 import time
@@ -201,6 +202,11 @@ class Figures(msgspec.Struct):
     p99_ms: float
     cpu_us: float
 
+    @classmethod
+    def median(cls, rounds: list["Figures"]) -> "Figures":
+        """The usual round: the median of each figure."""
+        return cls(*(statistics.median(getattr(each, name) for each in rounds) for name in cls.__struct_fields__))
+
 
 class Contestant:
     """One server process and its players."""
@@ -283,25 +289,27 @@ class Contestant:
 
 
 async def compete(options: argparse.Namespace, folder: Path) -> dict[str, dict[str, Figures]]:
-    """For each load and mode its figures, the modes one after the other under each load."""
+    """For each load and mode its figures: medians of rounds in which the modes take turns."""
     contestants = [Contestant(mode, folder) for mode in MODES]
     results: dict[str, dict[str, Figures]] = {}
     try:
         for contestant in contestants:
             await contestant.connect()
             await contestant.under_load(500, 1)
-        for load in options.loads:
-            name = f"{load:,} a second"
-            results[name] = {}
-            for contestant in contestants:
-                if contestant.mode == "one fsync per message" and load > options.naive_max:
-                    continue
-                figures = results[name][contestant.mode] = await contestant.under_load(load, options.seconds)
-                sys.stderr.write(f"{name}: {contestant.mode} {figures}\n")
-        results["flat out"] = {}
-        for contestant in contestants:
-            figures = results["flat out"][contestant.mode] = await contestant.flat_out(options.seconds, 16)
-            sys.stderr.write(f"flat out: {contestant.mode} {figures}\n")
+        for load in (*options.loads, None):
+            name = f"{load:,} a second" if load is not None else "flat out"
+            rounds: dict[str, list[Figures]] = {contestant.mode: [] for contestant in contestants}
+            for number in range(1, options.rounds + 1):
+                for contestant in contestants:
+                    if contestant.mode == "one fsync per message" and load is not None and load > options.naive_max:
+                        continue
+                    if load is None:
+                        figures = await contestant.flat_out(options.seconds, 16)
+                    else:
+                        figures = await contestant.under_load(load, options.seconds)
+                    rounds[contestant.mode].append(figures)
+                    sys.stderr.write(f"{name}, round {number}/{options.rounds}: {contestant.mode} {figures}\n")
+            results[name] = {mode: Figures.median(each) for mode, each in rounds.items() if each}
     finally:
         for contestant in contestants:
             contestant.stop()
@@ -397,7 +405,8 @@ def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(description="What durability costs, side by side with memory.")
     parser.add_argument("--loads", type=int, nargs="+", default=[500, 1_000, 2_000, 5_000, 10_000, 15_000, 20_000])
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--naive-max", type=int, default=2_000, help="above this load one fsync per message is left out"
     )
