@@ -298,10 +298,15 @@ def test_a_crash_in_the_block_closes_the_session(running: ServerThread) -> None:
 def interrupted_soon() -> Iterator[None]:
     """Ctrl-C, as soon as the block waits for something."""
     timer = threading.Timer(0.1, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT))
+    # A shell starts what runs in the background deaf to Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        yield
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_ends_a_wait_and_the_session_can_go_on(url: str) -> None:
