@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from ssl import SSLContext
 from typing import Any
 
@@ -10,6 +11,12 @@ from holdfast.transports.port import DialError, TransportLimits
 # Connections that the kernel completes while we are busy: many clients come back at once after a cut. asyncio also
 # accepts up to this many in one turn of the loop, so more would make everybody else wait.
 _BACKLOG = 1024
+
+
+def abort(transport: asyncio.Transport) -> None:
+    """Cut a link at once, if it still is one: in early Pythons 3.11 a TLS transport that is closed cannot be aborted."""
+    with suppress(AttributeError):
+        transport.abort()
 
 
 class SocketListener:

@@ -29,7 +29,7 @@ from holdfast.transports.port import (
     TransportLimits,
     agree,
 )
-from holdfast.transports.sockets import SocketListener, peer_name, server_options, unreachable
+from holdfast.transports.sockets import SocketListener, abort, peer_name, server_options, unreachable
 
 _HEAD = struct.Struct(">I")
 _CLOSE_BIT = 1 << 31
@@ -84,7 +84,7 @@ class TcpTransport(asyncio.Protocol):
     def abort(self) -> None:
         """See the port."""
         self._end = self._end or (VANISHED, "")
-        self._tcp.abort()
+        abort(self._tcp)
 
     def pause_reading(self) -> None:
         """See the port."""

@@ -43,7 +43,7 @@ from holdfast.transports.port import (
     TransportLimits,
     agree,
 )
-from holdfast.transports.sockets import SocketListener, peer_name, server_options
+from holdfast.transports.sockets import SocketListener, abort, peer_name, server_options
 from holdfast.transports.upgrade import PROTOCOL_HEADER, acceptance, agreed, dial_error, stopping
 
 # picows' smallest. It doubles with need up to twice the largest payload, and an idle client needs no more.
@@ -106,7 +106,7 @@ class WebSocketTransport(WSListener):
         """See the port; a link that is still being dialed is given up."""
         self._end = self._end or (VANISHED, "")
         if self._tcp is not None:
-            self._tcp.abort()
+            abort(self._tcp)
 
     def pause_reading(self) -> None:
         """See the port."""
