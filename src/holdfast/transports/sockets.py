@@ -14,7 +14,7 @@ _BACKLOG = 1024
 
 
 def abort(transport: asyncio.Transport) -> None:
-    """Cut a link at once, if it still is one: in early Pythons 3.11 a TLS transport that is closed cannot be aborted."""
+    """Cut a link at once, if it still is one: early Pythons 3.11 cannot abort a TLS transport that is closed."""
     with suppress(AttributeError):
         transport.abort()
 
