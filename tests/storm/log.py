@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.storm.history import Line
 
 _ERROR = re.compile(r"\b(ERROR|CRITICAL)\b|^Traceback")
-_EXPECTED = ("was taken over by another server", "the store still refuses to save")
+_EXPECTED = ("was taken over by another server", "the store has not saved for")
 
 
 def errors_in(folder: Path, storm: Iterable[Line]) -> Iterator[str]:
