@@ -78,6 +78,7 @@ class Limits:
     record_state_bytes_max: int = 4 * KIB
     # Outside effects of one room that wait to be carried out, and how long the pause between two attempts may become.
     effects_max: int = 1024
+    # One attempt of an effect, and one call of a room's `save`.
     effect_s: float = 60.0
     effect_retry_max_s: float = 60.0
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
 
+SESSION_ID_BYTES = 12
+"""Of chance in a session's id: enough that it cannot be guessed, though knowing it proves nothing."""
+
 
 class SessionState(Enum):
     """Where a session is in its life."""

@@ -11,7 +11,7 @@ from holdfast.core.connection import ConnectionState
 from holdfast.core.errors import ProtocolError
 from holdfast.core.frames import Auth, ChannelInfo, Hello, Outcome, Position, Resume, Terms, Welcome
 from holdfast.core.reasons import Reason
-from holdfast.core.session import PlayerId, Session, SessionId, SessionState
+from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId, SessionState
 from holdfast.core.tokens import TOKEN_BYTES, Verdict, printable
 from holdfast.identity.port import Authenticator, Identity, NotAuthentic
 from holdfast.server.connection import LiveConnection
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-_SESSION_ID_BYTES = 12
 _RETRY_ELSEWHERE_S = 1.0
 
 
@@ -78,8 +77,7 @@ class Handshake:
             return None
         ledger = self._node.ledger
         if ledger is not None and ledger.is_failing and session in ledger:
-            limits = self._node.limits
-            connection.close(Reason.BUSY, "the server cannot save at the moment", retry_after_s=limits.store_patience_s)
+            self._node.turn_away(connection)
             return None
         verdict = session.tokens.present(resume.token)
         if verdict is Verdict.REUSED:
@@ -203,7 +201,7 @@ class Handshake:
         """A session for a proven player, not attached to anything yet."""
         node = self._node
         session = Session(
-            SessionId(printable(node.random.randbytes(_SESSION_ID_BYTES))),
+            SessionId(printable(node.random.randbytes(SESSION_ID_BYTES))),
             PlayerId(identity.player_id),
             limits=node.limits,
             now=node.now(),

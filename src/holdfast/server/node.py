@@ -229,13 +229,10 @@ class Node:
         """The session came back to this server."""
         self._elsewhere.pop(session_id, None)
 
-    def tell_busy(self, session: Session) -> None:
+    def turn_away(self, connection: LiveConnection) -> None:
         """The store refuses: the client may come back when it does not."""
-        connection = self.connection_of(session)
-        if connection is not None:
-            connection.close(
-                Reason.BUSY, "the server cannot save at the moment", retry_after_s=self.limits.store_patience_s
-            )
+        message = "the server cannot save at the moment"
+        connection.close(Reason.BUSY, message, retry_after_s=self.limits.store_patience_s)
 
     async def stop(self) -> None:
         """End the rooms, then the connections, and see their links out."""

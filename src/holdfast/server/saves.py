@@ -89,9 +89,10 @@ class Saves:
 
     async def _save(self, player_id: str, data: Any) -> None:
         try:
-            result = self._room.save(player_id, data)
-            if inspect.isawaitable(result):
-                await result
+            async with asyncio.timeout(self._node.limits.effect_s):
+                result = self._room.save(player_id, data)
+                if inspect.isawaitable(result):
+                    await result
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError):

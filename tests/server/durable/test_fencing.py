@@ -1,10 +1,11 @@
 """A room that another server has written is not ours any more: nothing that waits may leave or be written."""
 
-from holdfast import Auth
+from holdfast import Auth, Player
 from holdfast.core.frames import Data, Hello, Position, Resume, Welcome
+from holdfast.stores import Write
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durable.faults import FaultyStore
-from tests.server.durable.rooms import Say, table
+from tests.server.durable.rooms import Do, Hero, Say, Table, table
 
 
 @in_virtual_time
@@ -133,3 +134,43 @@ async def test_a_claim_that_came_too_late_is_made_again_with_what_the_other_has_
         assert bench.server.counters.rooms_fenced == 1
         assert ada.texts == ["ada:1", "ada:2"] == bench.room(ada).state.said
         assert ada.kinds == ["resumed"]
+
+
+@in_virtual_time
+async def test_a_session_that_ended_in_a_room_that_is_elsewhere_is_closed_all_the_same() -> None:
+    class Ending(Table):
+        def over(self, player: Player[Hero]) -> None:
+            player.session.end("game over")
+
+    async with Bench(table(Ending)) as bench:
+        ada = await bench.sit("ada")
+        await a_moment()
+        bench.store.intrude(f"room/{ada.room.id}")
+
+        await ada.send(Do("over"))
+
+        await until(lambda: not ada.session.connected, within_s=5.0)
+        assert len(bench.server.node.connections) == 0
+
+
+@in_virtual_time
+async def test_a_room_whose_name_begins_like_anothers_is_read_again_alone() -> None:
+    async with Bench(table()) as bench:
+        ada = await bench.sit("ada")
+        await ada.send(Say("1"))
+        await ada.has_heard("ada:1")
+        key = f"room/{ada.room.id}"
+        bench.crash()
+        # As `holdfast rooms import --id` might have named it.
+        bench.data.write([Write(f"{key}-copy", bench.data.entries[key].value, 0)])
+        store = FaultyStore(bench.data)
+        store.hold()
+        await bench.start(store)
+        await until(lambda: store.is_waiting)
+        store.intrude(key)
+        store.release()
+
+        await ada.send(Say("2"))
+        await ada.has_heard("ada:2")
+
+        assert ada.texts == ["ada:1", "ada:2"] == bench.room(ada).state.said

@@ -129,7 +129,7 @@ class RoomKeeper:
         self._host.freeze()
 
     def unpause(self) -> None:
-        """It was."""
+        """The room was cut: go on."""
         if self._is_paused:
             self._is_paused = False
             self._host.thaw()

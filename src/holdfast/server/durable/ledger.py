@@ -312,6 +312,9 @@ class Ledger:
         self._node.lost_to_another(keep.session)
         self._keeps.pop(keep.session, None)
         self._dirty_sessions.pop(keep, None)
+        if keep.close is not None:
+            # It had ended here, and the store will not hear of that from us.
+            keep.close()
 
     def refused(self, error: Exception) -> None:
         """Nothing is lost: it is tried again."""
@@ -327,7 +330,9 @@ class Ledger:
         for keeper in self._keepers:
             keeper.freeze()
         for keep in list(self._keeps.values()):
-            self._node.tell_busy(keep.session)
+            connection = self._node.connection_of(keep.session)
+            if connection is not None:
+                self._node.turn_away(connection)
 
     def accepted(self) -> None:
         """If durable rooms stood still, they go on."""

@@ -24,13 +24,13 @@ from holdfast.core.records import (
 )
 from holdfast.core.room import Room
 from holdfast.core.saving import restored_channel, restored_session
-from holdfast.core.session import PlayerId, Session, SessionId
+from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.core.tokens import printable
 from holdfast.server.durable.changes import session_key
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.images import RoomImage, read_image
 from holdfast.server.durable.keeper import room_key
-from holdfast.stores.port import Entry, Unavailable, Unknown
+from holdfast.stores.port import Broken, Entry, Unavailable, Unknown
 
 if TYPE_CHECKING:
     from holdfast.server.durable.ledger import Ledger
@@ -65,7 +65,7 @@ class Recovery:
         store = self._ledger.store
         self._sessions = {entry.key.partition("/")[2]: entry for entry in await store.list("session/")}
         for entry in await store.list("room/"):
-            self._rooms.setdefault(entry.key.split("/")[1], []).append(entry)
+            self._rooms.setdefault(_room_of(entry), []).append(entry)
         self._effects = await store.list("effect/")
         if pace == "eager":
             while self._rooms or self._sessions:
@@ -99,20 +99,9 @@ class Recovery:
     def restore_session(self, session_id: str) -> None:
         """Bring a session back with its room, if the store has it and it is not back yet."""
         entry = self._sessions.get(session_id)
-        if entry is None:
-            return
-        try:
-            record = decode_session(entry.value)
-            self.restore_room(record.room)
-            if session_id in self._sessions:
-                # Not with a seat: it has none, or that did not come back.
-                if record.room:
-                    raise Unreadable(f"room {record.room} is not to be had, or its seat is gone")
-                # Written again at once, as a room is: a server that still has it may not end it any more.
-                self._ledger.changed(self._restore_session(session_id, record, entry))
-        except Unreadable as error:
-            self._put_aside(entry.key, error)
-        self._sessions.pop(session_id, None)
+        if entry is not None:
+            self._guarded(entry.key, self._restore_with_room, session_id, entry)
+            self._sessions.pop(session_id, None)
 
     def restore_room(self, room_id: str) -> None:
         """Bring a room back with its sessions, if the store has it and it is not back yet."""
@@ -132,11 +121,14 @@ class Recovery:
             await asyncio.sleep(self._node.limits.store_retry_s)
             try:
                 # At one moment: what lies beside a record belongs to that one.
-                entries = await store.list(room_key(room_id))
+                entries = [each for each in await store.list(room_key(room_id)) if _room_of(each) == room_id]
                 wanted = dict.fromkeys([*session_ids, *_seated(entries)])
                 sessions = [(each, await store.get(session_key(each))) for each in wanted]
             except (Unavailable, Unknown):
                 continue
+            except Broken as error:
+                self._ledger.broken(error)
+                return
             if entries:
                 self._rooms[room_id] = entries
             for session_id, entry in sessions:
@@ -166,6 +158,17 @@ class Recovery:
 
     # Sessions
 
+    def _restore_with_room(self, session_id: str, entry: Entry) -> None:
+        record = decode_session(entry.value)
+        self.restore_room(record.room)
+        if session_id not in self._sessions:
+            return
+        # Not with a seat: it has none, or that did not come back.
+        if record.room:
+            raise Unreadable(f"room {record.room} is not to be had, or its seat is gone")
+        # Written again at once, as a room is: a server that still has it may not end it any more.
+        self._ledger.changed(self._restore_session(session_id, record, entry))
+
     def _restore_session(self, session_id: str, record: SessionRecord, entry: Entry) -> Session:
         node = self._node
         session = restored_session(session_id, record, limits=node.limits, now=node.now(), grace_s=node.grace_s)
@@ -189,7 +192,7 @@ class Recovery:
         # An agent's seat, or one whose session is lost: held all the same, for the player to take it over again.
         node = self._node
         stand_in = Session(
-            SessionId(printable(node.random.randbytes(12))),
+            SessionId(printable(node.random.randbytes(SESSION_ID_BYTES))),
             PlayerId(seat.player),
             limits=node.limits,
             now=node.now(),
@@ -255,6 +258,11 @@ class Recovery:
             log.error("room %s: its timer for %s is dropped: %s", host.room.id, timer.method, error)  # noqa: TRY400
             return
         host.after(max(0.0, timer.due_at - self._node.wall()), method, arguments)
+
+
+def _room_of(entry: Entry) -> str:
+    """Whose record this is, or beside whose it lies."""
+    return entry.key.split("/")[1]
 
 
 def _seated(entries: list[Entry]) -> list[str]:
