@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.server.durable.changes import Change
+from holdfast.server.durable.bundles import Bundle
 from holdfast.server.durable.commits import Commits, Fates
 from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.host import DurableHost
@@ -21,10 +21,10 @@ from holdfast.stores.memory import MemoryData
 from tests.simulation.planting import durable_mutant, patched
 
 
-def _believe(ledger: Fates, changes: list[Change]) -> None:
+def _believe(ledger: Fates, bundles: list[Bundle]) -> None:
     """Go on as if they were written."""
-    for change in changes:
-        ledger.committed(change, [write.revision for write in change.writes])
+    for bundle in bundles:
+        ledger.committed(bundle, [write.revision for write in bundle.writes])
 
 
 # The gate
@@ -79,7 +79,7 @@ def a_welcome_does_not_wait_until_its_token_is_saved() -> Iterator[None]:
 
 @durable_mutant
 def a_refused_commit_counts_as_written() -> Iterator[None]:
-    async def _try(commits: Commits, changes: list[Change]) -> list[Change]:
+    async def _try(commits: Commits, bundles: list[Bundle]) -> list[Bundle]:
         commit = commits._store.commit
 
         async def refused(batches: Any) -> Any:
@@ -90,7 +90,7 @@ def a_refused_commit_counts_as_written() -> Iterator[None]:
 
         commits._store.commit = refused  # type: ignore[method-assign]  # for this one call
         try:
-            return await right(commits, changes)
+            return await right(commits, bundles)
         finally:
             commits._store.commit = commit  # type: ignore[method-assign]  # as it was
 
@@ -101,8 +101,8 @@ def a_refused_commit_counts_as_written() -> Iterator[None]:
 
 @durable_mutant
 def a_commit_without_an_answer_counts_as_written() -> Iterator[None]:
-    async def _read_back(commits: Commits, changes: list[Change]) -> list[Change]:
-        _believe(commits._fates, changes)
+    async def _read_back(commits: Commits, bundles: list[Bundle]) -> list[Bundle]:
+        _believe(commits._fates, bundles)
         return []
 
     with patched(Commits, _read_back=_read_back):
@@ -114,8 +114,8 @@ def a_commit_without_an_answer_counts_as_written() -> Iterator[None]:
 
 @durable_mutant
 def a_conflict_is_ignored() -> Iterator[None]:
-    def fenced(ledger: Ledger, change: Change, *_: Any, **__: Any) -> None:
-        _believe(ledger, [change])
+    def fenced(ledger: Ledger, bundle: Bundle, *_: Any, **__: Any) -> None:
+        _believe(ledger, [bundle])
 
     with patched(Ledger, fenced=fenced):
         yield
@@ -132,13 +132,13 @@ def the_store_does_not_look_at_revisions() -> Iterator[None]:
 
 @durable_mutant
 def a_fenced_room_lets_out_what_waited() -> Iterator[None]:
-    def fenced(ledger: Ledger, change: Change, *rest: Any, **options: Any) -> None:
-        for outlet in change.keeper._leaving if change.keeper is not None else ():
+    def fenced(ledger: Ledger, bundle: Bundle, *rest: Any, **options: Any) -> None:
+        for outlet in bundle.keeper._leaving if bundle.keeper is not None else ():
             outlet.release()
             connection = ledger._node.connection_of(outlet._session)
             if connection is not None:
                 connection.flush()
-        right(ledger, change, *rest, **options)
+        right(ledger, bundle, *rest, **options)
 
     right = Ledger.fenced
     with patched(Ledger, fenced=fenced):
@@ -170,17 +170,17 @@ def what_was_said_is_not_in_the_record() -> Iterator[None]:
 
 @durable_mutant
 def a_seat_and_its_session_are_saved_apart() -> Iterator[None]:
-    def _changes(ledger: Ledger) -> list[Change]:
-        changes: list[Change] = []
-        for change in right(ledger):
-            room = Change(change.keeper, change.writes[: change._room_writes])
-            session = Change(None, [])
-            session.writes, session.sessions = change.writes[change._room_writes :], change.sessions
-            changes += [each for each in (session, room) if each.writes]
-        return changes
+    def _bundles(ledger: Ledger) -> list[Bundle]:
+        bundles: list[Bundle] = []
+        for bundle in right(ledger):
+            room = Bundle(bundle.keeper, bundle.writes[: bundle._room_writes])
+            session = Bundle(None, [])
+            session.writes, session.sessions = bundle.writes[bundle._room_writes :], bundle.sessions
+            bundles += [each for each in (session, room) if each.writes]
+        return bundles
 
-    right = Ledger._changes
-    with patched(Ledger, _changes=_changes):
+    right = Ledger._bundles
+    with patched(Ledger, _bundles=_bundles):
         yield
 
 

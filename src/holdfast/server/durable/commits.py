@@ -1,20 +1,20 @@
-"""How changes get into the store, whatever it answers: each is written, or turns out to be somebody else's (R4)."""
+"""How bundles get into the store, whatever it answers: each is written, or turns out to be somebody else's (R4)."""
 
 import asyncio
 from typing import Protocol
 
 from holdfast.core.limits import Limits
-from holdfast.server.durable.changes import Change, SessionKeep
+from holdfast.server.durable.bundles import Bundle, SessionKeep
 from holdfast.stores.port import ABSENT, Conflict, Entry, Store, Unavailable, Unknown
 
 
 class Fates(Protocol):
-    """Who is told what became of changes: the ledger."""
+    """Who is told what became of bundles: the ledger."""
 
-    def committed(self, change: Change, revisions: list[int]) -> None:
+    def committed(self, bundle: Bundle, revisions: list[int]) -> None:
         """The store has it."""
 
-    def fenced(self, change: Change, elsewhere: list[SessionKeep], *, has_room: bool) -> None:
+    def fenced(self, bundle: Bundle, elsewhere: list[SessionKeep], *, has_room: bool) -> None:
         """Somebody else has written a part of it: these sessions, or the room."""
 
     def refused(self, error: Exception) -> None:
@@ -25,55 +25,55 @@ class Fates(Protocol):
 
 
 class Commits:
-    """Writes changes until each has its fate."""
+    """Writes bundles until each has its fate."""
 
     def __init__(self, store: Store, limits: Limits, fates: Fates) -> None:
         self._store = store
         self._limits = limits
         self._fates = fates
 
-    async def write(self, changes: list[Change]) -> None:
+    async def write(self, bundles: list[Bundle]) -> None:
         """Write them all; `Broken` if what was written before may be lost."""
-        while changes:
-            changes = await self._try(changes)
+        while bundles:
+            bundles = await self._try(bundles)
 
-    async def _try(self, changes: list[Change]) -> list[Change]:
-        """Write the changes; those whose fate is to be tried again, with the same words."""
+    async def _try(self, bundles: list[Bundle]) -> list[Bundle]:
+        """Write the bundles; those whose fate is to be tried again, with the same words."""
         try:
             async with asyncio.timeout(self._limits.commit_timeout_s):
-                results = await self._store.commit([change.writes for change in changes])
+                results = await self._store.commit([bundle.writes for bundle in bundles])
         except Unavailable as error:
             self._fates.refused(error)
             await asyncio.sleep(self._limits.store_retry_s)
-            return changes
+            return bundles
         except (Unknown, TimeoutError) as error:
             self._no_answer(error)
-            return await self._read_back(changes)
+            return await self._read_back(bundles)
         self._fates.accepted()
-        fenced: list[Change] = []
-        for change, result in zip(changes, results, strict=True):
+        fenced: list[Bundle] = []
+        for bundle, result in zip(bundles, results, strict=True):
             if isinstance(result, Conflict):
-                fenced.append(change)
+                fenced.append(bundle)
             else:
-                self._fates.committed(change, result)
+                self._fates.committed(bundle, result)
         # One that was tried before with no answer may have been written after all.
         return await self._read_back(fenced)
 
-    async def _read_back(self, changes: list[Change]) -> list[Change]:
-        """Look what became of changes whose commit gave no answer: written, not written, or somebody else's."""
-        again: list[Change] = []
-        if not changes:
+    async def _read_back(self, bundles: list[Bundle]) -> list[Bundle]:
+        """Look what became of bundles whose commit gave no answer: written, not written, or somebody else's."""
+        again: list[Bundle] = []
+        if not bundles:
             return again
-        for change in changes:
-            entries = [await self._get(write.key) for write in change.writes]
+        for bundle in bundles:
+            entries = [await self._get(write.key) for write in bundle.writes]
             values = [entry.value if entry is not None else None for entry in entries]
             revisions = [entry.revision if entry is not None else ABSENT for entry in entries]
-            if values == [write.value for write in change.writes]:
-                self._fates.committed(change, revisions)
-            elif revisions == [write.revision for write in change.writes]:
-                again.append(change)
+            if values == [write.value for write in bundle.writes]:
+                self._fates.committed(bundle, revisions)
+            elif revisions == [write.revision for write in bundle.writes]:
+                again.append(bundle)
             else:
-                self._fates.fenced(change, change.lost_sessions(revisions), has_room=change.has_room(revisions))
+                self._fates.fenced(bundle, bundle.lost_sessions(revisions), has_room=bundle.has_room(revisions))
         if again:
             await asyncio.sleep(self._limits.store_retry_s)
         else:

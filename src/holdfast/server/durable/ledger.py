@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Refused
 from holdfast.core.session import Session
-from holdfast.server.durable.changes import Change, SessionKeep
+from holdfast.server.durable.bundles import Bundle, SessionKeep
 from holdfast.server.durable.commits import Commits
 from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.stores.port import Broken, Store
@@ -201,31 +201,31 @@ class Ledger:
 
     def _cut(self) -> None:
         self._next_cut = None
-        changes = self._changes()
-        if not changes:
+        bundles = self._bundles()
+        if not bundles:
             self._check_all_saved()
         else:
             now = self._node.now()
             self._pause_s += _NEWS * (min(now - self._cut_at, _PAUSE_MAX_S) - self._pause_s)
             self._cut_at = now
             self._turns = 0
-            self._in_flight = self._loop.create_task(self._commit(changes))
+            self._in_flight = self._loop.create_task(self._commit(bundles))
         # Not before the commit is in flight: the turns that have waited belong to the next one.
         paused, self._paused = self._paused, []
         for keeper in paused if not self.is_failing and not self._is_final else ():
             keeper.unpause()
 
-    def _changes(self) -> list[Change]:
+    def _bundles(self) -> list[Bundle]:
         """What can be saved now. A room in the middle of a turn waits for its end, which calls again."""
-        changes: list[Change] = []
-        of_room: dict[RoomKeeper, Change] = {}
+        bundles: list[Bundle] = []
+        of_room: dict[RoomKeeper, Bundle] = {}
         size = 0
         for keeper in list(self._dirty_rooms):
             if not keeper.is_at_rest:
                 # Or turn would follow upon turn, and none of them be saved.
                 keeper.pause()
                 continue
-            if len(changes) >= self._limits.commit_batches_max or size >= self._limits.commit_bytes_max:
+            if len(bundles) >= self._limits.commit_batches_max or size >= self._limits.commit_bytes_max:
                 break
             del self._dirty_rooms[keeper]
             keeper.is_dirty = False
@@ -235,26 +235,26 @@ class Ledger:
             except Exception as error:  # noqa: BLE001 - the game's state, which cannot be saved as it is
                 keeper.cannot_be_saved(error)
                 continue
-            change = of_room[keeper] = Change(keeper, writes)
-            changes.append(change)
-            size += change.size
+            bundle = of_room[keeper] = Bundle(keeper, writes)
+            bundles.append(bundle)
+            size += bundle.size
         for keep in list(self._dirty_sessions):
-            home = of_room.get(keep.home) if keep.home is not None else None
-            if home is None:
-                if keep.is_moved and keep.home is not None and keep.home in self._keepers:
+            with_room = of_room.get(keep.home) if keep.home is not None else None
+            if with_room is None:
+                must_wait = keep.is_moved and keep.home is not None and keep.home in self._keepers
+                if must_wait or len(bundles) >= self._limits.commit_batches_max:
                     continue
-                home = Change(None, [])
-                changes.append(home)
+                bundles.append(Bundle(None, []))
             del self._dirty_sessions[keep]
-            home.add(keep)
-        return changes
+            (with_room or bundles[-1]).add(keep)
+        return bundles
 
     # How
 
-    async def _commit(self, changes: list[Change]) -> None:
+    async def _commit(self, bundles: list[Bundle]) -> None:
         patience = self._loop.call_later(self._limits.store_patience_s, self._stand_still)
         try:
-            await self._commits.write(changes)
+            await self._commits.write(bundles)
         except Broken as error:
             self.broken(error)
             return
@@ -275,21 +275,21 @@ class Ledger:
         if self._all_saved is not None and not self._all_saved.done() and not self._is_behind:
             self._all_saved.set_result(None)
 
-    # `Fates`: what became of changes
+    # `Fates`: what became of bundles
 
-    def committed(self, change: Change, revisions: list[int]) -> None:
+    def committed(self, bundle: Bundle, revisions: list[int]) -> None:
         """The store has it: let it out."""
-        change.committed(revisions)
-        for keep, _ in change.sessions:
+        bundle.committed(revisions)
+        for keep, _ in bundle.sessions:
             if keep.is_gone and keep.is_ended:
                 self._keeps.pop(keep.session, None)
-        if change.keeper is not None and change.keeper.is_gone:
-            self.remove(change.keeper)
+        if bundle.keeper is not None and bundle.keeper.is_gone:
+            self.remove(bundle.keeper)
 
-    def fenced(self, change: Change, elsewhere: list[SessionKeep], *, has_room: bool) -> None:
+    def fenced(self, bundle: Bundle, elsewhere: list[SessionKeep], *, has_room: bool) -> None:
         """Somebody else has written: what was not let out never happened here."""
-        lost = [keep for keep, _ in change.sessions]
-        keeper = change.keeper
+        lost = [keep for keep, _ in bundle.sessions]
+        keeper = bundle.keeper
         if keeper is not None:
             self.remove(keeper)
             lost += [keep for keep in self._keeps.values() if keep.home is keeper and keep not in lost]

@@ -26,7 +26,7 @@ from holdfast.core.room import Room
 from holdfast.core.saving import restored_channel, restored_session
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.core.tokens import printable
-from holdfast.server.durable.changes import session_key
+from holdfast.server.durable.bundles import session_key
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.images import RoomImage, read_image
 from holdfast.server.durable.keeper import room_key

@@ -91,7 +91,7 @@ class SessionKeep:
             self.close()
 
 
-class Change:
+class Bundle:
     """One batch: written whole, or not at all."""
 
     __slots__ = ("_room_writes", "keeper", "sessions", "writes")
