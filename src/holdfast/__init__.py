@@ -18,8 +18,9 @@ from holdfast.core.errors import (
     SessionEnded,
     Throttled,
 )
-from holdfast.core.frames import Auth, Outcome, RoomInfo
+from holdfast.core.frames import Auth, Outcome
 from holdfast.core.handlers import on
+from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, MessageRefused, PlayerData, SeatLeft, Untyped
 from holdfast.core.parts import Parts

@@ -18,7 +18,8 @@ from holdfast.client.saved import SavedState
 from holdfast.client.vocabulary import Vocabulary
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError
-from holdfast.core.frames import Auth, Outcome, RoomInfo
+from holdfast.core.frames import Auth, Outcome
+from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.reasons import Reason

@@ -16,7 +16,8 @@ from holdfast.client.background import Background
 from holdfast.client.link import Dial, dial
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import NotSeated, SessionEnded
-from holdfast.core.frames import Auth, Outcome, RoomInfo
+from holdfast.core.frames import Auth, Outcome
+from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
 

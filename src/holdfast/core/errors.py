@@ -5,6 +5,11 @@
     │   ├── NotFound             no such room, kind or message
     │   ├── RoomFull             every seat is taken, held or reserved
     │   ├── RoomLocked           the room takes nobody new
+    │   ├── WrongPassword        the room has a password, and this is not it
+    │   ├── NameTaken            another room of this kind has this name
+    │   ├── Conflict             somebody else changed it first, or the key stands for another wish
+    │   ├── Expired              it was kept for a while, and that is over
+    │   ├── NotAllowed           not for this player to do
     │   ├── AlreadySeated        this session has a seat; leave it first
     │   ├── Duplicate            this player is in the room already and the room allows one
     │   ├── NotSeated            there is no seat to act from
@@ -53,6 +58,36 @@ class RoomLocked(Refused):
     code = "room_locked"
 
 
+class WrongPassword(Refused):
+    """The room has a password, and this is not it."""
+
+    code = "wrong_password"
+
+
+class NameTaken(Refused):
+    """Another room of this kind has this name, and the kind allows one."""
+
+    code = "name_taken"
+
+
+class Conflict(Refused):
+    """Somebody else changed it first, or an idempotency key was used before for another wish."""
+
+    code = "conflict"
+
+
+class Expired(Refused):
+    """It was kept for a while, and that is over: a reservation, a cursor, a place in line."""
+
+    code = "expired"
+
+
+class NotAllowed(Refused):
+    """Not for this player to do."""
+
+    code = "not_allowed"
+
+
 class AlreadySeated(Refused):
     """The session has a seat already; leave it first."""
 
@@ -96,6 +131,11 @@ _BY_CODE = {
         NotFound,
         RoomFull,
         RoomLocked,
+        WrongPassword,
+        NameTaken,
+        Conflict,
+        Expired,
+        NotAllowed,
         AlreadySeated,
         Duplicate,
         NotSeated,

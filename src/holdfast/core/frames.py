@@ -129,17 +129,6 @@ class Problem(Struct, frozen=True):
     message: str
 
 
-class RoomInfo(Struct, frozen=True):
-    """A room as the directory shows it: what create, join and search answer with."""
-
-    id: str
-    kind: str
-    players: int
-    max_players: int
-    phase: str
-    properties: dict[str, Any]
-
-
 class Hello(Frame, frozen=True):
     """The client's first frame: sign in, come back, or come back and else sign in."""
 
@@ -234,6 +223,14 @@ class Seat(Frame, frozen=True):
     kind: str
 
 
+class Notice(Frame, frozen=True):
+    """News that belong to no room: of a search that goes on, a place in line, a placement. After a drop, ask again."""
+
+    topic: str
+    key: str
+    body: Any
+
+
 class Bye(Frame, frozen=True):
     """The client leaves on purpose: its session ends now."""
 
@@ -250,4 +247,4 @@ class Close(Frame, frozen=True):
 
 
 FromClient = Hello | Request | Data | Latest | Ack | Pong | Bye
-FromServer = Welcome | Reply | Data | Latest | Ack | Ping | Seat | Close
+FromServer = Welcome | Reply | Data | Latest | Ack | Ping | Seat | Notice | Close

@@ -24,7 +24,8 @@ from holdfast.core.errors import (
     RoomFull,
     Throttled,
 )
-from holdfast.core.frames import FRAME_HEAD_BYTES, Name, Problem, Reply, Request, RoomInfo, sentence
+from holdfast.core.frames import FRAME_HEAD_BYTES, Name, Problem, Reply, Request, sentence
+from holdfast.core.infos import RoomInfo
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.server.room_host import Interrupted, RoomHost
