@@ -5,10 +5,14 @@ from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession, connect
 from holdfast.core.errors import (
     AlreadySeated,
+    Conflict,
     Duplicate,
+    Expired,
     Failed,
     HoldfastError,
     Invalid,
+    NameTaken,
+    NotAllowed,
     NotFound,
     NotSeated,
     ProtocolError,
@@ -17,13 +21,23 @@ from holdfast.core.errors import (
     RoomLocked,
     SessionEnded,
     Throttled,
+    WrongPassword,
 )
 from holdfast.core.frames import Auth, Outcome
 from holdfast.core.handlers import on
-from holdfast.core.infos import RoomInfo
+from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, WaitInfo
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, MessageRefused, PlayerData, SeatLeft, Untyped
+from holdfast.core.messages import (
+    HostChanged,
+    Message,
+    MessageRefused,
+    PlayerData,
+    RoomUpdated,
+    SeatLeft,
+    Untyped,
+)
 from holdfast.core.parts import Parts
+from holdfast.core.placing import LatencyPolicy, Queue
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
@@ -42,28 +56,38 @@ __all__ = [
     "Auth",
     "ClientRoom",
     "ClientSession",
+    "Conflict",
     "Duplicate",
     "Effect",
+    "Expired",
     "Failed",
     "HoldfastError",
+    "HostChanged",
     "Invalid",
+    "LatencyPolicy",
     "Limits",
     "Message",
     "MessageRefused",
+    "NameTaken",
+    "NotAllowed",
     "NotFound",
     "NotSeated",
     "Outcome",
     "Parts",
+    "PlacementInfo",
     "Player",
     "PlayerData",
     "ProtocolError",
+    "Queue",
     "Reason",
     "Refused",
+    "ReservationInfo",
     "Resynced",
     "Room",
     "RoomFull",
     "RoomInfo",
     "RoomLocked",
+    "RoomUpdated",
     "SeatLeft",
     "Server",
     "Session",
@@ -72,6 +96,8 @@ __all__ = [
     "Sessions",
     "Throttled",
     "Untyped",
+    "WaitInfo",
+    "WrongPassword",
     "__version__",
     "connect",
     "on",

@@ -1,13 +1,16 @@
 """A server that does what a test wrote down: one script per dial. It has no sockets, so that time can be virtual."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Auth, Close, Frame, FromClient, Hello, Outcome, Ping, Welcome
 from holdfast.core.reasons import CLOSE_CODES, Reason
+from holdfast.testing import run
 from holdfast.transports.port import VANISHED, Dialect, DialError, Receiver, TransportLimits
 from tests.client.script import TERMS
 
@@ -19,6 +22,16 @@ CUT = "cut"
 
 REFUSED = DialError("nobody listens there")
 WRONG = DialError("nobody there speaks our dialect", retry=False)
+
+Test = Callable[..., Coroutine[Any, Any, None]]
+
+
+def in_virtual_time(test: Test) -> Callable[..., None]:
+    @wraps(test)
+    def story(**fixtures: Any) -> None:
+        run(test(**fixtures))
+
+    return story
 
 
 def welcome(session: str = "s1", outcome: str = "new") -> Welcome:
@@ -36,7 +49,8 @@ class FakeLink:
     peer = "fake"
     buffered_bytes = 0
 
-    def __init__(self, receiver: Receiver, dialect: Dialect, steps: Iterator[Step]) -> None:
+    def __init__(self, server: "FakeServer", receiver: Receiver, dialect: Dialect, steps: Iterator[Step]) -> None:
+        self._server = server
         self.dialect = dialect
         self.receiver = receiver
         self.heard: list[FromClient] = []
@@ -56,9 +70,12 @@ class FakeLink:
     def send(self, payload: bytes) -> None:
         if self.end is None:
             is_first = not self.heard
-            self.heard += MSGPACK.from_client(payload)
+            frames = MSGPACK.from_client(payload)
+            self.heard += frames
             if is_first:
                 asyncio.get_running_loop().call_soon(self._go_on)
+            for frame in frames:
+                self._server.heard(self, frame)
 
     def close(self, code: int, reason: str) -> None:
         if not self.is_deaf:
@@ -112,10 +129,13 @@ class FakeServer:
         self.dialled_at.append(asyncio.get_running_loop().time())
         if isinstance(script, DialError):
             raise script
-        link = FakeLink(receiver, dialect, iter(script))
+        link = FakeLink(self, receiver, dialect, iter(script))
         self.links.append(link)
         receiver.opened(link)
         return link
+
+    def heard(self, link: FakeLink, frame: FromClient) -> None:
+        """For servers that do more than their script says."""
 
     @property
     def waits_s(self) -> list[float]:

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import wraps
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -27,20 +26,11 @@ from tests.client.fake_server import (
     FakeServer,
     Step,
     close,
+    in_virtual_time,
     pings,
     welcome,
 )
 from tests.client.script import info
-
-Test = Callable[..., Coroutine[Any, Any, None]]
-
-
-def in_virtual_time(test: Test) -> Callable[..., None]:
-    @wraps(test)
-    def story(**fixtures: Any) -> None:
-        run(test(**fixtures))
-
-    return story
 
 
 def connect(server: FakeServer, **options: Any) -> holdfast.connect:

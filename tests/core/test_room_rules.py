@@ -184,7 +184,7 @@ def test_a_new_room_is_an_open_empty_lobby() -> None:
 
     assert (room.id, room.kind, room.phase) == ("r-1", "arena", "lobby")
     assert room.players == room.seats == ()
-    assert room.has_free_seat
+    assert room.open_seats
     assert not room.is_locked
     assert not room.is_closing
     assert (room.state, room.properties) == (None, {})
@@ -474,7 +474,7 @@ def test_a_room_is_full_when_every_seat_is_reserved_taken_or_held() -> None:
     seated(room, "cyd").happened(SeatEvent.DROPPED)
 
     assert room.seats_used == 3
-    assert not room.has_free_seat
+    assert not room.open_seats
     with pytest.raises(RoomFull, match="3"):
         room.check_open(PlayerId("dan"))
 
@@ -485,7 +485,7 @@ def test_a_freed_seat_can_be_taken_again() -> None:
 
     room.remove_seat(players[1])
 
-    assert room.has_free_seat
+    assert room.open_seats
     assert seated(room, "dan") in room.players
 
 
@@ -495,7 +495,7 @@ def test_a_locked_room_takes_nobody_new_and_keeps_who_is_in() -> None:
 
     room.lock()
 
-    assert not room.has_free_seat
+    assert not room.open_seats
     with pytest.raises(RoomLocked):
         room.check_open(PlayerId("bob"))
     assert room.players == (ada,)
@@ -507,7 +507,7 @@ def test_an_unlocked_room_takes_players_again() -> None:
 
     room.unlock()
 
-    assert room.has_free_seat
+    assert room.open_seats
     room.check_open(PlayerId("ada"))
 
 
@@ -540,7 +540,7 @@ def test_a_closing_room_is_not_there_any_more() -> None:
     room.close()
 
     assert desk.closed == 1
-    assert not room.has_free_seat
+    assert not room.open_seats
     with pytest.raises(NotFound):
         room.check_open(PlayerId("ada"))
 

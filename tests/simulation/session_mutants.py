@@ -51,7 +51,7 @@ def a_held_seat_is_given_to_a_stranger() -> Iterator[None]:
                 raise
 
     right = Room.check_open
-    with patched(Room, check_open=check_open, has_free_seat=property(lambda _: True)):
+    with patched(Room, check_open=check_open, open_seats=property(lambda _: 1)):
         yield
 
 

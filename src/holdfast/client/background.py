@@ -43,6 +43,18 @@ class Background:
             future.cancel()
             raise
 
+    def run_for(self, timeout: float | None, work: Callable[[], Coroutine[Any, Any, T]], otherwise: str) -> T:
+        """Run a coroutine in the loop for so many seconds; a `TimeoutError` says what there was instead of a result."""
+
+        async def limited() -> T:
+            try:
+                async with asyncio.timeout(timeout):
+                    return await work()
+            except TimeoutError:
+                raise TimeoutError(f"{otherwise} within {timeout:g} s") from None
+
+        return self.run(limited)
+
     def call(self, work: Callable[[], T]) -> T:
         """Run a function in the loop and wait for its result."""
 

@@ -80,5 +80,14 @@ class Closed:
     retry_after_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """News that belong to no room: of a search that goes on, a place in line, a placement."""
+
+    topic: str
+    key: str
+    body: Any
+
+
 SeatEvent = SeatTaken | Arrived | LatestArrived | Restarted | ChannelGone
-Event = Welcomed | Replied | SeatEvent | Closed
+Event = Welcomed | Replied | Noticed | SeatEvent | Closed

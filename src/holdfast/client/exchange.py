@@ -1,13 +1,45 @@
 """What a session and its rooms share: the protocol, the connection under it, and everybody who waits for something."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, structs
 
 from holdfast.client.connector import Connector, Reach
-from holdfast.client.events import Arrived, Closed, Event, Replied, SeatEvent, Welcomed
+from holdfast.client.events import Arrived, Closed, Event, Noticed, Replied, SeatEvent, Welcomed
 from holdfast.client.protocol import ClientProtocol
-from holdfast.core.errors import SessionEnded, refusal
+from holdfast.core.errors import HoldfastError, ProtocolError, SessionEnded, refusal
+from holdfast.core.messages import snake_case
+
+T = TypeVar("T")
+
+Answered = Callable[[Any, HoldfastError | None], None]
+"""Hears the answer to a request: its result, or why there is none."""
+
+
+def operation_of(wish: Struct) -> str:
+    """What a wish is called on the wire."""
+    return snake_case(type(wish).__name__)
+
+
+def arguments_of(wish: Struct) -> dict[str, Any]:
+    """What a wish says beyond its defaults: a server that is older than some of them understands the rest."""
+    said = ((field, getattr(wish, field.name)) for field in structs.fields(wish))
+    return {field.name: value for field, value in said if value != _default_of(field)}
+
+
+def _default_of(field: structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def read(content: Any, kind: type[T], what: str) -> T:
+    """Plain data from the server as what it must be; `ProtocolError` if it is something else."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"the {what} makes no sense: {error}") from None
 
 
 class Exchange:
@@ -18,7 +50,7 @@ class Exchange:
         protocol: ClientProtocol,
         reach: Reach,
         *,
-        happened: Callable[[Welcomed | SeatEvent], None],
+        happened: Callable[[Welcomed | Noticed | SeatEvent], None],
         dropped: Callable[[], None],
     ) -> None:
         self.protocol = protocol
@@ -26,7 +58,8 @@ class Exchange:
         self._tell = happened
         self._tell_dropped = dropped
         self._connector = Connector(self, protocol, reach)
-        self._replies: dict[int, asyncio.Future[Any]] = {}
+        self._answered: dict[int, Answered] = {}
+        self._posts: dict[tuple[type[Struct], Hashable], tuple[Struct, Answered]] = {}
         self._end: tuple[str, str] | None = None
         self._changed = asyncio.Event()
         self._flush_is_due = False
@@ -77,17 +110,45 @@ class Exchange:
         """Something may be true now that somebody waits for."""
         self._changed.set()
 
-    async def request(self, operation: str, arguments: dict[str, Any]) -> Any:
+    async def ask(self, wish: Struct, kind: type[T]) -> T:
         """Ask the server for something; asked again by itself after a resume, answered once.
 
         If the caller is cancelled, the server may carry it out all the same.
         """
+        return await self.request(wish, lambda result: read(result, kind, f"answer to {operation_of(wish)!r}"))
+
+    async def request(self, wish: Struct, taken: Callable[[Any], T]) -> T:
+        """The same; `taken` makes something of the answer before anything that came after it is told."""
         await self.until(lambda: self.protocol.may_request)
         self.check()
-        request_id = self.protocol.request(operation, arguments)
-        reply = self._replies[request_id] = asyncio.get_running_loop().create_future()
-        self.wake()
+        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def answered(result: Any, error: HoldfastError | None) -> None:
+            if reply.done():
+                return
+            try:
+                if error is not None:
+                    raise error
+                reply.set_result(taken(result))
+            except HoldfastError as problem:
+                reply.set_exception(problem)
+
+        self._send(wish, answered)
         return await reply
+
+    def post(self, wish: Struct, key: Hashable, answered: Answered = lambda *_: None) -> None:
+        """Ask without waiting, before all who wait; what was not sent yet gives way to the same wish with this key."""
+        self._posts.pop((type(wish), key), None)
+        self._posts[type(wish), key] = (wish, answered)
+        self._send_posts()
+
+    def _send_posts(self) -> None:
+        while self._posts and self.protocol.may_request and self._end is None:
+            self._send(*self._posts.pop(next(iter(self._posts))))
+
+    def _send(self, wish: Struct, answered: Answered) -> None:
+        self._answered[self.protocol.request(operation_of(wish), arguments_of(wish))] = answered
+        self.wake()
 
     def processed(self, arrived: Arrived) -> None:
         """A message was dealt with: acknowledge it soon."""
@@ -130,6 +191,7 @@ class Exchange:
 
     def heard(self) -> None:
         """A payload has been dealt with."""
+        self._send_posts()
         self.changed()
         self.wake()
 
@@ -149,17 +211,13 @@ class Exchange:
         self._end = (reason, message)
         if self._ack_timer is not None:
             self._ack_timer.cancel()
-        for reply in self._replies.values():
-            if not reply.done():
-                reply.set_exception(SessionEnded(reason, message))
-        self._replies.clear()
+        answered, self._answered = self._answered, {}
+        for tell in answered.values():
+            tell(None, SessionEnded(reason, message))
         self.changed()
 
     def _replied(self, event: Replied) -> None:
-        reply = self._replies.pop(event.id, None)
-        if reply is None or reply.done():
-            return
-        if event.problem is not None:
-            reply.set_exception(refusal(event.problem.code, event.problem.message))
-        else:
-            reply.set_result(event.result)
+        answered = self._answered.pop(event.id, None)
+        if answered is not None:
+            problem = event.problem
+            answered(event.result, refusal(problem.code, problem.message) if problem is not None else None)

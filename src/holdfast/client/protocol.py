@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from holdfast.client.channels import Channels
-from holdfast.client.events import Arrived, Closed, Event, LatestArrived, Replied, Restarted, Welcomed
+from holdfast.client.events import Arrived, Closed, Event, LatestArrived, Noticed, Replied, Restarted, Welcomed
 from holdfast.client.saved import SavedState
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.codec import Codec
@@ -27,6 +27,7 @@ from holdfast.core.frames import (
     FromServer,
     Hello,
     Latest,
+    Notice,
     Outcome,
     Ping,
     Pong,
@@ -40,6 +41,9 @@ from holdfast.core.frames import (
 )
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
+
+RESET = "reset"
+"""What became of a session that was gone; also the code of requests that were lost with it."""
 
 
 class ClientProtocol:
@@ -218,6 +222,8 @@ class ClientProtocol:
                 return [Replied(frame.id, frame.result, frame.problem)] if is_new else []
             case Seat():
                 return self.channels.on_seat(frame)
+            case Notice():
+                return [Noticed(frame.topic, frame.key, frame.body)]
             case Welcome():
                 return self._on_welcome(frame)
             case Close():
@@ -254,7 +260,7 @@ class ClientProtocol:
         events: list[Event] = []
         is_first = not self.session_id and not self._reset_reason
         is_same = frame.session == self.session_id
-        outcome = Outcome("reset", reason=self._reset_reason) if self._reset_reason else frame.outcome
+        outcome = Outcome(RESET, reason=self._reset_reason) if self._reset_reason else frame.outcome
         self.session_id, self.player_id, self._token = frame.session, frame.player, frame.token
         self._reset_reason = ""
         self._is_outdated = False
@@ -287,7 +293,7 @@ class ClientProtocol:
     def _continue_requests(self, last_known: int, *, are_lost: bool) -> list[Event]:
         if are_lost:
             lost, self._requests, self._last_request = self._requests, {}, 0
-            problem = Problem("reset", "the session began anew before this was answered; ask again")
+            problem = Problem(RESET, "the session began anew before this was answered; ask again")
             return [Replied(request_id, None, problem) for request_id in lost]
         self._last_request = max(self._last_request, last_known)
         self._unsent += self._requests.values()

@@ -1,10 +1,71 @@
 """A client's seat in a room: messages to it and from it."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict, Unpack
+
+from msgspec import structs
+
+from holdfast.client.events import SeatTaken
 from holdfast.client.exchange import Exchange
 from holdfast.client.inbox import Inbox
 from holdfast.core.errors import NotSeated, Refused
+from holdfast.core.infos import RoomInfo
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.reasons import Reason
+from holdfast.core.wishes import JoinPolicy, Leave, Update, Visibility
+
+
+class Changes(TypedDict, total=False):
+    """What can be changed of a room's entry; what is not named, or None, stays as it is."""
+
+    name: str | None
+    set: Mapping[str, Any] | None
+    """Properties to set."""
+    remove: str | Iterable[str]
+    """Properties to remove, by name."""
+    max_players: int | None
+    """Fewer than there are throws nobody out."""
+    join_policy: JoinPolicy | None
+    locked: bool | None
+    visibility: Visibility | None
+    password: str | None
+    """An empty one takes the password away."""
+    host: str | None
+    """The player who is the host from now on."""
+    if_version: int | None
+    """Change nothing unless this is still the entry's version: else `Conflict`."""
+
+
+def update_of(room_id: str, changes: Changes) -> Update:
+    """The wish for these changes."""
+    facts: dict[str, Any] = dict(changes)
+    facts["set"] = dict(changes.get("set") or {})
+    facts["remove"] = several(changes.get("remove", ()))
+    return Update(room_id, **facts)
+
+
+def several(names: str | Iterable[str]) -> list[str]:
+    """Names as a list; a single one needs no brackets."""
+    return [names] if isinstance(names, str) else list(names)
+
+
+class Entry:
+    """A room's entry in the directory, as far as its members were told."""
+
+    def __init__(self) -> None:
+        self.info: RoomInfo | None = None
+        self.host = ""
+
+    def shown(self, info: RoomInfo) -> None:
+        """It is this now."""
+        self.info = info
+        self.host = info.host
+
+    def hosted(self, player_id: str) -> None:
+        """Another player is the host."""
+        self.host = player_id
+        if self.info is not None:
+            self.info = structs.replace(self.info, host=player_id)
 
 
 class ClientRoom:
@@ -13,17 +74,28 @@ class ClientRoom:
     A message counts as processed, and is acknowledged, when the next one is asked for. One task should read.
     """
 
-    def __init__(self, exchange: Exchange, inbox: Inbox, *, channel: int, room_id: str, kind: str) -> None:
-        self.id = room_id
-        self.kind = kind
-        self.channel = channel
+    def __init__(self, exchange: Exchange, inbox: Inbox, entry: Entry, taken: SeatTaken) -> None:
+        self.id = taken.room
+        self.kind = taken.kind
+        self.channel = taken.channel
         self._exchange = exchange
         self._inbox = inbox
+        self._entry = entry
 
     @property
     def left(self) -> SeatLeft | None:
         """Why the seat is gone; None while it is ours. What came before it can still be read."""
         return self._inbox.left
+
+    @property
+    def info(self) -> RoomInfo | None:
+        """The room's entry in the directory when it was last told; None after `resume=`, until it changes."""
+        return self._entry.info
+
+    @property
+    def host(self) -> str:
+        """The id of the player who is the host; empty if there is none, or nobody has told us yet."""
+        return self._entry.host
 
     # To the room
 
@@ -59,7 +131,7 @@ class ClientRoom:
         # The wire's request names no room: a seat that was taken later must not be left by mistake.
         if self.left is None and self._exchange.protocol.channels.is_newest(self.channel):
             try:
-                await self._exchange.request("leave", {})
+                await self._exchange.ask(Leave(), object)
             except NotSeated:
                 pass
             except Refused:
@@ -67,6 +139,10 @@ class ClientRoom:
                     raise
         self._inbox.discard(SeatLeft(Reason.LEFT))
         self._exchange.changed()
+
+    async def update(self, **changes: Unpack[Changes]) -> RoomInfo:
+        """Change the room's entry in the directory: its host may, and its creator."""
+        return await self._exchange.ask(update_of(self.id, changes), RoomInfo)
 
     # From the room
 

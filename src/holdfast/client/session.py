@@ -1,41 +1,31 @@
 """The client's session: one object that stays while connections come and go underneath it."""
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from random import Random, SystemRandom
-from typing import Any, NamedTuple, TypeVar
-
-import msgspec
+from typing import Any
 
 from holdfast.client.connector import Reach
-from holdfast.client.events import Arrived, ChannelGone, LatestArrived, Restarted, SeatEvent, SeatTaken, Welcomed
+from holdfast.client.directory import Directory
+from holdfast.client.events import Noticed, SeatEvent, Welcomed
 from holdfast.client.exchange import Exchange
-from holdfast.client.inbox import Inbox
 from holdfast.client.link import Dial, dial
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.room import ClientRoom
 from holdfast.client.saved import SavedState
-from holdfast.client.vocabulary import Vocabulary
+from holdfast.client.seats import Seats
 from holdfast.core.codec import CODECS, MSGPACK, Codec
-from holdfast.core.errors import Invalid, NotSeated, ProtocolError
+from holdfast.core.errors import Invalid
 from holdfast.core.frames import Auth, Outcome
-from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, SeatLeft
+from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
 from holdfast.transports.port import GOING_AWAY, NORMAL
 
 log = logging.getLogger("holdfast.client")
 
-T = TypeVar("T")
 
-
-class _Seat(NamedTuple):
-    room: ClientRoom
-    inbox: Inbox
-
-
-class ClientSession:
+class ClientSession(Directory):
     """A player's presence on a server. Reconnects and resumes by itself; made by `holdfast.connect`."""
 
     def __init__(self, protocol: ClientProtocol, reach: Reach, messages: Iterable[type[Message]]) -> None:
@@ -49,12 +39,8 @@ class ClientSession:
         """Called when the connection is lost; the session goes on and tries to come back."""
         self.on_resume: Callable[[Outcome], None] | None = None
         """Called when the session is back, with what became of it."""
-        self._latest_max = reach.limits.latest_kept_max
-        self._vocabulary = Vocabulary(protocol.codec, messages)
-        self._exchange = Exchange(protocol, reach, happened=self._happened, dropped=self._dropped)
-        self._seats: dict[int, _Seat] = {}
-        for event in protocol.channels.seats():
-            self._happened(event)
+        exchange = Exchange(protocol, reach, happened=self._happened, dropped=self._dropped)
+        super().__init__(exchange, Seats(exchange, messages, latest_max=reach.limits.latest_kept_max))
 
     # Who and where
 
@@ -86,42 +72,7 @@ class ClientSession:
     @property
     def room(self) -> ClientRoom | None:
         """The room we have a seat in; after `resume=` this is how to get it back."""
-        return next((seat.room for seat in reversed(self._seats.values()) if seat.inbox.left is None), None)
-
-    # What to ask for
-
-    async def create(
-        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
-    ) -> RoomInfo:
-        """Make a room. Joining it is another call."""
-        return await self._request("create", _wish(kind, properties, max_players), RoomInfo)
-
-    async def search(self, kind: str | None = None, *, limit: int = 20) -> list[RoomInfo]:
-        """Rooms with a free seat, oldest first."""
-        return await self._request("search", {"kind": kind, "limit": limit}, list[RoomInfo])
-
-    async def join(self, room_id: str) -> ClientRoom:
-        """Take a seat in a room."""
-        return self._room_of(await self._request("join", {"room": room_id}, RoomInfo))
-
-    async def join_or_create(
-        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
-    ) -> ClientRoom:
-        """Take a seat in any open room of a kind, or in a new one."""
-        return self._room_of(await self._request("join_or_create", _wish(kind, properties, max_players), RoomInfo))
-
-    async def _request(self, operation: str, arguments: dict[str, Any], answer: type[T]) -> T:
-        result = await self._exchange.request(operation, arguments)
-        try:
-            return msgspec.convert(result, answer)
-        except msgspec.ValidationError as error:
-            raise ProtocolError(f"the answer to {operation!r} makes no sense: {error}") from None
-
-    def _room_of(self, info: RoomInfo) -> ClientRoom:
-        for seat in reversed(self._seats.values()):
-            if seat.room.id == info.id:
-                return seat.room
-        raise NotSeated("the seat was gone before we heard of it; join again")
+        return self._seats.room
 
     # Life
 
@@ -144,8 +95,7 @@ class ClientSession:
         Messages that were read count as processed; those that were not will be sent again.
         """
         self._exchange.check()
-        for seat in self._seats.values():
-            seat.inbox.acknowledge()
+        self._seats.acknowledge()
         self._exchange.flush(with_acks=True)
         state = self.save()
         await self._exchange.close(GOING_AWAY, "suspended", "suspended by this client")
@@ -165,42 +115,14 @@ class ClientSession:
 
     # From the exchange
 
-    def _happened(self, event: Welcomed | SeatEvent) -> None:
+    def _happened(self, event: Welcomed | Noticed | SeatEvent) -> None:
         match event:
-            case Arrived():
-                self._arrived(event)
-            case LatestArrived():
-                if (seat := self._seats.get(event.channel)) is not None:
-                    seat.inbox.put_latest(self._vocabulary.message(event.name, event.body))
-            case SeatTaken():
-                self._seated(event)
-            case Restarted():
-                if (seat := self._seats.get(event.channel)) is not None:
-                    seat.inbox.restart(self.protocol.restart_of(event))
-            case ChannelGone():
-                if (seat := self._seats.pop(event.channel, None)) is not None:
-                    seat.inbox.end(SeatLeft(event.reason))
             case Welcomed():
                 self._welcomed(event.outcome)
-
-    def _arrived(self, event: Arrived) -> None:
-        seat = self._seats.get(event.channel)
-        if seat is None:
-            # Of a seat that was gone before we heard of it: nobody will ever read this.
-            self._exchange.processed(event)
-            return
-        message = self._vocabulary.message(event.name, event.body)
-        seat.inbox.put(event, message)
-        if isinstance(message, SeatLeft) and message.reason == Reason.JOIN_FAILED:
-            # `join` raises, so nobody gets to see this room.
-            seat.inbox.discard(message)
-
-    def _seated(self, event: SeatTaken) -> None:
-        open_channels = {channel.number for channel in self.protocol.channels}
-        self._seats = {number: seat for number, seat in self._seats.items() if number in open_channels}
-        inbox = Inbox(self._exchange.processed, latest_max=self._latest_max)
-        room = ClientRoom(self._exchange, inbox, channel=event.channel, room_id=event.room, kind=event.kind)
-        self._seats[event.channel] = _Seat(room, inbox)
+            case Noticed():
+                self._news.noticed(event)
+            case _:
+                self._seats.happened(event)
 
     def _dropped(self) -> None:
         self.drops += 1
@@ -209,8 +131,10 @@ class ClientSession:
 
     def _welcomed(self, outcome: Outcome) -> None:
         self.outcome = outcome
-        if outcome.kind != "new" and self.on_resume is not None:
-            self._call(self.on_resume, outcome)
+        if outcome.kind != "new":
+            self._news.welcomed()
+            if self.on_resume is not None:
+                self._call(self.on_resume, outcome)
 
     def _call(self, callback: Callable[..., None], *args: Any) -> None:
         try:
@@ -220,10 +144,6 @@ class ClientSession:
 
     def __repr__(self) -> str:
         return f"<ClientSession {self.id} of {self.player_id} {'connected' if self.connected else 'disconnected'}>"
-
-
-def _wish(kind: str, properties: Mapping[str, Any] | None, max_players: int | None) -> dict[str, Any]:
-    return {"kind": kind, "properties": dict(properties or {}), "max_players": max_players}
 
 
 def _codec(dialect: str) -> Codec:

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core.codec import DECODE_ERRORS, BodyDecoder, Codec
 from holdfast.core.errors import Invalid, ProtocolError
-from holdfast.core.messages import RESERVED, Message, MessageRefused, SeatLeft, Untyped
+from holdfast.core.messages import RESERVED, HostChanged, Message, MessageRefused, RoomUpdated, SeatLeft, Untyped
 
 
 class Vocabulary:
@@ -15,7 +15,7 @@ class Vocabulary:
 
     def __init__(self, codec: Codec, message_types: Iterable[type[Message]]) -> None:
         self._decoders: dict[str, BodyDecoder] = {}
-        known: list[type[Message]] = [MessageRefused, SeatLeft, *message_types]
+        known: list[type[Message]] = [MessageRefused, SeatLeft, RoomUpdated, HostChanged, *message_types]
         for kind in dict.fromkeys(known):
             if kind.wire_name in self._decoders:
                 raise Invalid(f"two types of messages are called {kind.wire_name!r}: set `wire_name` on one of them")

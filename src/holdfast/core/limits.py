@@ -82,5 +82,30 @@ class Limits:
     effect_s: float = 60.0
     effect_retry_max_s: float = 60.0
 
-    # A search shows the properties of twenty rooms in one payload.
+    # The directory. A search shows the properties of twenty rooms in one payload.
     properties_bytes_max: int = 2 * KIB
+    # From the wish for a room until its `on_create` and `on_created` are done.
+    activation_s: float = 30.0
+    # The longest that a seat may be reserved for somebody, and how many seats one player may have reserved at a time.
+    reservation_max_s: float = 3600.0
+    reservations_per_player_max: int = 32
+    # Wrong passwords of one session before it is refused for good: six letters are quickly tried.
+    wrong_passwords_max: int = 10
+    # Rooms that a search looks at in one go, before others get their turn of the loop, and in all: then the page is
+    # short, and its cursor goes on from there.
+    search_slice: int = 2_000
+    search_looked_max: int = 40_000
+    # Different properties that are indexed; by more than these, rooms are found more slowly.
+    indexed_properties_max: int = 64
+    # Searches that go on, per session and per node, and how often what changed is told.
+    watches_per_session_max: int = 4
+    watches_max: int = 2_000
+    watch_s: float = 0.25
+    # Rooms that ended, and the keys they were made with, are remembered for a while.
+    ended_kept_s: float = 600.0
+    ended_kept_max: int = 10_000
+    # Events kept for readers that come back after a break.
+    events_kept_max: int = 4_096
+    # How often rooms are asked whether they are well, and how long one may think about it.
+    health_s: float = 10.0
+    health_timeout_s: float = 5.0

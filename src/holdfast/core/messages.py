@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.core.frames import NAME_CHARS_MAX
+from holdfast.core.infos import RoomInfo
 
 RESERVED = "holdfast."
 """Wire names that begin so are Holdfast's own."""
@@ -58,6 +59,22 @@ class SeatLeft(Message):
 
     reason: str
     message: str = ""
+
+
+class RoomUpdated(Message):
+    """The room's entry in the directory was changed: its name, properties, seats or policy."""
+
+    wire_name: ClassVar[str] = RESERVED + "updated"
+
+    room: RoomInfo
+
+
+class HostChanged(Message):
+    """Another player is the host of the room; empty: nobody."""
+
+    wire_name: ClassVar[str] = RESERVED + "host"
+
+    player: str
 
 
 class PlayerData(msgspec.Struct):

@@ -13,12 +13,13 @@ D = TypeVar("D", bound=PlayerData)
 
 
 class SeatState(Enum):
-    """What a seat is to the room: everything but a freed one counts against `max_players`."""
+    """What a seat is to the room: reserved, taken and held ones count against `max_players`."""
 
     RESERVED = "reserved"
     TAKEN = "taken"
     HELD = "held"
     FREED = "freed"
+    EXPIRED = "expired"
 
 
 class SeatEvent(Enum):
@@ -28,6 +29,7 @@ class SeatEvent(Enum):
     DROPPED = "dropped"
     RETURNED = "returned"
     FREED = "freed"
+    EXPIRED = "expired"
 
 
 _S, _E = SeatState, SeatEvent
@@ -36,10 +38,11 @@ SEAT_TABLE = Table(
     "seat",
     _S.RESERVED,
     {
-        _S.RESERVED: {_E.TAKEN: _S.TAKEN, _E.FREED: _S.FREED},
+        _S.RESERVED: {_E.TAKEN: _S.TAKEN, _E.FREED: _S.FREED, _E.EXPIRED: _S.EXPIRED},
         _S.TAKEN: {_E.DROPPED: _S.HELD, _E.FREED: _S.FREED},
         _S.HELD: {_E.RETURNED: _S.TAKEN, _E.FREED: _S.FREED},
         _S.FREED: {},
+        _S.EXPIRED: {},
     },
 )
 

@@ -16,6 +16,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.listing import Once, Password
+from holdfast.core.wishes import JoinPolicy, Visibility
 
 VERSION = 1
 # The version in one byte, and the checksum of the fields, which begins with it.
@@ -64,6 +66,30 @@ class TimerRecord(Struct, array_like=True, frozen=True):
     arguments: list[tuple[str, Any]]
 
 
+class ReservationRecord(Struct, array_like=True, frozen=True):
+    """A seat that is kept for somebody, until when by the wall clock, and at whose wish."""
+
+    player: str
+    until: float
+    by: str
+
+
+class ListingRecord(Struct, array_like=True, frozen=True):
+    """A room's entry in the directory."""
+
+    name: str = ""
+    visibility: Visibility = "public"
+    password: Password | None = None
+    creator: str = ""
+    code: str = ""
+    once: Once | None = None
+    join_policy: JoinPolicy = "accept_all"
+    version: int = 1
+    host: str = ""
+    successor: str = ""
+    reservations: list[ReservationRecord] = []
+
+
 class RoomRecord(Struct, array_like=True, frozen=True):
     """A room between two turns."""
 
@@ -92,6 +118,7 @@ class RoomRecord(Struct, array_like=True, frozen=True):
     created_at: float
     is_final: bool
     """Nothing happened in the room after this: its server stopped in order."""
+    listing: ListingRecord = ListingRecord()
 
 
 class SessionRecord(Struct, array_like=True, frozen=True):

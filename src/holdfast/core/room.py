@@ -1,15 +1,18 @@
 """`Room`: what a game subclasses. Its rules live here; its host in the server gives it turns, time and a voice."""
 
-from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_origin
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
-from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
+from holdfast.core.election import Election
 from holdfast.core.handlers import Handler, handlers_of
+from holdfast.core.hosting import Host, Timer
+from holdfast.core.listing import Properties
 from holdfast.core.messages import Message, PlayerData, snake_case
 from holdfast.core.ownership import Orphans, Ownership
-from holdfast.core.player import Player, SeatState
+from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
-from holdfast.core.session import PlayerId
+from holdfast.core.seating import Seating
+from holdfast.core.wishes import Update
 
 if TYPE_CHECKING:
     from random import Random
@@ -26,40 +29,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "disconnect": get_args(Disconnect),
     "duplicate": get_args(DuplicatePolicy),
     "orphans": get_args(Orphans),
+    "election": get_args(Election),
 }
 """The settings of a room that are a choice of words."""
 
 
-class Timer(Protocol):
-    """A pending `after`."""
-
-    def cancel(self) -> None:
-        """Do not call it any more."""
-
-
-class Host(Protocol):
-    """What a room asks of the server it runs on."""
-
-    def follow(self, hook: Callable[..., Any], *args: Any) -> None:
-        """Run a hook as a turn of its own, right after the current one."""
-
-    def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
-        """Free a seat, with all that follows."""
-
-    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Timer:
-        """Call a method of the room later, as a turn."""
-
-    def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
-        """Run outside work beside the room; its result comes back as a turn."""
-
-    def effect(self, name: str, payload: Any) -> None:
-        """Have something done outside after the current turn."""
-
-    def close(self) -> None:
-        """End the room after the current turn."""
-
-
-class Room(Generic[D]):
+class Room(Seating[D]):
     """One running game. Set the class attributes, write the hooks you need, mark handlers with `@on`."""
 
     kind: ClassVar[str]
@@ -87,6 +62,14 @@ class Room(Generic[D]):
     """How often `save` is called for every player; 0: when they drop or leave."""
     orphans: Orphans = "server"
     """Who gets the objects of a player that left for good: the server, nobody, or whom `heir` names."""
+    election: Election = "none"
+    """How the next host is chosen when the room has none: nobody, who joined first, or who has the best connection."""
+    reservation_s: float = 60.0
+    """How long a reserved seat waits for its player, unless the reservation says otherwise."""
+    waiting_max: int = 0
+    """How many may stand in line for a seat of a full room; 0: there is no line."""
+    unique_names: bool = False
+    """Whether two rooms of this kind may not have the same name."""
 
     state: Any
     """The game's own. A durable room says of which type it is, as in `state: Board`: it is saved with the room."""
@@ -106,30 +89,38 @@ class Room(Generic[D]):
 
     def __init__(self, room_id: str, host: Host, random: "Random") -> None:
         """Called by the server; a game sets itself up in `on_create`."""
+        super().__init__(host)
         self.id = room_id
         self.state = None
-        self.properties: dict[str, Any] = {}
+        self.host: Player[D] | None = None
+        """The player with the host's role, if there is one; theirs until they leave for good."""
+        self.successor = ""
+        """The id of the player who is to be the next host, if the game has named one."""
+        self._properties = Properties({}, self._entry_changed)
         self.phase: Phase = "lobby"
-        self.is_locked = False
-        self.is_closing = False
         self.random = random
         self.objects: Ownership[D] = Ownership()
-        self._host = host
-        self._seats: list[Player[D]] = []
-        self._players: tuple[Player[D], ...] | None = None
 
     # What a game may do
 
     @property
-    def players(self) -> tuple[Player[D], ...]:
-        """Who is in the room, present or held, in the order they joined."""
-        if self._players is None:
-            self._players = tuple(seat for seat in self._seats if seat.seat is not SeatState.RESERVED)
-        return self._players
+    def name(self) -> str:
+        """What the room is called in the directory; change it with `update`."""
+        return self.listing.name
 
-    def player(self, player_id: str) -> Player[D] | None:
-        """The player with this id, if they are in the room."""
-        return next((player for player in self.players if player.id == player_id), None)
+    @property
+    def properties(self) -> dict[str, Any]:
+        """What searches can look for and everybody can see: text, numbers, booleans and lists of them."""
+        return self._properties
+
+    @properties.setter
+    def properties(self, values: Mapping[str, Any]) -> None:
+        self.set_properties(values)
+        self._entry_changed()
+
+    def set_properties(self, values: Mapping[str, Any]) -> None:
+        """The room begins, or goes on, with these: nothing has changed for anybody."""
+        self._properties = Properties(values, self._entry_changed)
 
     def broadcast(self, message: Message, exclude: Iterable[Player[D]] = ()) -> None:
         """Send reliably to every player of the room, also to those whose seat is held."""
@@ -146,6 +137,7 @@ class Room(Generic[D]):
         """Begin a round: from now on a dropped player is kept whatever `keep_before_start` says."""
         if self.phase == "lobby":
             self.phase = "playing"
+            self._host.listed()
             self._host.follow(self.on_start)
 
     def end(self) -> None:
@@ -153,6 +145,7 @@ class Room(Generic[D]):
         if self.phase != "playing":
             return
         self.phase = "lobby"
+        self._host.listed()
         failures: list[Exception] = []
         for player in self.players:
             if not player.connected:
@@ -174,10 +167,27 @@ class Room(Generic[D]):
     def lock(self) -> None:
         """Take nobody new; those who have a seat may still return to it."""
         self.is_locked = True
+        self._entry_changed()
 
     def unlock(self) -> None:
         """Take players again."""
         self.is_locked = False
+        self._entry_changed()
+
+    def update(
+        self,
+        *,
+        name: str | None = None,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as it is called on the wire
+        remove: Iterable[str] = (),
+        max_players: int | None = None,
+    ) -> None:
+        """Change the room's entry in the directory after this turn: its players and who watches it are told."""
+        self._host.update(Update(self.id, name, dict(set or {}), list(remove), max_players))
+
+    def name_host(self, player: Player[D] | None) -> None:
+        """Make a player the host from now on (None: nobody, until the next election)."""
+        self._host.name_host(player)
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
         """Make the player the owner of an object (None: the server)."""
@@ -266,8 +276,11 @@ class Room(Generic[D]):
     def on_update(self) -> Any:
         """The room's directory entry (name, properties, policy) was changed from outside."""
 
+    def on_host_changed(self, old: Player[D] | None, new: Player[D] | None) -> Any:
+        """Another player is the host; the old one may have left."""
+
     def on_health_check(self) -> Any:
-        """Whether the room is well."""
+        """Whether the room is well; asked now and then. One that says False is ended, and the reason is "unhealthy"."""
         return True
 
     def on_destroy(self) -> Any:
@@ -276,51 +289,9 @@ class Room(Generic[D]):
     def on_destroyed(self) -> Any:
         """The room has ended; nothing can be sent any more."""
 
-    # What the host asks
-
-    def seat_of(self, player_id: PlayerId) -> Player[D] | None:
-        """The player's seat in any state, reserved ones included."""
-        return next((seat for seat in self._seats if seat.id == player_id), None)
-
-    def check_open(self, player_id: PlayerId) -> None:
-        """Refuse a newcomer if the rules say so; nothing changes."""
-        if self.is_closing:
-            raise NotFound("the room is closing")
-        if self.duplicate != "allow" and self.seat_of(player_id) is not None:
-            raise Duplicate("this player is in the room already")
-        if self.is_locked:
-            raise RoomLocked("the room is locked")
-        if len(self._seats) >= self.max_players:
-            raise RoomFull(f"all {self.max_players} seats are taken or held")
-
-    def add_seat(self, player: Player[D]) -> None:
-        """A seat is reserved: it counts from now on."""
-        self._seats.append(player)
-        self._players = None
-
-    def seats_changed(self) -> None:
-        """A reserved seat was taken: it is a player now."""
-        self._players = None
-
-    def remove_seat(self, player: Player[D]) -> None:
-        """A seat was freed."""
-        self._seats = [seat for seat in self._seats if seat is not player]
-        self._players = None
-
-    @property
-    def seats(self) -> tuple[Player[D], ...]:
-        """Every seat, reserved ones included."""
-        return tuple(self._seats)
-
-    @property
-    def has_free_seat(self) -> bool:
-        """Whether a newcomer might be let in."""
-        return not self.is_closing and not self.is_locked and len(self._seats) < self.max_players
-
-    @property
-    def seats_used(self) -> int:
-        """Seats that are reserved, taken or held."""
-        return len(self._seats)
+    def _entry_changed(self) -> None:
+        self.listing.version += 1
+        self._host.listed()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id} {self.phase} {len(self._seats)}/{self.max_players}>"
+        return f"<{type(self).__name__} {self.id} {self.phase} {self.seats_used}/{self.max_players}>"

@@ -3,8 +3,10 @@
 Unknown fields are refused: these are commands, and what is not understood must not be half carried out.
 """
 
+import hashlib
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.core.frames import Name, hidden_from_rich
@@ -24,7 +26,7 @@ IdempotencyKey = Annotated[str, Meta(max_length=64)]
 Expression = Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX)]
 PlayerName = Annotated[str, Meta(min_length=1, max_length=128)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
-SeatsMax = Annotated[int, Meta(ge=1, le=100_000)]
+SeatsMax = Annotated[int, Meta(le=100_000)]
 
 Visibility = Literal["public", "private"]
 """public: found by searches. private: joined by those who know its id or its code."""
@@ -194,3 +196,8 @@ class StopPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """Give up a placement that is still pending."""
 
     placement: IdempotencyKey
+
+
+def fingerprint(wish: Struct) -> bytes:
+    """The same for the same wish, and for no other."""
+    return hashlib.sha256(msgspec.msgpack.encode(wish, order="deterministic")).digest()

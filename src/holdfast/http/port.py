@@ -95,3 +95,13 @@ class Backend(Protocol):
 
     def events(self, after: int | None) -> AsyncIterator[EventInfo]:
         """What happens from now on, or after the event with this id as far as it is kept. Ends with the node."""
+
+
+class Api(Protocol):
+    """A door for operators and backends, as a server is given one: `holdfast.http.api.HttpApi`."""
+
+    async def open(self, backend: Backend) -> tuple[str, int]:
+        """Answer from now on; where."""
+
+    async def close(self) -> None:
+        """Answer nobody any more."""

@@ -12,8 +12,10 @@ from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
+from holdfast.core.wishes import Create
 from holdfast.identity.port import Identity
-from holdfast.server.room_host import Interrupted, RoomHost
+from holdfast.server.door import Interrupted
+from holdfast.server.room_host import RoomHost
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -117,7 +119,8 @@ class Agent:
         self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
     ) -> str:
         """Make a room and return its id."""
-        host = await self._node.rooms.create(kind, dict(properties or {}), max_players)
+        wish = Create(kind, dict(properties or {}), max_players)
+        host = await self._node.rooms.create(wish, self.session.player_id)
         return host.room.id
 
     async def join(self, room_id: str) -> AgentRoom:

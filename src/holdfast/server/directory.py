@@ -1,26 +1,29 @@
 """The rooms of a node: found by id and by kind, created, and forgotten when they end."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.errors import Invalid, NotFound, Throttled
-from holdfast.core.player import Player
-from holdfast.core.room import CHOICES, Room
+from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
+from holdfast.core.infos import RoomInfo
+from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties
+from holdfast.core.player import Player, SeatState
+from holdfast.core.room import Room
 from holdfast.core.tokens import printable
+from holdfast.core.wishes import Create
 from holdfast.server.durable.dice import Dice
 from holdfast.server.durable.host import DurableHost
-from holdfast.server.durable.images import check_savable
+from holdfast.server.entries import Entries
+from holdfast.server.kinds import check_room_type
+from holdfast.server.listings import Listings
 from holdfast.server.room_host import RoomHost
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
 _ROOM_ID_BYTES = 9
-# Settings that are numbers, and what is the least.
-_LEAST = {"max_players": 1, "grace_s": 0, "empty_ttl_s": 0, "tick_hz": 0, "checkpoint_s": 0.05, "save_s": 0}
 
 
 class Directory:
@@ -34,6 +37,12 @@ class Directory:
         self._creating = 0
         self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
+        # In which rooms a player has a seat, or one that is reserved.
+        self._of_player: dict[str, dict[RoomHost, None]] = {}
+        self.reserved_by: Counter[str] = Counter()
+        """How many seats are reserved at the wish of each player."""
+        self.entries = Entries(node.limits, node.random, node.now)
+        self.listings = Listings(node, loop)
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -62,9 +71,9 @@ class Directory:
         assert isinstance(player.host, RoomHost)
         return player.host
 
-    def hosts_of_kind(self, kind: str | None) -> Iterator[RoomHost]:
-        """The rooms of a kind (None: all), oldest first."""
-        return (host for host in list(self._hosts.values()) if kind is None or host.room.kind == kind)
+    def hosts(self) -> list[RoomHost]:
+        """The rooms, oldest first: a copy."""
+        return list(self._hosts.values())
 
     def offer(self, room_types: Iterable[type[Room[Any]]]) -> None:
         """Make kinds of rooms known; a mistake in their settings is an error now, not at the first player."""
@@ -74,41 +83,81 @@ class Directory:
                 raise ValueError(f"two kinds of rooms are called {room_type.kind!r}: set `kind` on one of them")
             self._types[room_type.kind] = room_type
 
-    async def create(
-        self, kind: str, properties: dict[str, Any] | None = None, max_players: int | None = None
-    ) -> RoomHost:
-        """A new room; `Refused` if there is no such kind, no space, or the game says no."""
-        room_type = self._types.get(kind)
-        if room_type is None:
-            raise NotFound(f"no kind of room is called {kind!r}; there is {', '.join(sorted(self._types)) or 'none'}")
-        if self._is_closed:
-            raise Throttled("this node is stopping")
-        if len(self._hosts) + self._creating >= self._node.limits.rooms_max:
-            raise Throttled("this node has no space for another room")
-        if max_players is not None and not 1 <= max_players <= room_type.max_players:
-            raise Invalid(f"max_players must be from 1 to {room_type.max_players} for a {kind}; got {max_players}")
-        ledger = self._node.ledger
-        if room_type.durability != "memory" and ledger is not None and ledger.is_failing:
-            raise Throttled("the store does not save at the moment; try again")
+    async def create(self, wish: Create, creator: str = "") -> RoomHost:
+        """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no."""
+        if not wish.idempotency_key:
+            return self.host(await self._create(wish, creator, None))
+
+        def make(once: Once) -> asyncio.Task[str]:
+            return self._loop.create_task(self._create(wish, creator, once))
+
+        return self.host(await self.entries.once(wish, creator, make))
+
+    async def _create(self, wish: Create, creator: str, once: Once | None) -> str:
+        room_type = self._check(wish)
         host = self.new_host(room_type, printable(self._node.random.randbytes(_ROOM_ID_BYTES)))
-        if max_players is not None:
-            host.room.max_players = max_players
+        room = host.room
+        if room_type.unique_names:
+            self.entries.check_name(room.kind, wish.name, room.id)
+            self.entries.name(room.kind, wish.name, room.id)
+        room.max_players = wish.max_players or room_type.max_players
+        room.listing = Listing(
+            created_at=self._node.wall(),
+            name=wish.name,
+            visibility=wish.visibility,
+            password=Password.of(wish.password, self._node.random.randbytes(SALT_BYTES)),
+            creator=creator,
+            code=self.entries.new_code(),
+            once=once,
+        )
         self._creating += 1
         try:
-            await host.create(dict(properties or {}))
-            if self._is_closed:
-                raise Throttled("this node is stopping")
-            if host.room.is_closing:
-                raise NotFound("the room closed at once")
+            await self._begin(host, wish)
         except BaseException:
+            self.entries.unname(room.id)
             host.abandon()
             raise
         finally:
             self._creating -= 1
         # Not before: nobody may find a room that its game might still refuse.
-        self._hosts[host.room.id] = host
+        room.listing.happened(RoomEvent.ACTIVATED)
+        self.add(host)
         self._node.counters.rooms_created += 1
-        return host
+        self._node.events.publish("room.created", room=room.id, kind=room.kind, creator=creator)
+        return room.id
+
+    def _check(self, wish: Create) -> type[Room[Any]]:
+        room_type = self._types.get(wish.kind)
+        if room_type is None:
+            known = ", ".join(sorted(self._types)) or "none"
+            raise NotFound(f"no kind of room is called {wish.kind!r}; there is {known}")
+        if self._is_closed:
+            raise Throttled("this node is stopping")
+        if not self._node.health.is_healthy:
+            raise Throttled("this node is not well, and takes no new rooms")
+        if len(self._hosts) + self._creating >= self._node.limits.rooms_max:
+            raise Throttled("this node has no space for another room")
+        most = room_type.max_players
+        if wish.max_players is not None and not 1 <= wish.max_players <= most:
+            raise Invalid(f"max_players must be from 1 to {most} for a {wish.kind}; got {wish.max_players}")
+        check_properties(wish.properties, self._node.limits.properties_bytes_max)
+        ledger = self._node.ledger
+        if room_type.durability != "memory" and ledger is not None and ledger.is_failing:
+            raise Throttled("the store does not save at the moment; try again")
+        return room_type
+
+    async def _begin(self, host: RoomHost, wish: Create) -> None:
+        activation_s = self._node.limits.activation_s
+        try:
+            async with asyncio.timeout(activation_s):
+                await host.create(dict(wish.properties))
+        except TimeoutError:
+            host.room.listing.reason = "activation_timeout"
+            raise Failed(f"the room took longer than {activation_s:g} s to begin") from None
+        if self._is_closed:
+            raise Throttled("this node is stopping")
+        if host.room.is_closing:
+            raise NotFound("the room closed at once")
 
     def new_host(self, room_type: type[Room[Any]], room_id: str, position: int | None = None) -> RoomHost:
         """A host for a room that begins, or for one that goes on with its dice at this position."""
@@ -120,13 +169,20 @@ class Directory:
         return DurableHost(node, self._loop, room_type, room_id, Dice(seed), node.ledger)
 
     def add(self, host: RoomHost) -> None:
-        """A room that came back from the store."""
-        self._hosts[host.room.id] = host
+        """A room that is there from now on: a new one, or one that came back from the store."""
+        room = host.room
+        self._hosts[room.id] = host
+        self.entries.add(room.id, room.listing)
+        if room.unique_names:
+            self.entries.name(room.kind, room.name, room.id)
+        self.listings.add(host)
 
     def sort_by_age(self) -> None:
         """After a recovery, which brings rooms back in no order: the oldest first, as they were made."""
         ages = {
-            room_id: host.keeper.created_at for room_id, host in self._hosts.items() if isinstance(host, DurableHost)
+            room_id: host.room.listing.created_at
+            for room_id, host in self._hosts.items()
+            if isinstance(host, DurableHost)
         }
         self._hosts = {room_id: self._hosts[room_id] for room_id in sorted(ages, key=ages.__getitem__)}
 
@@ -139,7 +195,7 @@ class Directory:
         self._is_closed = True
         ending = [host for host in self._hosts.values() if not isinstance(host, DurableHost)]
         for host in ending:
-            host.close()
+            host.end("stopping")
         if any(host.room.id in self._hosts for host in ending):
             self._all_forgotten = self._loop.create_future()
             await asyncio.wait([self._all_forgotten], timeout=within_s)
@@ -154,34 +210,84 @@ class Directory:
                 host.suspended()
 
     def forget(self, host: RoomHost) -> None:
-        """A room has ended."""
-        if self._hosts.pop(host.room.id, None) is not None:
+        """A room has ended, or is not ours any more."""
+        room = host.room
+        if self._hosts.pop(room.id, None) is not None:
             self._node.counters.rooms_ended += 1
+            self.listings.remove(host)
+            self.entries.unname(room.id)
+            for player_id in [*(seat.id for seat in room.seats), *(each for each, _ in room.reservations)]:
+                self._unseated(host, player_id)
+            if room.listing.is_over:
+                info = self.info_of(host, sees_code=True)
+                self.entries.remove(room.listing, info)
+                self._node.events.publish("room.ended", room=room.id, status=info.status, reason=info.reason)
+            else:
+                self.entries.forget(room.listing)
         if self._all_forgotten is not None and not self._all_forgotten.done() and self._are_all_durable():
             self._all_forgotten.set_result(None)
 
     def _are_all_durable(self) -> bool:
         return all(isinstance(host, DurableHost) for host in self._hosts.values())
 
+    # What is shown of rooms
 
-def check_room_type(room_type: type[Room[Any]], *, has_store: bool) -> None:
-    """Refuse settings that cannot be meant, with what to write instead."""
-    for setting, choices in CHOICES.items():
-        value = getattr(room_type, setting)
-        if value not in choices:
-            raise ValueError(f"{room_type.__name__}.{setting} must be one of {', '.join(choices)}; got {value!r}")
-    if room_type.durability != "memory":
-        if not has_store:
-            raise ValueError(
-                f"{room_type.__name__}.durability is {room_type.durability!r}, but the server has no store: give it "
-                'one, as in Server(store="sqlite:game.db") or holdfast serve --store sqlite:game.db'
-            )
-        check_savable(room_type)
-    for setting, least in _LEAST.items():
-        value = getattr(room_type, setting)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < inf:
-            raise ValueError(f"{room_type.__name__}.{setting} must be a number of at least {least}; got {value!r}")
-    try:
-        room_type.data_type()
-    except TypeError as error:
-        raise ValueError(f"{room_type.data_type.__name__} needs a default for every field ({error})") from None
+    def info_of(self, host: RoomHost, *, sees_code: bool) -> RoomInfo:
+        """What is shown of a room."""
+        return self.listings.info_of(host, sees_code=sees_code)
+
+    def find(self, room_id: str, code: str) -> RoomHost:
+        """The host of a room, by its id or by its code."""
+        if bool(room_id) == bool(code):
+            raise Invalid("name the room by its id, or by its code")
+        return self.host(room_id or self.entries.room_of_code(code))
+
+    def listed(self, host: RoomHost) -> None:
+        """What is shown of a room has changed."""
+        self.listings.touch(host)
+
+    def check_name(self, room: Room[Any], name: str | None) -> None:
+        """Refuse a new name for a room that another one has, if its kind cares."""
+        if name is not None and room.unique_names:
+            self.entries.check_name(room.kind, name, room.id)
+
+    def renamed(self, room: Room[Any]) -> None:
+        """A room has its name from now on."""
+        if room.unique_names:
+            self.entries.name(room.kind, room.name, room.id)
+
+    # Who is where
+
+    def rooms_of(self, player_id: str) -> list[RoomHost]:
+        """Where a player has a seat, or one that is reserved."""
+        return list(self._of_player.get(player_id, ()))
+
+    def players(self) -> list[str]:
+        """Everybody who has a seat somewhere, or one that is reserved."""
+        return list(self._of_player)
+
+    def seat_changed(self, host: RoomHost, player_id: str, state: SeatState) -> None:
+        """A seat is in another state."""
+        if state in {SeatState.FREED, SeatState.EXPIRED}:
+            self._unseated(host, player_id)
+        else:
+            self._of_player.setdefault(player_id, {})[host] = None
+        self.listed(host)
+        self._node.events.publish(f"seat.{state.value}", room=host.room.id, player=player_id)
+
+    def unreserved(self, by: str) -> None:
+        """A reservation of this player is over."""
+        if by:
+            self.reserved_by[by] -= 1
+            if self.reserved_by[by] <= 0:
+                del self.reserved_by[by]
+
+    def _unseated(self, host: RoomHost, player_id: str) -> None:
+        if any(seat.id == player_id for seat in host.room.seats):
+            # Another of theirs, in a room that allows it.
+            return
+        rooms = self._of_player.get(player_id)
+        if rooms is not None:
+            rooms.pop(host, None)
+            if not rooms:
+                del self._of_player[player_id]

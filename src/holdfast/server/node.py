@@ -6,15 +6,17 @@ change means for the room, the connection and the timers is decided here, in one
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 
 from holdfast.core.connection import Connection, ConnectionId
+from holdfast.core.infos import PlacementInfo
 from holdfast.core.limits import Limits
+from holdfast.core.placing import Queue
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.session import Session
+from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import printable
 from holdfast.identity.port import Authenticator
 from holdfast.server.connection import LiveConnection
@@ -23,7 +25,12 @@ from holdfast.server.directory import Directory
 from holdfast.server.durable.ledger import Ledger
 from holdfast.server.durable.recovery import Recovery
 from holdfast.server.effects import Carry, Outbox
+from holdfast.server.events import EventLog
+from holdfast.server.fleet import OwnFleet
 from holdfast.server.handshake import Handshake
+from holdfast.server.health import Health
+from holdfast.server.notices import Notices
+from holdfast.server.placements import Placements
 from holdfast.server.requests import RequestDesk
 from holdfast.server.saves import Saving
 from holdfast.server.writes import Writes
@@ -51,6 +58,8 @@ class Node:
         effects: Mapping[str, Carry],
         store: Store | None,
         fatal: Callable[[Exception], None],
+        region: str,
+        queues: Iterable[Queue],
     ) -> None:
         self._loop = loop
         self.now = now
@@ -58,7 +67,12 @@ class Node:
         self.limits = limits
         self.random = random
         self.grace_s = grace_s
+        self.region = region
+        self.name = printable(random.randbytes(6))
         self.counters = Counters()
+        self.events = EventLog(loop, wall=wall, kept_max=limits.events_kept_max)
+        self.notices = Notices(self)
+        self.health = Health(self, loop)
         self.sessions = SessionRegistry()
         self.connections: dict[ConnectionId, LiveConnection] = {}
         self.writes = Writes(loop, ack_s=limits.ack_s)
@@ -69,13 +83,26 @@ class Node:
         self.rooms = Directory(self, loop)
         self.handshake = Handshake(self, loop, authenticators)
         self.desk = RequestDesk(self, loop)
-        self.name = printable(random.randbytes(6))
+        self.placements = Placements(
+            loop,
+            OwnFleet(self),
+            queues=queues,
+            now=now,
+            wall=wall,
+            make_id=lambda: printable(random.randbytes(9)),
+            changed=self._placement_changed,
+        )
         self._connections_opened = 0
         self._graces: dict[Session, asyncio.TimerHandle] = {}
         # Sessions that another server has taken over with their rooms: they are not gone, only elsewhere.
         self._elsewhere: dict[str, None] = {}
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
+
+    def _placement_changed(self, info: PlacementInfo, owner: str) -> None:
+        self.events.publish("placement.changed", placement=info.id, status=info.status, reason=info.reason)
+        if owner:
+            self.notices.placement(PlayerId(owner), info)
 
     # Connections
 
@@ -131,6 +158,7 @@ class Node:
     def _dropped(self, session: Session) -> None:
         self.counters.drops += 1
         self.desk.dropped(session)
+        self.rooms.listings.dropped(session)
         self._tell_drop(session)
         self.await_return(session)
 
@@ -177,6 +205,7 @@ class Node:
         if not self.sessions.end(session, reason):
             return
         self.returned(session)
+        self.rooms.listings.dropped(session)
         self.counters.sessions_ended += 1
         if self.ledger is not None:
             self.ledger.ended(session)
@@ -236,6 +265,7 @@ class Node:
 
     async def stop(self) -> None:
         """End the rooms, then the connections, and see their links out."""
+        await self.placements.close()
         if self.recovery is not None:
             self.recovery.stop()
         await self.handshake.stop()
@@ -254,6 +284,7 @@ class Node:
                 self.forget_session(session, Reason.STOPPING)
             else:
                 self.end_session(session, Reason.STOPPING)
+        self.events.close()
         if self._links:
             self._all_unlinked = self._loop.create_future()
             await self._all_unlinked

@@ -4,92 +4,22 @@ The last answers are kept, so that a client which dropped before it heard one as
 """
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw
 
 from holdfast.core.codec import CODECS
-from holdfast.core.errors import (
-    AlreadySeated,
-    Failed,
-    Invalid,
-    NotFound,
-    NotSeated,
-    ProtocolError,
-    Refused,
-    RoomFull,
-    Throttled,
-)
-from holdfast.core.frames import FRAME_HEAD_BYTES, Name, Problem, Reply, Request, sentence
-from holdfast.core.infos import RoomInfo
+from holdfast.core.errors import Failed, Invalid, NotFound, ProtocolError, Refused
+from holdfast.core.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sentence
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
-from holdfast.server.room_host import Interrupted, RoomHost
+from holdfast.server.door import Interrupted
+from holdfast.server.operations import OPERATIONS, DirectoryDesk
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-
-log = logging.getLogger("holdfast")
-
-Properties = Annotated[dict[Name, Any], Meta(max_length=64)]
-
-
-class Create(Struct, frozen=True, forbid_unknown_fields=True):
-    """Make a room."""
-
-    kind: Name
-    properties: Properties = {}
-    max_players: int | None = None
-
-
-class JoinOrCreate(Create, frozen=True, forbid_unknown_fields=True):
-    """Take a seat in any open room of a kind, or in a new one."""
-
-
-class Join(Struct, frozen=True, forbid_unknown_fields=True):
-    """Take a seat."""
-
-    room: Name
-
-
-class Leave(Struct, frozen=True, forbid_unknown_fields=True):
-    """Give the seat back."""
-
-
-class Search(Struct, frozen=True, forbid_unknown_fields=True):
-    """List rooms that can be joined."""
-
-    kind: Name | None = None
-    limit: Annotated[int, Meta(ge=1, le=100)] = 20
-
-
-def info_of(host: RoomHost) -> RoomInfo:
-    """What anybody may know of a room; properties that a game has spoiled are left out, and said so in the log."""
-    room = host.room
-    properties = room.properties
-    try:
-        _check_properties(properties, host.properties_bytes_max)
-    except Invalid as error:
-        log.error("room %s (%s): %s", room.id, room.kind, error)  # noqa: TRY400 - the sentence says it all
-        properties = {}
-    return RoomInfo(room.id, room.kind, room.seats_used, room.max_players, room.phase, properties)
-
-
-def _check_properties(properties: dict[str, Any], bytes_max: int) -> None:
-    """Every client may be shown them, in its own dialect: what one of them cannot say is refused."""
-    for codec in CODECS.values():
-        try:
-            size = len(codec.encode(properties))
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise Invalid(
-                f"properties: use text, 64-bit numbers, true, false, null, arrays and objects ({error})"
-            ) from None
-        if size > bytes_max:
-            raise Invalid(f"properties: {size} bytes are more than the {bytes_max} that a room may have")
 
 
 class RequestDesk:
@@ -102,12 +32,11 @@ class RequestDesk:
         self._decoders = {
             (codec, name): codec.body_decoder(kind)
             for codec in CODECS.values()
-            for name, (kind, _) in _OPERATIONS.items()
+            for name, (kind, _) in OPERATIONS.items()
         }
         self._queues: dict[Session, deque[Request]] = {}
         self._tasks: dict[Session, asyncio.Task[None]] = {}
-        # Whose request takes or frees a seat of which room.
-        self._doors: dict[Session, RoomHost] = {}
+        self._directory = DirectoryDesk(node)
         self._is_stopped = False
 
     def receive(self, session: Session, request: Request) -> None:
@@ -148,7 +77,7 @@ class RequestDesk:
 
     async def stop(self) -> None:
         """Give up what is in progress, and seat nobody any more."""
-        self._is_stopped = True
+        self._is_stopped = self._directory.is_stopped = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -177,9 +106,7 @@ class RequestDesk:
 
     def _settle(self, session: Session) -> None:
         """What a request did and its answer are saved together, and then heard of."""
-        host = self._doors.pop(session, None)
-        if host is not None:
-            host.settled(session)
+        self._directory.settle(session)
         if self._node.ledger is not None:
             self._node.ledger.hold(session)
 
@@ -209,82 +136,13 @@ class RequestDesk:
             del session.replies[next(iter(session.replies))]
 
     async def _carry_out(self, session: Session, request: Request) -> Any:
-        operation = _OPERATIONS.get(request.operation)
+        operation = OPERATIONS.get(request.operation)
         if operation is None:
-            raise NotFound(f"no request is called {request.operation!r}; there is {', '.join(sorted(_OPERATIONS))}")
+            raise NotFound(f"no request is called {request.operation!r}; there is {', '.join(sorted(OPERATIONS))}")
         _, carry_out = operation
         assert session.codec is not None
         try:
             arguments = self._decoders[session.codec, request.operation].decode(request.arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise Invalid(f"{request.operation}: {error}") from None
-        return await carry_out(self, session, arguments)
-
-    # Operations
-
-    async def create(self, session: Session, wish: Create) -> RoomInfo:
-        """Make a room; joining it is another request."""
-        return info_of(await self._create(wish))
-
-    async def join(self, session: Session, wish: Join) -> RoomInfo:
-        """Take a seat in a room."""
-        return await self._join(session, self._node.rooms.host(wish.room))
-
-    async def join_or_create(self, session: Session, wish: JoinOrCreate) -> RoomInfo:
-        """Take a seat in the oldest open room of a kind, or in a new one."""
-        for host in self._node.rooms.hosts_of_kind(wish.kind):
-            if host.room.seat_of(session.player_id) is not None or host.room.has_free_seat:
-                try:
-                    return await self._join(session, host)
-                except (RoomFull, NotFound):
-                    continue
-        return await self._join(session, await self._create(wish))
-
-    async def leave(self, session: Session, wish: Leave) -> None:
-        """Give the seat back."""
-        if session.player is None:
-            raise NotSeated("this session has no seat to leave")
-        host = self._doors[session] = self._node.rooms.host_of(session.player)
-        host.parting(session)
-        await host.call(host.free, session.player, Reason.LEFT)
-
-    async def search(self, session: Session, wish: Search) -> list[RoomInfo]:
-        """Rooms with a free seat, oldest first: as many as were asked for and fit in the answer."""
-        assert session.codec is not None
-        found: list[RoomInfo] = []
-        bytes_left = self._result_bytes_max
-        for host in self._node.rooms.hosts_of_kind(wish.kind):
-            if len(found) == wish.limit:
-                break
-            if host.room.has_free_seat:
-                info = info_of(host)
-                bytes_left -= len(session.codec.encode(info)) + 1
-                if bytes_left < 0:
-                    break
-                found.append(info)
-        return found
-
-    async def _create(self, wish: Create) -> RoomHost:
-        _check_properties(wish.properties, self._node.limits.properties_bytes_max)
-        return await self._node.rooms.create(wish.kind, wish.properties, wish.max_players)
-
-    async def _join(self, session: Session, host: RoomHost) -> RoomInfo:
-        if session.player is not None:
-            raise AlreadySeated("this session has a seat already; leave it first")
-        if self._is_stopped:
-            raise Throttled("this node is stopping")
-        if self._node.ledger is not None:
-            # What happened in the room it has just left must not be saved after what happens in this one.
-            await self._node.ledger.settled(session)
-        self._doors[session] = host
-        await host.join(session, host.wire_outlet)
-        return info_of(host)
-
-
-_OPERATIONS: dict[str, tuple[type[Struct], Callable[[RequestDesk, Session, Any], Awaitable[Any]]]] = {
-    "create": (Create, RequestDesk.create),
-    "join": (Join, RequestDesk.join),
-    "join_or_create": (JoinOrCreate, RequestDesk.join_or_create),
-    "leave": (Leave, RequestDesk.leave),
-    "search": (Search, RequestDesk.search),
-}
+        return await carry_out(self._directory, session, arguments)

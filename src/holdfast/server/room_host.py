@@ -11,17 +11,21 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.channel import Channel
-from holdfast.core.errors import AlreadySeated, Failed, NotFound, NotSeated, Refused, Throttled
+from holdfast.core.errors import Failed, NotFound, Refused
 from holdfast.core.frames import Seat, sentence
+from holdfast.core.listing import RoomEvent
 from holdfast.core.messages import SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
-from holdfast.core.session import Session, SessionState
+from holdfast.core.session import Session
 from holdfast.core.tokens import printable
+from holdfast.core.wishes import Update
 from holdfast.server.clockwork import Clockwork, RoomTimer
 from holdfast.server.delivery import Delivery
+from holdfast.server.door import Door
 from holdfast.server.effects import effect_record
+from holdfast.server.entry import Entry
 from holdfast.server.outlet import ChannelOutlet
 from holdfast.server.saves import Saves
 from holdfast.server.turns import RoomEnded, Turns
@@ -36,10 +40,6 @@ _EFFECT_ID_BYTES = 9
 OutletOf = Callable[[Session], Outlet]
 
 
-class Interrupted(Exception):
-    """The session dropped while it was joining; nothing has changed."""
-
-
 class RoomHost:
     """One room and everything around it."""
 
@@ -50,18 +50,20 @@ class RoomHost:
         self._loop = loop
         self._turns = self._make_turns()
         self.room: Room[Any] = room_type(room_id, self, dice)
-        self.properties_bytes_max = node.limits.properties_bytes_max
-        delivery = Delivery(self.room, node, self._turns, self._failed)
+        # The properties as they are shown, and the version of the entry for which they were checked.
+        self.shown_properties: dict[str, Any] = {}
+        self.checked_version = 0
+        delivery = Delivery(self.room, node, self._turns, self.failed)
         self.deliver = delivery.deliver
         self.deliver_latest = delivery.deliver_latest
         self.deliver_native = delivery.deliver_native
-        self._clockwork = Clockwork(self.room, loop, node, self._turns, self._failed)
-        self._saves = Saves(self.room, node, loop, self._failed)
+        self._clockwork = Clockwork(self.room, loop, node, self._turns, self.failed)
+        self._saves = Saves(self.room, node, loop, self.failed)
         self._empty_timer: asyncio.TimerHandle | None = None
         self.was_joined = False
         self._is_closing = False
-        # On a seat, but `on_join` has to wait for its turn: if they go before it, the room never hears of them.
-        self._joining: set[Player[Any]] = set()
+        self.door = Door(self, node, loop)
+        self.entry = Entry(self, node)
 
     def _make_turns(self) -> Turns:
         return Turns(self._loop, turn_s=self._node.limits.turn_s)
@@ -70,8 +72,8 @@ class RoomHost:
 
     async def create(self, properties: dict[str, Any]) -> None:
         """Run the hooks of a beginning room; `Refused` if the game does not want it."""
-        self.room.properties = properties
-        await self.call(self.room.on_create, properties)
+        self.room.set_properties(properties)
+        await self.call(self.room.on_create, self.room.properties)
         await self.call(self.room.on_created)
         if self._is_closing:
             raise NotFound("the room closed at once")
@@ -80,7 +82,7 @@ class RoomHost:
     def _begin(self) -> None:
         self._clockwork.start_ticking()
         self._saves.start()
-        self._check_empty()
+        self.check_empty()
 
     async def call(self, hook: Callable[..., Any], *args: Any) -> Any:
         """Run a hook as a turn and wait for its end; what it raises becomes a refusal."""
@@ -96,17 +98,24 @@ class RoomHost:
             elif isinstance(error, RoomEnded):
                 ended.set_exception(NotFound("the room has ended"))
             else:
-                self._failed(error, hook.__name__)
+                self.failed(error, hook.__name__)
                 ended.set_exception(Failed(f"{hook.__name__} failed"))
 
         self._turns.take(hook, args, done)
         return await ended
 
     def close(self) -> None:
+        """The game ends the room."""
+        self.end("closed")
+
+    def end(self, reason: str) -> None:
         """End the room after the current turn: everybody leaves, then it is gone."""
         if self._is_closing:
             return
         self._is_closing = self.room.is_closing = True
+        self.room.listing.happened(RoomEvent.CLOSED, reason)
+        self.listed()
+        self.door.close()
         for seat in self.room.seats:
             self.free(seat, Reason.ROOM_CLOSED)
         self._turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
@@ -114,95 +123,71 @@ class RoomHost:
 
     def abandon(self) -> None:
         """End the room in the middle of a turn, when there is no more time."""
+        if not self.room.listing.is_over:
+            self.room.listing.happened(RoomEvent.BROKEN, self.room.listing.reason or "abandoned")
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Have no more to do with the room, whatever becomes of it."""
+        self._is_closing = True
+        self.door.stop()
         self._saves.stop()
         self._clockwork.stop()
+        self._cancel_empty_timer()
         self._turns.stop()
         self._node.rooms.forget(self)
 
     def _destroyed(self) -> Any:
         self._saves.stop()
         self._clockwork.stop()
-        if self._empty_timer is not None:
-            self._empty_timer.cancel()
+        self._cancel_empty_timer()
         self._turns.follow(self.room.on_destroyed, (), self._hook_ended, ("on_destroyed",))
         self._turns.follow(self._gone, ())
 
     def _gone(self) -> None:
+        self.room.listing.happened(RoomEvent.DESTROYED)
         self._turns.stop()
         self._node.rooms.forget(self)
 
-    def _check_empty(self) -> None:
+    def check_empty(self) -> None:
+        """Begin to wait for the end of an empty room, or stop waiting."""
+        self._cancel_empty_timer()
+        if self.room.seats_used == 0 and not self._is_closing:
+            ttl_s = self.room.empty_ttl_s if self.was_joined else self._node.limits.unjoined_s
+            self._empty_timer = self._loop.call_later(ttl_s, self.end, "empty" if self.was_joined else "never_joined")
+
+    def _cancel_empty_timer(self) -> None:
         if self._empty_timer is not None:
             self._empty_timer.cancel()
             self._empty_timer = None
-        if self.room.seats_used == 0 and not self._is_closing:
-            ttl_s = self.room.empty_ttl_s if self.was_joined else self._node.limits.unjoined_s
-            self._empty_timer = self._loop.call_later(ttl_s, self.close)
 
     # Seats
 
     async def join(self, session: Session, outlet_of: OutletOf) -> Player[Any]:
-        """Seat a session: the policy for doubles, a reservation, the game's approval, then the seat."""
-        room = self.room
-        existing = room.seat_of(session.player_id)
-        if session.state is not SessionState.CONNECTED:
-            raise Interrupted
-        if existing is not None and self._may_take_over(existing):
-            return self._take_over(existing, session, outlet_of)
-        room.check_open(session.player_id)
-        player = Player(session, room.data_type(), host=self)
-        room.add_seat(player)
-        self._check_empty()
-        try:
-            if type(room).admit is not Room.admit:
-                await self._admitted(player)
-            if session.state is not SessionState.CONNECTED:
-                raise Interrupted
-            if session.player is not None:
-                raise AlreadySeated("this session took another seat meanwhile")
-            if player.seat is not SeatState.RESERVED:
-                raise NotFound("the room closed")
-        except BaseException:
-            self._release(player)
-            raise
-        self._joining.add(player)
-        self._seat(player, session, outlet_of)
-        try:
-            await self.call(self._join, player)
-        except Refused as refusal:
-            self.free(player, Reason.JOIN_FAILED, str(refusal))
-            raise
-        return player
+        """Seat a session."""
+        return await self.door.join(session, outlet_of)
 
     def has_joined(self, player: Player[Any]) -> bool:
         """Whether the room has heard of a player on one of its seats."""
-        return player not in self._joining
+        return self.door.has_joined(player)
 
-    def _join(self, player: Player[Any]) -> Any:
-        if player not in self._joining:
-            raise NotSeated("the seat was freed before the room heard of it; join again")
-        self._joining.discard(player)
-        return self.room.on_join(player)
+    def reserve_seat(self, player: Player[Any]) -> None:
+        """Keep a seat while it is decided whether the player may have it."""
+        self.room.add_seat(player)
+        self.check_empty()
 
-    async def _admitted(self, player: Player[Any]) -> None:
-        try:
-            answer = self.room.admit(player)
-            if asyncio.iscoroutine(answer):
-                async with asyncio.timeout(self._node.limits.admit_s):
-                    await answer
-        except Refused:
-            raise
-        except TimeoutError:
-            raise Throttled("the room took too long to decide; try again") from None
-        except Exception as error:  # noqa: BLE001 - the game's code
-            self._failed(error, "admit")
-            raise Failed("admit failed") from None
-
-    def _seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
+    def seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
+        """The player may have it."""
         player.happened(SeatEvent.TAKEN)
         self.room.seats_changed()
         self.was_joined = True
         self._give_seat(player, session, outlet_of)
+        self.seat_changed(player.id, player.seat)
+        self.entry.check_host()
+
+    def seat_changed(self, player_id: str, state: SeatState) -> None:
+        """A seat is in another state: whoever watches the node hears of it."""
+        self._node.rooms.seat_changed(self, player_id, state)
 
     def _give_seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
         player.session = session
@@ -211,14 +196,16 @@ class RoomHost:
         session.room = self.room
         session.grace_s = self.room.grace_s
 
-    def _may_take_over(self, existing: Player[Any]) -> bool:
+    def may_take_over(self, existing: Player[Any]) -> bool:
+        """Whether the player may have their seat from another session of theirs."""
         # A held seat is its player's in any case: who lost the session, in a crash, signs in again and is back.
         policy = self.room.duplicate
         if policy == "takeover":
             return existing.seat is not SeatState.RESERVED
         return policy == "reject" and existing.seat is SeatState.HELD
 
-    def _take_over(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> Player[Any]:
+    def take_over(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> Player[Any]:
+        """The same player, by another session: the seat goes on there."""
         former = player.session
         self._take_seat_away(former)
         player.outlet.finish(SeatLeft(Reason.SUPERSEDED, "this player joined again from elsewhere"))
@@ -229,11 +216,13 @@ class RoomHost:
         self.returned(player, is_resynced=True)
         return player
 
-    def _release(self, player: Player[Any]) -> None:
+    def release(self, player: Player[Any]) -> None:
+        """The player may not have the seat after all."""
         if player.seat is SeatState.RESERVED:
             player.happened(SeatEvent.FREED)
             self.room.remove_seat(player)
-            self._check_empty()
+            self.door.seat_freed()
+            self.check_empty()
 
     def dropped(self, player: Player[Any]) -> None:
         """The player's connection is gone: hold the seat or free it, as the room's settings say."""
@@ -247,6 +236,7 @@ class RoomHost:
 
     def _hold(self, player: Player[Any]) -> None:
         player.happened(SeatEvent.DROPPED)
+        self.seat_changed(player.id, player.seat)
         self._turns.take(self.room.on_drop, (player,), self._dropped, (player,))
 
     def _dropped(self, error: Exception | None, _: Any, player: Player[Any]) -> None:
@@ -256,6 +246,7 @@ class RoomHost:
     def returned(self, player: Player[Any], *, is_resynced: bool) -> None:
         """The player is back on their seat."""
         player.happened(SeatEvent.RETURNED)
+        self.seat_changed(player.id, player.seat)
         self._turns.take(self.room.on_rejoin, (player,), self._seat_hook_ended, (player, "on_rejoin"))
         if is_resynced:
             self._turns.take(self.room.on_resync, (player,), self._seat_hook_ended, (player, "on_resync"))
@@ -263,15 +254,15 @@ class RoomHost:
     def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
         """The player is out, now; `on_leave` follows as a turn, and the stream's last message after it."""
         if player.seat is SeatState.RESERVED:
-            self._release(player)
+            self.release(player)
         if player.seat is SeatState.FREED:
             return
         player.happened(SeatEvent.FREED)
         self.room.remove_seat(player)
         self._turns.forget(player)
         self._take_seat_away(player.session)
-        if player in self._joining:
-            self._joining.discard(player)
+        self.seat_changed(player.id, player.seat)
+        if self.door.forget(player):
             self._left(None, None, player, reason, message)
         else:
             self._turns.follow(self.room.on_leave, (player, reason), self._left, (player, reason, message))
@@ -295,9 +286,11 @@ class RoomHost:
         try:
             self.room.objects.orphan(player, self.room.orphans, self.room.heir)
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
-            self._failed(raised, "heir")
+            self.failed(raised, "heir")
         player.outlet.finish(SeatLeft(reason, sentence(message)))
-        self._check_empty()
+        self.entry.check_host()
+        self.door.seat_freed()
+        self.check_empty()
 
     def kick(self, player: Player[Any], message: str) -> None:
         """Remove a player; they are told why."""
@@ -325,6 +318,23 @@ class RoomHost:
 
     def settled(self, session: Session) -> None:
         """Who asked to come or to go has been answered."""
+
+    # The entry in the directory
+
+    def listed(self) -> None:
+        """What the directory shows of the room has changed."""
+        self._node.rooms.listed(self)
+
+    def update(self, wish: Update) -> None:
+        """The game changes its entry."""
+        self.follow(self.entry.apply, wish)
+
+    async def saved(self) -> None:
+        """Wait until what was changed will outlive a crash, if the room is one that does."""
+
+    def name_host(self, player: Player[Any] | None) -> None:
+        """Another player is the host."""
+        self.entry.name_host(player)
 
     # `Host`: what the room asks for
 
@@ -356,13 +366,14 @@ class RoomHost:
 
     def _hook_ended(self, error: Exception | None, _: Any, name: str) -> None:
         if error is not None:
-            self._failed(error, name)
+            self.failed(error, name)
 
     def _seat_hook_ended(self, error: Exception | None, _: Any, player: Player[Any], name: str) -> None:
         # The player is here for `Turns.forget`: of a seat that is freed, nothing more is told than `on_leave`.
         self._hook_ended(error, None, name)
 
-    def _failed(self, error: Exception, where: str, player_id: str = "") -> None:
+    def failed(self, error: Exception, where: str, player_id: str = "") -> None:
+        """The game's code raised: it harms nothing but its turn."""
         if isinstance(error, RoomEnded):
             return
         self._node.counters.turns_failed += 1

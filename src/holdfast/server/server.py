@@ -12,18 +12,23 @@ from typing import Any, get_args
 
 from holdfast.core.codec import CODECS
 from holdfast.core.limits import Limits
+from holdfast.core.placing import Queue
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room
 from holdfast.core.tokens import TOKEN_BYTES
+from holdfast.core.wishes import Create, Visibility
+from holdfast.http.port import Api
 from holdfast.identity.guest import Guest
 from holdfast.identity.port import Authenticator
 from holdfast.server.agents import Agent
 from holdfast.server.counters import Counters
-from holdfast.server.directory import Directory, check_room_type
+from holdfast.server.directory import Directory
 from holdfast.server.durable.recovery import Pace
 from holdfast.server.effects import Carry
 from holdfast.server.heartbeat import Heartbeat
+from holdfast.server.kinds import check_room_type
 from holdfast.server.node import Node
+from holdfast.server.operator import Operator
 from holdfast.stores import open_store
 from holdfast.stores.port import ABSENT, Conflict, Store
 from holdfast.transports import tcp, websocket
@@ -71,6 +76,9 @@ class Server:
         recovery: Pace = "eager",
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
+        http: Api | None = None,
+        region: str = "local",
+        queues: Iterable[Queue] = (),
         limits: Limits | None = None,
         random: Random | None = None,
         now: Callable[[], float] = time.monotonic,
@@ -83,6 +91,9 @@ class Server:
         the doors open, or each when it is asked for. `effects` carry out what rooms want done outside. `fatal` is
         called when what was saved may be lost, as after a failed fsync: going on would break our word.
 
+        `http` is the API for backends and operators, as in `HttpApi(port=7778)` from `holdfast.http.api`. `queues` are
+        where placements can be started; `region` is where this node stands, for their latency policies.
+
         `random`, `now` and `wall` are replaced in tests; `now` must count as the event loop's timers do. (uvloop's own
         clock ticks in milliseconds: too coarse for a round trip on a local network.)
         """
@@ -94,6 +105,9 @@ class Server:
             raise ValueError(f"recovery must be one of {', '.join(get_args(Pace))}; got {recovery!r}")
         self._recovery: Pace = recovery
         self._effects = dict(effects or {})
+        self._http = http
+        self._region = region
+        self._queues = list(queues)
         self._wall = wall
         self._fatal = fatal
         self._host = host
@@ -170,6 +184,8 @@ class Server:
             effects=self._effects,
             store=self._store,
             fatal=self._fatal,
+            region=self._region,
+            queues=self._queues,
         )
         node.rooms.offer(self._room_types)
         self._node = node
@@ -189,6 +205,7 @@ class Server:
             await self.stop()
             raise
         self._heartbeat.start()
+        node.health.start()
 
     async def _kept_secret(self) -> bytes:
         """The key that proves who a guest is: made up once and kept with the rooms, if there is a store."""
@@ -207,6 +224,8 @@ class Server:
                 listener = await listen(node.accept, host=self._host, port=port, dialects=DIALECTS, limits=limits)
                 self._listeners.append(listener)
                 self.addresses[name] = listener.addresses[0]
+        if self._http is not None:
+            self.addresses["http"] = await self._http.open(Operator(node))
 
     async def stop(self) -> None:
         """Close the doors, end the rooms, and tell every client to come back later."""
@@ -217,11 +236,14 @@ class Server:
         try:
             if self._heartbeat is not None:
                 self._heartbeat.stop()
+            node.health.stop()
             for listener in self._listeners:
                 await listener.close()
             self._listeners.clear()
             self.addresses.clear()
             await node.stop()
+            if self._http is not None:
+                await self._http.close()
             if self._store is not None:
                 await self._store.close()
         finally:
@@ -229,12 +251,23 @@ class Server:
             self._node = None
             self._is_stopping = False
 
-    async def create_room(
-        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
+    async def create_room(  # noqa: PLR0913 - wishes, all by keyword
+        self,
+        kind: str,
+        *,
+        properties: Mapping[str, Any] | None = None,
+        max_players: int | None = None,
+        name: str = "",
+        visibility: Visibility = "public",
+        password: str = "",
+        idempotency_key: str = "",
     ) -> Room[Any]:
         """Make a room from the server's side."""
-        host = await self.node.rooms.create(kind, dict(properties or {}), max_players)
-        return host.room
+        wish = Create(kind, dict(properties or {}), max_players, name, visibility, password, idempotency_key)
+        return await self._create_room(wish)
+
+    async def _create_room(self, wish: Create) -> Room[Any]:
+        return (await self.node.rooms.create(wish)).room
 
     def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:
         """A session with no socket, for a bot or an NPC, whose player id is `name`."""

@@ -10,6 +10,7 @@ from holdfast.client.session import ClientSession, connect
 from holdfast.core.frames import Auth
 from holdfast.core.limits import Limits
 from holdfast.core.room import Room
+from holdfast.core.wishes import Create
 from holdfast.identity.port import Authenticator, Identity, NotAuthentic
 from holdfast.server.durable.recovery import Pace
 from holdfast.server.effects import Carry
@@ -117,11 +118,8 @@ class MemoryServer(Server):
         self._shut_door()
         await super().stop()
 
-    async def create_room(
-        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
-    ) -> Room[Any]:
-        """Make a room from the server's side."""
-        return await self.machine.do(super().create_room(kind, properties=properties, max_players=max_players))
+    async def _create_room(self, wish: Create) -> Room[Any]:
+        return await self.machine.do(super()._create_room(wish))
 
     def crash(self, *, silently: bool = False) -> None:
         """Cut the power: nothing more happens on the server, and nothing is said or saved. `start` brings it back.

@@ -93,6 +93,10 @@ class DurableHost(RoomHost):
     async def create(self, properties: dict[str, Any]) -> None:
         """Begin; whoever asked for the room hears of it when it will outlive a crash."""
         await super().create(properties)
+        await self.saved()
+
+    async def saved(self) -> None:
+        """Wait until the store has what was changed."""
         try:
             async with asyncio.timeout(self._node.limits.commit_timeout_s):
                 await self._ledger.saved(self.keeper)
@@ -121,6 +125,7 @@ class DurableHost(RoomHost):
         player.happened(SeatEvent.TAKEN)
         player.happened(SeatEvent.DROPPED)
         self.room.seats_changed()
+        self.seat_changed(player.id, player.seat)
         if session in self._ledger:
             self._ledger.adopt(session, self.keeper)
             # Written together with the room at once: who had them before may not write either of them any more.
@@ -149,11 +154,11 @@ class DurableHost(RoomHost):
             self._node.lost_to_another(player.session)
             if not isinstance(player.outlet, ChannelOutlet):
                 player.outlet.finish(SeatLeft(Reason.MOVED, "another server has this room"))
-        super().abandon()
+        self.let_go()
 
     def suspended(self) -> None:
         """The server stops, and the room waits in the store for the next one."""
-        super().abandon()
+        self.let_go()
 
     # Seats
 

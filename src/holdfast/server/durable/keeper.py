@@ -20,7 +20,7 @@ from holdfast.core.records import (
     encode,
     encode_seat,
 )
-from holdfast.core.saving import channel_record
+from holdfast.core.saving import channel_record, listing_record
 from holdfast.core.session import Session
 from holdfast.server.durable.dice import Dice
 from holdfast.server.durable.gate import GatedOutlet
@@ -61,7 +61,6 @@ class RoomKeeper:
         self.index = 0
         self.previous = b""
         self.revision = ABSENT
-        self.created_at = node.wall()
         self.is_dirty = False
         """Whether the ledger has it in its list."""
         self.is_claimed = True
@@ -91,7 +90,6 @@ class RoomKeeper:
         self.index = record.index
         self.previous = digest(entries[0].value)
         self.revision = entries[0].revision
-        self.created_at = record.created_at
         self._state.restored(self._room.state, record.parts, entries[1:])
 
     @property
@@ -143,7 +141,7 @@ class RoomKeeper:
             pending = _Pending(self._state.deletions())
         else:
             # What is the game's own comes first: it may fail, and then nothing has happened.
-            properties = Raw(_encode(self._room.properties))
+            properties = Raw(_encode(dict(self._room.properties)))
             self._check_settings()
             data = {player: self._cut_data(player) for player in self._room.players if self._host.has_joined(player)}
             dice = self._room.random
@@ -269,8 +267,9 @@ class RoomKeeper:
             objects=[object_id for object_id in room.objects if room.objects.owner_of(object_id) is None],
             timers=self._timers(),
             parts=parts,
-            created_at=self.created_at,
+            created_at=room.listing.created_at,
             is_final=is_final,
+            listing=listing_record(room, self._node.now(), self._node.wall()),
         )
 
     def _cut_seats(self, data: dict[Player[Any], bytes]) -> list[Raw]:

@@ -23,7 +23,7 @@ from holdfast.core.records import (
     decode_session,
 )
 from holdfast.core.room import Room
-from holdfast.core.saving import restored_channel, restored_session
+from holdfast.core.saving import restored_channel, restored_listing, restored_session
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.core.tokens import printable
 from holdfast.server.durable.bundles import session_key
@@ -230,7 +230,8 @@ class Recovery:
         room.phase = "playing" if record.phase == "playing" else "lobby"
         room.is_locked = record.is_locked
         room.max_players = record.max_players
-        room.properties = image.properties
+        room.listing = restored_listing(record)
+        room.set_properties(image.properties)
         host.was_joined = record.was_joined
         is_exact = room.durability == "commit" or record.is_final
         age_s = None if is_exact else max(0.0, self._node.wall() - record.saved_at)
@@ -247,6 +248,10 @@ class Recovery:
             room.own(None, object_id)
         for timer in record.timers:
             self._set_timer(host, timer)
+        room.host = room.player(record.listing.host)
+        room.successor = record.listing.successor
+        for kept in record.listing.reservations:
+            host.door.restored(PlayerId(kept.player), max(0.0, kept.until - self._node.wall()), kept.by)
 
     def _set_timer(self, host: DurableHost, timer: TimerRecord) -> None:
         method = getattr(host.room, timer.method, None)

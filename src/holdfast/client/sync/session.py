@@ -1,98 +1,26 @@
-"""The client for programs without an event loop: the same names, blocking.
+"""The client's session for programs without an event loop: the same names, blocking."""
 
-Nothing is decided here. Each session has a thread of its own in which the asyncio session lives, so it stays connected
-while the program is busy; the methods may be called from any thread.
-"""
-
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
-from typing import Any
 
-from holdfast.client import room as asynchronous_room
 from holdfast.client import session as asynchronous
 from holdfast.client.background import Background
 from holdfast.client.link import Dial, dial
+from holdfast.client.sync.directory import Directory
+from holdfast.client.sync.room import ClientRoom
 from holdfast.core.codec import MSGPACK
-from holdfast.core.errors import NotSeated, SessionEnded
+from holdfast.core.errors import SessionEnded
 from holdfast.core.frames import Auth, Outcome
-from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, SeatLeft
+from holdfast.core.messages import Message
 
 
-class ClientRoom:
-    """One seat. Iterate over it for the room's messages, or `poll` it once per frame of your game.
-
-    A message counts as processed, and is acknowledged, when the next one is asked for. One thread should read.
-    """
-
-    def __init__(self, background: Background, room: asynchronous_room.ClientRoom) -> None:
-        self.id = room.id
-        self.kind = room.kind
-        self._background = background
-        self._room = room
-
-    @property
-    def left(self) -> SeatLeft | None:
-        """Why the seat is gone; None while it is ours. What came before it can still be read."""
-        return self._room.left
-
-    def send(self, message: Message) -> None:
-        """Send reliably: exactly once, in order, across drops. Waits while too many are unacknowledged."""
-        self._background.run(lambda: self._room.send(message))
-
-    def send_latest(self, message: Message, key: str = "") -> None:
-        """Send unreliably: now or never; a newer one with the same type and key takes its place."""
-        self._background.call(lambda: self._room.send_latest(message, key))
-
-    def flush(self) -> None:
-        """Wait until the server has applied everything that was sent; `NotSeated` if the seat goes first."""
-        self._background.run(self._room.flush)
-
-    def leave(self) -> None:
-        """Give the seat back. What was sent before arrives first; what was not read is dropped."""
-        self._background.run(self._room.leave)
-
-    def receive(self, timeout: float | None = None) -> Message:
-        """The next message; `TimeoutError` after so many seconds without one."""
-
-        async def received() -> Message:
-            try:
-                async with asyncio.timeout(timeout):
-                    return await self._room.receive()
-            except TimeoutError:
-                raise TimeoutError(f"no message within {timeout:g} s") from None
-
-        return self._background.run(received)
-
-    def poll(self) -> list[Message]:
-        """The messages that are there now, without waiting; raises like `receive` when there can be no more."""
-        return self._background.call(self._room.poll)
-
-    def acknowledge(self) -> None:
-        """Count what was read as processed now, not when more is asked for: before `ClientSession.save`."""
-        self._background.call(self._room.acknowledge)
-
-    def __iter__(self) -> "ClientRoom":
-        return self
-
-    def __next__(self) -> Message:
-        try:
-            return self.receive()
-        except NotSeated:
-            raise StopIteration from None
-
-    def __repr__(self) -> str:
-        return repr(self._room)
-
-
-class ClientSession:
+class ClientSession(Directory):
     """A player's presence on a server. Reconnects and resumes by itself; made by `connect`."""
 
     def __init__(self, background: Background, session: asynchronous.ClientSession) -> None:
-        self._background = background
+        super().__init__(background, session)
         self._session = session
 
     # Who and where
@@ -155,31 +83,6 @@ class ClientSession:
     @on_resume.setter
     def on_resume(self, callback: Callable[[Outcome], None] | None) -> None:
         self._session.on_resume = callback
-
-    # What to ask for
-
-    def create(
-        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
-    ) -> RoomInfo:
-        """Make a room. Joining it is another call."""
-        return self._background.run(lambda: self._session.create(kind, properties=properties, max_players=max_players))
-
-    def search(self, kind: str | None = None, *, limit: int = 20) -> list[RoomInfo]:
-        """Rooms with a free seat, oldest first."""
-        return self._background.run(lambda: self._session.search(kind, limit=limit))
-
-    def join(self, room_id: str) -> ClientRoom:
-        """Take a seat in a room."""
-        return ClientRoom(self._background, self._background.run(lambda: self._session.join(room_id)))
-
-    def join_or_create(
-        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
-    ) -> ClientRoom:
-        """Take a seat in any open room of a kind, or in a new one."""
-        room = self._background.run(
-            lambda: self._session.join_or_create(kind, properties=properties, max_players=max_players)
-        )
-        return ClientRoom(self._background, room)
 
     # Life
 

@@ -1,0 +1,226 @@
+"""A room's entry in the directory: what is known of it from outside, beside the game's own state."""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, SupportsIndex
+
+from msgspec import Struct
+
+from holdfast.core.codec import CODECS
+from holdfast.core.errors import Invalid, WrongPassword
+from holdfast.core.frames import NAME_CHARS_MAX
+from holdfast.core.tables import Table
+from holdfast.core.wishes import PROPERTIES_MAX, JoinPolicy, Visibility
+
+CODE_LETTERS = "23456789BCDFGHJKMNPQRSTVWXYZ"
+"""Of join codes: nothing that looks or sounds like another, and no vowels, which would make words."""
+CODE_LENGTH = 6
+SALT_BYTES = 16
+
+
+class RoomStatus(Enum):
+    """Where a room is in its life."""
+
+    CREATING = "creating"
+    ACTIVE = "active"
+    ENDING = "ending"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+class RoomEvent(Enum):
+    """What can happen to a room."""
+
+    ACTIVATED = "activated"
+    CLOSED = "closed"
+    DESTROYED = "destroyed"
+    BROKEN = "broken"
+
+
+_S, _E = RoomStatus, RoomEvent
+
+ROOM_TABLE = Table(
+    "room",
+    _S.CREATING,
+    {
+        _S.CREATING: {_E.ACTIVATED: _S.ACTIVE, _E.CLOSED: _S.ENDING, _E.BROKEN: _S.FAILED},
+        _S.ACTIVE: {_E.CLOSED: _S.ENDING, _E.DESTROYED: _S.ENDED, _E.BROKEN: _S.FAILED},
+        _S.ENDING: {_E.DESTROYED: _S.ENDED, _E.BROKEN: _S.FAILED},
+        _S.ENDED: {},
+        _S.FAILED: {},
+    },
+)
+
+
+class Properties(dict[str, Any]):
+    """A room's properties: a dict that says so when it is changed. Assign values; one changed in place is not seen."""
+
+    def __init__(self, values: Mapping[str, Any], changed: Callable[[], None]) -> None:
+        super().__init__(values)
+        self._changed = changed
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._changed()
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self._changed()
+
+    def __ior__(self, other: Any) -> "Properties":  # type: ignore[override, misc]
+        self.update(other)
+        return self
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """As a dict's."""
+        super().update(*args, **kwargs)
+        self._changed()
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """As a dict's."""
+        result = super().setdefault(key, default)
+        self._changed()
+        return result
+
+    def pop(self, *args: Any) -> Any:
+        """As a dict's."""
+        result = super().pop(*args)
+        self._changed()
+        return result
+
+    def popitem(self) -> tuple[str, Any]:
+        """As a dict's."""
+        result = super().popitem()
+        self._changed()
+        return result
+
+    def clear(self) -> None:
+        """As a dict's."""
+        super().clear()
+        self._changed()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
+        # A copy is a plain dict: who has it must not seem to change the room.
+        return dict, (dict(self),)
+
+
+_SCALARS = (str, int, float, bool)
+
+
+def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
+    """Refuse what cannot be searched for, or shown to every client in its own dialect."""
+    if len(properties) > PROPERTIES_MAX:
+        raise Invalid(f"properties: {len(properties)} are more than the {PROPERTIES_MAX} that a room may have")
+    for name, value in properties.items():
+        if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARS_MAX:
+            raise Invalid(f"properties: a name is text of 1 to {NAME_CHARS_MAX} characters; got {name!r}")
+        values = value if isinstance(value, list | tuple) else [value]
+        if not all(isinstance(each, _SCALARS) for each in values):
+            raise Invalid(f"properties: {name!r} must be text, a number, true or false, or a list of these")
+    for codec in CODECS.values():
+        try:
+            size = len(codec.encode(dict(properties)))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise Invalid(f"properties: use text, 64-bit numbers, true, false and lists of them ({error})") from None
+        if size > bytes_max:
+            raise Invalid(f"properties: {size} bytes are more than the {bytes_max} that a room may have")
+
+
+class Password(Struct, frozen=True, array_like=True):
+    """A room's password as it is kept. It is a word between friends, not an account's: a salted hash is enough."""
+
+    salt: bytes
+    digest: bytes
+
+    @classmethod
+    def of(cls, text: str, salt: bytes) -> "Password | None":
+        """What is kept of a password; None for an empty one."""
+        return cls(salt, _digest(text, salt)) if text else None
+
+    def __repr__(self) -> str:
+        return "Password(***)"
+
+
+def _digest(text: str, salt: bytes) -> bytes:
+    return hashlib.sha256(salt + text.encode("utf-8", "surrogatepass")).digest()
+
+
+class Once(Struct, frozen=True, array_like=True):
+    """The idempotency key a room was made with: whose, and a hash of everything else that they wished for."""
+
+    creator: str
+    key: str
+    wish: bytes
+
+
+class Listing:
+    """One room's entry."""
+
+    __slots__ = (
+        "code",
+        "created_at",
+        "creator",
+        "join_policy",
+        "name",
+        "once",
+        "password",
+        "reason",
+        "status",
+        "version",
+        "visibility",
+    )
+
+    def __init__(  # noqa: PLR0913 - facts, all by keyword
+        self,
+        *,
+        created_at: float = 0.0,
+        name: str = "",
+        visibility: Visibility = "public",
+        password: Password | None = None,
+        creator: str = "",
+        code: str = "",
+        once: Once | None = None,
+    ) -> None:
+        self.created_at = created_at
+        self.name = name
+        self.visibility: Visibility = visibility
+        self.password = password
+        self.creator = creator
+        self.code = code
+        self.once = once
+        self.join_policy: JoinPolicy = "accept_all"
+        self.version = 1
+        self.status = ROOM_TABLE.start
+        self.reason = ""
+
+    def happened(self, event: RoomEvent, reason: str = "") -> None:
+        """Take one step of the room's table."""
+        self.status = ROOM_TABLE.after(self.status, event)
+        self.reason = reason or self.reason
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the room has ended, in order or not."""
+        return not ROOM_TABLE.rows[self.status]
+
+    def check_password(self, text: str) -> None:
+        """Refuse who does not know the password, if there is one."""
+        password = self.password
+        if password is None:
+            return
+        if not text:
+            raise WrongPassword("this room has a password")
+        if not hmac.compare_digest(_digest(text, password.salt), password.digest):
+            raise WrongPassword("that is not this room's password")
+
+
+def join_code(picks: Iterable[int]) -> str:
+    """A code from as many numbers as it has letters."""
+    return "".join(CODE_LETTERS[pick % len(CODE_LETTERS)] for pick in picks)
+
+
+def spelled(code: str) -> str:
+    """A code as somebody typed it, the way we write it."""
+    return "".join(letter for letter in code.upper() if letter in CODE_LETTERS)

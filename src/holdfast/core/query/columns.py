@@ -1,0 +1,183 @@
+"""Sorted columns: the values of each term in order, and for each value the rooms that have it."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from operator import itemgetter
+from typing import Any
+
+from holdfast.core.query.ast import AGE_S, CREATED_AT, PROPERTIES, TERMS, Operator, Term, Value
+from holdfast.core.query.order import Birth, birth_of
+from holdfast.core.query.row import Row
+from holdfast.core.query.values import ELEMENT, Key, is_whole, key_of, keys_of
+
+Bucket = list[Birth]
+"""Rooms, oldest first. A plain list: to move the tail of a hundred thousand still takes microseconds."""
+Span = tuple[int, int]
+"""From one place in a sorted list to before another."""
+
+_by_rank = itemgetter(0)
+# A value that is cut in its key may stand on either side of it.
+_CAUTIOUS = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}
+
+
+def span(items: Sequence[Any], how: Operator, value: Any, key: Callable[[Any], Any] | None = None) -> Span:
+    """Where those items stand for which a comparison with a value holds; `<>` leaves out nothing."""
+    start, end = 0, len(items)
+    if how in (Operator.EQ, Operator.GE):
+        start = bisect_left(items, value, key=key)
+    elif how is Operator.GT:
+        start = bisect_right(items, value, key=key)
+    if how in (Operator.EQ, Operator.LE):
+        end = bisect_right(items, value, key=key)
+    elif how is Operator.LT:
+        end = bisect_left(items, value, key=key)
+    return start, end
+
+
+def overlap(one: Span, other: Span) -> Span:
+    """What is in both."""
+    start = max(one[0], other[0])
+    return start, max(start, min(one[1], other[1]))
+
+
+class Column:
+    """One term. Values that stand in lists have keys of their own, behind those that can be put in order."""
+
+    __slots__ = ("_buckets", "elements", "keys", "scalars")
+
+    def __init__(self) -> None:
+        self._buckets: dict[Key, Bucket] = {}
+        self.keys: list[Key] = []
+        self.scalars = 0
+        """Rooms that have a place in the order of this term."""
+        self.elements = 0
+        """Values in the lists of the others."""
+
+    def __getitem__(self, key: Key) -> Bucket:
+        return self._buckets[key]
+
+    def having(self, value: Value) -> list[Bucket]:
+        """The rooms that have a value, or have it in a list."""
+        rank, cut = key_of(value)
+        return [self._buckets[key] for key in ((rank, cut), (ELEMENT + rank, cut)) if key in self._buckets]
+
+    def span(self, how: Operator, value: Value) -> Span:
+        """Which keys can stand in this relation to a value; lists aside."""
+        key = key_of(value)
+        if not is_whole(value):
+            how = _CAUTIOUS.get(how, how)
+        return overlap(span(self.keys, Operator.EQ, key[0], _by_rank), span(self.keys, how, key))
+
+    @property
+    def in_order(self) -> Span:
+        """All keys but those of elements."""
+        return 0, bisect_left(self.keys, ELEMENT, key=_by_rank)
+
+    def between(self, keys: Span, size_max: int) -> list[Bucket] | None:
+        """The rooms of these keys; None if there are more, in more than one bucket."""
+        start, end = keys
+        buckets: list[Bucket] = []
+        for key in self.keys[start : min(end, start + size_max + 1)]:
+            buckets.append(self._buckets[key])
+            size_max -= len(buckets[-1])
+            if size_max < 0 and end - start > 1:
+                return None
+        return buckets
+
+    def move(self, birth: Birth, before: Collection[Key], after: Collection[Key]) -> None:
+        """A room has other keys than before."""
+        for key in before:
+            if key not in after:
+                self._discard(key, birth)
+        for key in after:
+            if key not in before:
+                self._add(key, birth)
+
+    def _add(self, key: Key, birth: Birth) -> None:
+        self._count(key, 1)
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            self._buckets[key] = [birth]
+            insort(self.keys, key)
+        else:
+            insort(bucket, birth)
+
+    def _discard(self, key: Key, birth: Birth) -> None:
+        self._count(key, -1)
+        bucket = self._buckets[key]
+        del bucket[bisect_left(bucket, birth)]
+        if not bucket:
+            del self._buckets[key]
+            del self.keys[bisect_left(self.keys, key)]
+
+    def _count(self, key: Key, change: int) -> None:
+        if key[0] < ELEMENT:
+            self.scalars += change
+        else:
+            self.elements += change
+
+
+class Columns:
+    """All rooms by age, a column for every other term, and one for as many properties as there may be columns for."""
+
+    __slots__ = ("_of_properties", "_of_rooms", "_properties_max", "_without", "births")
+
+    def __init__(self, properties_max: int) -> None:
+        self.births: Bucket = []
+        self._of_rooms = {name: Column() for name in TERMS if name not in (CREATED_AT, AGE_S)}
+        self._of_properties: dict[str, Column] = {}
+        self._properties_max = properties_max
+        # How many rooms have a property without a column. As long as one has it, it gets none: it would be incomplete.
+        self._without: Counter[str] = Counter()
+
+    def get(self, term: Term) -> Column | None:
+        """The column of a term; None if it has none, so that rooms must be looked at one by one."""
+        if term.name != PROPERTIES:
+            return self._of_rooms.get(term.name)
+        column = self._of_properties.get(term.key)
+        return Column() if column is None and term.key not in self._without else column
+
+    def add(self, row: Row) -> None:
+        """A room has come."""
+        birth = birth_of(row)
+        insort(self.births, birth)
+        self._move(birth, None, row)
+
+    def change(self, old: Row, new: Row) -> None:
+        """A room has changed, but for its age."""
+        # The tuple that is in the columns already, so that each room has one and not one for each column.
+        birth = self.births[bisect_left(self.births, birth_of(old))]
+        self._move(birth, old, new)
+
+    def remove(self, row: Row) -> None:
+        """A room has gone."""
+        birth = birth_of(row)
+        del self.births[bisect_left(self.births, birth)]
+        self._move(birth, row, None)
+
+    def _move(self, birth: Birth, old: Row | None, new: Row | None) -> None:
+        for name, column in self._of_rooms.items():
+            was = None if old is None else getattr(old, name)
+            now = None if new is None else getattr(new, name)
+            if was != now:
+                column.move(birth, keys_of(was), keys_of(now))
+        before = {} if old is None else old.properties
+        after = {} if new is None else new.properties
+        for name in before.keys() | after.keys():
+            was, now = before.get(name), after.get(name)
+            if was is not now:
+                self._move_property(name, birth, keys_of(was), keys_of(now))
+
+    def _move_property(self, name: str, birth: Birth, before: Collection[Key], after: Collection[Key]) -> None:
+        column = self._of_properties.get(name)
+        if column is None:
+            if name in self._without or len(self._of_properties) >= self._properties_max:
+                self._without[name] += bool(after) - bool(before)
+                if not self._without[name]:
+                    del self._without[name]
+                return
+            column = self._of_properties[name] = Column()
+        column.move(birth, before, after)
+        if not column.keys:
+            del self._of_properties[name]

@@ -1,0 +1,99 @@
+"""Where the rooms that a search finds can only be, told from what must hold for every one of them.
+
+A plan may give rooms that do not match, and lacks none that do.
+"""
+
+from holdfast.core.query.ast import (
+    AGE_S,
+    CREATED_AT,
+    And,
+    Comparison,
+    Expression,
+    Membership,
+    Operator,
+    Or,
+    Term,
+    Value,
+)
+from holdfast.core.query.columns import Bucket, Columns, Span, overlap, span
+from holdfast.core.query.order import by_creation
+from holdfast.core.query.predicate import born
+from holdfast.core.query.values import NUMBER, rank_of
+
+
+class Plan:
+    """What an expression tells about the places of its rooms."""
+
+    __slots__ = ("_columns", "_now", "_parts", "_size_max", "buckets", "spans")
+
+    def __init__(self, where: Expression, columns: Columns, now: float, size_max: int) -> None:
+        self._columns = columns
+        self._now = now
+        self._size_max = size_max
+        self._parts = where.parts if isinstance(where, And) else (where,)
+        self.spans = self._spans()
+        """The keys between which the rooms stand in the columns of some terms."""
+        self.buckets = self._fewest()
+        """The fewest rooms to look at; None if nothing tells, or they are more than would be counted."""
+
+    def window(self, births: Bucket) -> Span:
+        """The part of a bucket in which the rooms are of an age that can match."""
+        found = 0, len(births)
+        for part in self._parts:
+            match part:
+                case Comparison(term, _, value) if term.name in (CREATED_AT, AGE_S) and rank_of(value) == NUMBER:
+                    found = overlap(found, span(births, *born(part, self._now), by_creation))
+        return found
+
+    def _spans(self) -> dict[Term, Span]:
+        spans: dict[Term, Span] = {}
+        for part in self._parts:
+            match part:
+                case Comparison(term, how, value) if how is not Operator.NE:
+                    column = self._columns.get(term)
+                    # What is equal may also stand in a list, and those are not in order.
+                    if column is not None and not (how is Operator.EQ and column.elements):
+                        keys = column.span(how, value)
+                        spans[term] = overlap(spans.get(term, keys), keys)
+        return spans
+
+    def _fewest(self) -> list[Bucket] | None:
+        options = [self._having(part) for part in self._parts]
+        options += [self._between(term, keys) for term, keys in self.spans.items()]
+        start, end = self.window(self._columns.births)
+        if end - start <= self._size_max:
+            options.append([self._columns.births[start:end]])
+        return min((option for option in options if option is not None), key=size_of, default=None)
+
+    def _between(self, term: Term, keys: Span) -> list[Bucket] | None:
+        column = self._columns.get(term)
+        return None if column is None else column.between(keys, self._size_max)
+
+    def _having(self, part: Expression) -> list[Bucket] | None:
+        match part:
+            case Comparison(term, Operator.EQ, value):
+                return self._equal(term, (value,))
+            case Membership(term, values):
+                return self._equal(term, values)
+            case Or(parts):
+                return _united([Plan(each, self._columns, self._now, self._size_max).buckets for each in parts])
+            case _:
+                return None
+
+    def _equal(self, term: Term, values: tuple[Value, ...]) -> list[Bucket] | None:
+        column = self._columns.get(term)
+        return None if column is None else [bucket for value in values for bucket in column.having(value)]
+
+
+def size_of(buckets: list[Bucket]) -> int:
+    """How many rooms these are, doubles counted."""
+    return sum(map(len, buckets))
+
+
+def _united(options: list[list[Bucket] | None]) -> list[Bucket] | None:
+    united: list[Bucket] = []
+    for option in options:
+        if option is None:
+            return None
+        united += option
+    return united

@@ -1,0 +1,48 @@
+"""The API as a server is given it. Importing this imports neither Litestar nor uvicorn, which take half a second: they
+are imported when the API opens, and never if it does not."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT, check_binding
+from holdfast.http.keys import ApiKey
+from holdfast.http.limits import HttpLimits
+from holdfast.http.port import Backend
+
+if TYPE_CHECKING:
+    from holdfast.http.serving import HttpServer
+
+
+class HttpApi:
+    """Where to listen, and for whom; `ValueError` if it would be open to everybody."""
+
+    def __init__(
+        self,
+        host: str = DEFAULT_HOST,
+        port: int = DEFAULT_PORT,
+        *,
+        keys: Sequence[ApiKey] = (),
+        limits: HttpLimits | None = None,
+    ) -> None:
+        check_binding(host, has_keys=bool(keys))
+        self._host = host
+        self._port = port
+        self._keys = tuple(keys)
+        self._limits = limits
+        self._server: HttpServer | None = None
+
+    async def open(self, backend: Backend) -> tuple[str, int]:
+        """Answer from now on; where. `OSError` if the address is taken."""
+        # By name, because they are to be imported now, and not with this module.
+        app = import_module("holdfast.http.app").make_app(backend, self._keys, self._limits)
+        server: HttpServer = import_module("holdfast.http.serving").HttpServer(app, self._host, self._port)
+        await server.start()
+        self._server = server
+        return server.address
+
+    async def close(self) -> None:
+        """Answer nobody any more; streams end, and answers that are under way get a moment."""
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.stop()

@@ -1,0 +1,98 @@
+"""The API as an ASGI application. Litestar is imported from here on: `api.py` puts that off."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from litestar import Litestar, Request
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.enums import ScopeType
+from litestar.types import LifeSpanReceive, LifeSpanScope, LifeSpanSend, Message, Receive, Scope, Send
+
+from holdfast.http.answers import Answer
+from holdfast.http.context import Context, context_of
+from holdfast.http.events import Streams
+from holdfast.http.guards import admit
+from holdfast.http.keys import ApiKey
+from holdfast.http.limits import HttpLimits
+from holdfast.http.openapi import document
+from holdfast.http.port import Backend
+from holdfast.http.problems import ProblemError, answer_problem
+from holdfast.http.requests import ApiRequest, asked, escape_path, unescape
+from holdfast.http.routes import documents, node, placements, players, rooms, seats, sessions
+
+_HANDLERS = [
+    *(rooms.search_rooms, rooms.create_room, rooms.get_room, rooms.update_room, rooms.end_room),
+    *(seats.list_seats, seats.reserve_seats, seats.release_seat, seats.kick_player),
+    *(sessions.list_sessions, sessions.get_session, sessions.end_session),
+    *(players.list_players, players.get_player),
+    *(placements.list_queues, placements.list_placements, placements.start_placement),
+    *(placements.get_placement, placements.stop_placement),
+    *(node.get_node, node.read_events, node.livez, node.readyz),
+    *(documents.openapi, documents.docs),
+]
+# On every answer, problems too: what is shown changes all the time, and is what its Content-Type says.
+_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+
+
+class App(Litestar):
+    """Litestar, with paths whose ids may contain slashes."""
+
+    async def __call__(
+        self, scope: Scope | LifeSpanScope, receive: Receive | LifeSpanReceive, send: Send | LifeSpanSend
+    ) -> None:
+        """One request."""
+        if scope["type"] != ScopeType.HTTP:
+            await super().__call__(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)  # type: ignore[arg-type]  # not of a lifespan
+
+        inner: Any = dict(scope)
+        raw_path: bytes = inner["raw_path"]
+        limit = context_of(self).limits.path_bytes_max
+        inner["path"] = escape_path(raw_path[:limit])
+        if len(raw_path) > limit:
+            error = ProblemError("path_too_long", f"a path has at most {limit} bytes")
+            request: Request[Any, Any, Any] = Request(inner)
+            answer = answer_problem(request, error).to_asgi_response(app=None, request=request)
+            await answer(inner, receive, send_with_headers)  # type: ignore[arg-type]  # the same
+            return
+        await super().__call__(inner, receive, send_with_headers)
+
+
+def make_app(backend: Backend, keys: Sequence[ApiKey] = (), limits: HttpLimits | None = None) -> App:
+    """The API of a node; without keys it serves only this machine, and `HttpServer` listens only there."""
+    limits = limits or HttpLimits()
+    context = Context(tuple(keys), limits, Streams(limits))
+
+    async def provide_backend() -> Backend:
+        return backend
+
+    app = App(
+        _HANDLERS,
+        before_request=_decode_ids,
+        debug=False,
+        dependencies={"asked": Provide(asked), "backend": Provide(provide_backend)},
+        exception_handlers={Exception: answer_problem},
+        guards=[admit],
+        logging_config=None,
+        openapi_config=None,
+        pdb_on_exception=False,
+        request_class=ApiRequest,
+        request_max_body_size=limits.body_bytes_max,
+        response_class=Answer,
+        state=State({"context": context}),
+    )
+    context.document = document(app, has_keys=bool(keys))
+    return app
+
+
+async def _decode_ids(request: Request[Any, Any, Any]) -> None:
+    values = request.scope["path_params"]
+    if any("%" in value for value in values.values()):
+        # A new one: the router keeps the old one for the next time.
+        request.scope["path_params"] = {name: unescape(value) for name, value in values.items()}

@@ -1,0 +1,129 @@
+"""What is asked of this API and shown by it where core/wishes.py and core/infos.py have no struct that fits: the room
+stands in the path, lists stand in an object that can grow, and parameters are structs too."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from holdfast.core.frames import NUMBER_MAX, Name, hidden_from_rich
+from holdfast.core.infos import PlacementInfo, QueueInfo, SeatInfo
+from holdfast.core.wishes import (
+    PARTY_MAX,
+    PROPERTIES_MAX,
+    Expression,
+    JoinPolicy,
+    Password,
+    PlayerName,
+    Properties,
+    RoomName,
+    SeatsMax,
+    Seconds,
+    Visibility,
+)
+
+Limit = Annotated[int, Meta(ge=1, le=100)]
+Cursor = Annotated[str, Meta(max_length=1024)]
+Sentence = Annotated[str, Meta(max_length=256)]
+
+
+class RoomUpdate(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to change of a room; what is missing or null stays."""
+
+    name: RoomName | None = None
+    set: Properties = {}
+    """Properties to set."""
+    remove: Annotated[list[Name], Meta(max_length=PROPERTIES_MAX)] = []
+    """Properties to take away."""
+    max_players: SeatsMax | None = None
+    """Fewer than there are throws nobody out."""
+    join_policy: JoinPolicy | None = None
+    locked: bool | None = None
+    visibility: Visibility | None = None
+    password: Password | None = None
+    """An empty one takes the password away."""
+    host: PlayerName | None = None
+    """The player who is the host from now on."""
+    if_version: int | None = None
+    """Change nothing unless the room has this version; If-Match is the same."""
+
+    def __repr__(self) -> str:
+        return f"RoomUpdate(if_version={self.if_version!r})"
+
+    __rich_repr__ = hidden_from_rich
+
+
+class NewReservation(Struct, frozen=True, forbid_unknown_fields=True):
+    """Seats to keep for players, all or none. Asking again extends."""
+
+    players: Annotated[list[PlayerName], Meta(min_length=1, max_length=PARTY_MAX)]
+    ttl_s: Seconds | None = None
+    """How long; the node's own time if it is missing or null."""
+
+
+class RoomQuery(Struct, frozen=True):
+    """Which rooms, in which order."""
+
+    kind: Name | None = None
+    where: Expression = ""
+    """As in: open_seats > 0 AND properties.map = 'dust'. Empty finds all."""
+    order_by: Annotated[list[Annotated[str, Meta(max_length=96)]], Meta(max_length=4)] = []
+    """As in: players desc. Repeat it for more; the oldest come first otherwise."""
+    limit: Limit = 20
+    cursor: Cursor = ""
+    """Of the page before."""
+
+
+class SessionQuery(Struct, frozen=True):
+    """Which sessions."""
+
+    player: Annotated[str, Meta(max_length=128)] = ""
+    """Only those of this player."""
+    limit: Limit = 20
+    cursor: Cursor = ""
+    """Of the page before."""
+
+
+class PageQuery(Struct, frozen=True):
+    """Which page."""
+
+    limit: Limit = 20
+    cursor: Cursor = ""
+    """Of the page before."""
+
+
+class ReasonQuery(Struct, frozen=True):
+    """Why."""
+
+    reason: Sentence = ""
+    """A sentence for those whom it concerns."""
+
+
+class EventQuery(Struct, frozen=True):
+    """From where on."""
+
+    after: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] | None = None
+    """Go on after the event with this id; the Last-Event-ID header counts more."""
+
+
+class SeatList(Struct, frozen=True):
+    """The seats of a room."""
+
+    seats: list[SeatInfo]
+
+
+class QueueList(Struct, frozen=True):
+    """The queues of a node."""
+
+    queues: list[QueueInfo]
+
+
+class PlacementList(Struct, frozen=True):
+    """The placements of a node."""
+
+    placements: list[PlacementInfo]
+
+
+class Health(Struct, frozen=True):
+    """Answered by a node that is well."""
+
+    status: str

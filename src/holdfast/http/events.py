@@ -1,0 +1,161 @@
+"""Server-sent events: what happens on a node, as it happens. Who falls too far behind is cut off, and comes back
+with the id of the last event that it has seen."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from litestar import Response
+from litestar.types import Receive, Scope, Send
+
+from holdfast.core.errors import Throttled
+from holdfast.core.infos import EventInfo
+from holdfast.http.answers import whole
+from holdfast.http.limits import HttpLimits
+
+MEDIA_TYPE = "text/event-stream"
+ABORT = "holdfast.abort"
+"""The ASGI extension with which `HttpServer` lets a stream cut its connection."""
+
+# How long a browser waits before it comes back.
+_GREETING = b"retry: 1000\n\n"
+_HEARTBEAT = b": still here\n\n"
+
+_log = logging.getLogger(__name__)
+
+
+class EventStream:
+    """One reader's events on their way: taken from the node as they happen, kept while its socket is busy."""
+
+    def __init__(self, streams: "Streams", source: AsyncIterator[EventInfo]) -> None:
+        self._streams = streams
+        self._limits = streams.limits
+        self._source = source
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the node or the reader has had enough."""
+        extensions: dict[str, Any] = scope.get("extensions") or {}
+        with self._streams.place_for(self):
+            headers = [(b"content-type", MEDIA_TYPE.encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            helpers = [
+                asyncio.create_task(self._take(extensions.get(ABORT))),
+                asyncio.create_task(self._until_gone(receive)),
+            ]
+            try:
+                await self._write(send)
+            finally:
+                for helper in helpers:
+                    helper.cancel()
+                await asyncio.wait(helpers)
+                if isinstance(self._source, AsyncGenerator):
+                    await self._source.aclose()
+
+    def end(self) -> None:
+        """Send what is left, and no more."""
+        self._is_over = True
+        self._changed.set()
+
+    async def _take(self, abort: Callable[[], None] | None) -> None:
+        """Not the writer's work: the node's events must not pile up behind a slow socket."""
+        try:
+            async for event in self._source:
+                self._keep(event)
+                if self._is_too_far_behind:
+                    _log.info("a reader of events is too slow, and is cut off")
+                    self._forget()
+                    if abort is not None:
+                        abort()
+                    break
+        except Exception:  # noqa: BLE001 - the status is long sent: all that can be done is to end
+            _log.exception("the events of this node broke off")
+        finally:
+            self.end()
+
+    def _keep(self, event: EventInfo) -> None:
+        chunk = b"id: %d\ndata: %b\n\n" % (event.id, msgspec.json.encode(whole(event)))
+        self._waiting.append(chunk)
+        self._waiting_bytes += len(chunk)
+        self._changed.set()
+
+    @property
+    def _is_too_far_behind(self) -> bool:
+        limits = self._limits
+        return len(self._waiting) > limits.stream_events_max or self._waiting_bytes > limits.stream_bytes_max
+
+    async def _until_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._forget()
+        self.end()
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    async def _write(self, send: Send) -> None:
+        chunk = _GREETING
+        while chunk:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            chunk = await self._next()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _next(self) -> bytes:
+        """All that waits, or a heartbeat if nothing happens for long; nothing at the end."""
+        while not self._waiting and not self._is_over:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(self._limits.heartbeat_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                return _HEARTBEAT
+        chunk = b"".join(self._waiting)
+        self._forget()
+        return chunk
+
+
+class Streams:
+    """Everybody who reads events at the moment."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self.limits = limits
+        self._open: set[EventStream] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextmanager
+    def place_for(self, stream: EventStream) -> Iterator[None]:
+        """Where a stream runs: `Throttled` if there are too many."""
+        if len(self._open) >= self.limits.streams_max:
+            raise Throttled(f"{len(self._open)} readers of events are as many as there may be")
+        self._open.add(stream)
+        try:
+            yield
+        finally:
+            self._open.discard(stream)
+
+    def end(self) -> None:
+        """Let everybody read what waits for them, and end."""
+        for stream in self._open:
+            stream.end()
+
+
+class EventAnswer(Response[bytes]):
+    """A response that is a stream of events."""
+
+    def __init__(self, stream: EventStream) -> None:
+        super().__init__(b"", media_type=MEDIA_TYPE)
+        self._stream = stream
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        """The stream sends for itself."""
+        return self._stream

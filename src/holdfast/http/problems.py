@@ -1,0 +1,158 @@
+"""How the API says no: RFC 9457 problem documents, with the same codes as everywhere else in Holdfast."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+from msgspec import Struct
+
+from holdfast.core.errors import Refused
+
+MEDIA_TYPE = "application/problem+json"
+# When to try again after `throttled`: limits are counted in what is there now, and that changes by the second.
+RETRY_AFTER_S = 1
+
+_log = logging.getLogger(__name__)
+
+
+class Kind(NamedTuple):
+    """One kind of problem: its status, and what it is called."""
+
+    status: int
+    title: str
+
+
+KINDS: Mapping[str, Kind] = {
+    "invalid": Kind(400, "The request does not have the form it must have"),
+    "not_authenticated": Kind(401, "An API key is needed, and this is none"),
+    "not_allowed": Kind(403, "Not for you to do"),
+    "wrong_password": Kind(403, "The room has a password, and this is not it"),
+    "not_found": Kind(404, "There is no such thing"),
+    "method_not_allowed": Kind(405, "This cannot be done with it"),
+    "refused": Kind(409, "The game refused"),
+    "conflict": Kind(409, "Somebody else changed it first, or the key stands for another wish"),
+    "name_taken": Kind(409, "Another room of this kind has this name"),
+    "room_full": Kind(409, "Every seat is taken, held or reserved"),
+    "room_locked": Kind(409, "The room takes nobody new"),
+    "already_seated": Kind(409, "The session has a seat already"),
+    "duplicate": Kind(409, "The player is in the room already"),
+    "not_seated": Kind(409, "There is no seat to act from"),
+    "expired": Kind(410, "It was kept for a while, and that is over"),
+    "precondition_failed": Kind(412, "It has another version by now"),
+    "too_large": Kind(413, "The body is too large"),
+    "path_too_long": Kind(414, "The path is too long"),
+    "unsupported_media_type": Kind(415, "The body must be JSON"),
+    "throttled": Kind(429, "A limit was reached; try again later"),
+    "failed": Kind(500, "The game's own code failed"),
+    "internal": Kind(500, "Holdfast has a bug"),
+    "not_ready": Kind(503, "The node takes no new rooms"),
+}
+"""Every code, in the order of its status: the one table that answers, the OpenAPI document and the docs go by."""
+
+# A game may refuse with a code of its own.
+_OF_THE_GAME = "refused"
+# What Litestar refuses by itself: it knows the status only.
+_BY_STATUS = {400: "invalid", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+_DETAILS = {
+    404: "there is nothing at this path; /docs shows what there is",
+    405: "this cannot be done here; the Allow header says what can",
+}
+
+
+class Mistake(Struct, frozen=True, rename={"place": "in"}):
+    """One thing that is wrong with a request, and where."""
+
+    place: str
+    """body, query, header or path."""
+    at: str
+    """The parameter's name, or the path into the body, as in $.max_players."""
+    detail: str
+
+
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """Why a request was not carried out. Decide by `code`; `detail` is a sentence for people."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[Mistake] = []
+    """What is wrong with the request, and where."""
+    reasons: list[str] = []
+    """Why the node is not ready."""
+
+
+class ProblemError(Exception):
+    """A problem of HTTP itself, which the rest of Holdfast has no error for."""
+
+    def __init__(
+        self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, reasons: Iterable[str] = ()
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.headers = dict(headers or {})
+        self.reasons = list(reasons)
+
+
+class Mistaken(ProblemError):
+    """The request does not have the form it must have, in one place."""
+
+    def __init__(self, place: str, at: str, detail: str) -> None:
+        super().__init__("invalid", f"{place} {at}: {detail}")
+        self.mistake = Mistake(place, at, detail)
+
+
+def mistaken(place: str, error: Exception) -> Mistaken:
+    """What msgspec found: "Expected `int`, got `str` - at `$.limit`"."""
+    detail, _, at = str(error).partition(" - at ")
+    at = at.strip("`") or "$"
+    return Mistaken(place, at if place == "body" else at.removeprefix("$."), detail)
+
+
+def problem(code: str, detail: str, **more: Any) -> Problem:
+    """The document for a code."""
+    known = code if code in KINDS else _OF_THE_GAME
+    return Problem(f"/docs#problem-{known}", KINDS[known].title, KINDS[known].status, detail, code, **more)
+
+
+def problem_of(error: Exception) -> Problem:
+    """The document for an error; what nobody raised on purpose is told to nobody."""
+    match error:
+        case Mistaken():
+            return problem(error.code, str(error), errors=[error.mistake])
+        case ProblemError():
+            return problem(error.code, str(error), reasons=error.reasons)
+        case Refused():
+            return problem(error.code, str(error))
+        case HTTPException(status_code=status) if status in _BY_STATUS:
+            return problem(_BY_STATUS[status], _DETAILS.get(status, error.detail))
+        case _:
+            return problem("internal", "this is a bug; the node's log has the details")
+
+
+def answer_problem(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The answer to a request that could not be carried out."""
+    document = problem_of(error)
+    if document.code == "internal":
+        # The route, not the URL: that may hold what only the asker should know.
+        route = request.scope.get("path_template", "an unknown path")
+        _log.error("%s %s failed", request.method, route, exc_info=error)
+    return Response(
+        msgspec.json.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=_headers(error)
+    )
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    match error:
+        case ProblemError():
+            return error.headers
+        case Refused(code="throttled"):
+            return {"Retry-After": str(RETRY_AFTER_S)}
+        case HTTPException():
+            return dict(error.headers or {})
+        case _:
+            return {}

@@ -1,0 +1,23 @@
+"""Players: who is here."""
+
+from litestar import get
+
+from holdfast.core.infos import PlayerInfo, PlayerPage
+from holdfast.http.bodies import PageQuery
+from holdfast.http.keys import Scope
+from holdfast.http.operations import Node, PlayerPath, needs
+
+_PATH = "/v1/players"
+_TAGS = ["players"]
+
+
+@get(_PATH, tags=_TAGS, summary="List players", opt=needs(Scope.READ, "expired"))
+async def list_players(backend: Node, asked: PageQuery) -> PlayerPage:
+    """Everybody with a session, a seat, or a seat that is reserved for them."""
+    return backend.list_players(limit=asked.limit, cursor=asked.cursor)
+
+
+@get(f"{_PATH}/{{player_id:str}}", tags=_TAGS, summary="Look at a player", opt=needs(Scope.READ, "not_found"))
+async def get_player(backend: Node, player_id: PlayerPath) -> PlayerInfo:
+    """Their sessions and their rooms."""
+    return backend.get_player(player_id)

@@ -1,0 +1,34 @@
+"""Sessions: a player's presence on this node, one for each device."""
+
+from litestar import delete, get
+
+from holdfast.core.infos import SessionInfo, SessionPage
+from holdfast.http.bodies import ReasonQuery, SessionQuery
+from holdfast.http.keys import Scope
+from holdfast.http.operations import Node, SessionPath, needs
+
+_PATH = "/v1/sessions"
+_TAGS = ["sessions"]
+
+
+@get(_PATH, tags=_TAGS, summary="List sessions", opt=needs(Scope.READ, "expired", example={"player": "guest-7Jm2"}))
+async def list_sessions(backend: Node, asked: SessionQuery) -> SessionPage:
+    """Oldest first; all, or those of one player."""
+    return backend.list_sessions(player=asked.player, limit=asked.limit, cursor=asked.cursor)
+
+
+@get(f"{_PATH}/{{session_id:str}}", tags=_TAGS, summary="Look at a session", opt=needs(Scope.READ, "not_found"))
+async def get_session(backend: Node, session_id: SessionPath) -> SessionInfo:
+    """Connected, or disconnected and still in its grace."""
+    return backend.get_session(session_id)
+
+
+@delete(
+    f"{_PATH}/{{session_id:str}}",
+    tags=_TAGS,
+    summary="End a session",
+    opt=needs(Scope.ADMIN, "not_found", "throttled", example={"reason": "maintenance"}),
+)
+async def end_session(backend: Node, session_id: SessionPath, asked: ReasonQuery) -> None:
+    """For good: its seat is freed too."""
+    await backend.end_session(session_id, asked.reason)

@@ -1,0 +1,188 @@
+"""The API on a socket: uvicorn within the loop that is running already. Signals, logging and the loop's policy are
+left as they are, so that it can live beside a game."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from email.utils import formatdate
+from typing import Any
+
+import h11
+import msgspec
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from holdfast.http.app import App
+from holdfast.http.context import context_of
+from holdfast.http.events import ABORT
+from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT, check_binding
+from holdfast.http.problems import MEDIA_TYPE, problem
+
+
+class HttpServer:
+    """Serves an app from `start` to `stop`; port 0 lets the system choose one."""
+
+    def __init__(self, app: App, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> None:
+        self._app = app
+        self._has_keys = bool(context_of(app).keys)
+        check_binding(host, has_keys=self._has_keys)
+        self._host = host
+        self._port = port
+        self._server: uvicorn.Server | None = None
+        self._address: tuple[str, int] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens, or listened."""
+        assert self._address is not None, "the server has not been started"
+        return self._address
+
+    async def start(self) -> None:
+        """Listen; `OSError` if the address is taken."""
+        sock = await self._bind()
+        config = _Config(self._app)
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        try:
+            await server.startup(sockets=[sock])
+        except BaseException:
+            sock.close()
+            raise
+        self._server = server
+        self._address = sock.getsockname()[:2]
+
+    async def stop(self) -> None:
+        """Listen no more; streams end, answers that are under way get a moment, then everything is cut."""
+        if self._server is None:
+            return
+        server, self._server = self._server, None
+        config = server.config
+        assert isinstance(config, _Config)
+        state = server.server_state
+        for listener in server.servers:
+            listener.close()
+        context_of(self._app).streams.end()
+        for connection in list(state.connections):
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(config.limits.stop_s):
+                while state.connections:
+                    config.one_gone.clear()
+                    await config.one_gone.wait()
+        for connection in list(state.connections):
+            connection.transport.abort()
+        if tasks := set(state.tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _bind(self) -> socket.socket:
+        """A socket of our own: uvicorn would end the process if it could not have one."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self._host or None, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        # What a name means is known only now.
+        check_binding(str(address[0]), has_keys=self._has_keys)
+        sock = socket.socket(family, kind, protocol)
+        try:
+            if os.name == "posix" and sys.platform != "cygwin":
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setblocking(False)
+            sock.bind(address)
+        except OSError as error:
+            sock.close()
+            # In asyncio's own words, so that all listeners of a node fail alike.
+            message = f"error while attempting to bind on address {address[:2]!r}: {(error.strerror or '').lower()}"
+            raise OSError(error.errno, message) from None
+        return sock
+
+
+class _Config(uvicorn.Config):
+    """What uvicorn should do, and what its connections share."""
+
+    def __init__(self, app: App) -> None:
+        limits = context_of(app).limits
+        super().__init__(
+            app,
+            http=_Connection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            workers=1,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=limits.idle_s,
+            h11_max_incomplete_event_size=limits.head_bytes_max,
+        )
+        self.limits = limits
+        self.one_gone = asyncio.Event()
+
+
+class _Connection(H11Protocol):
+    """uvicorn's connection, with limits on strangers, problem documents, and no log of every request."""
+
+    config: _Config
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.access_log = False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        if len(self.connections) > self.config.limits.connections_max:
+            transport.abort()
+            return
+        self.app = _with_abort(self.app, transport.abort)
+        self._watch_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._unwatch_request()
+        self.config.one_gone.set()
+
+    def data_received(self, data: bytes) -> None:
+        # uvicorn's own clock ticks ten times a second, for this alone.
+        self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        super().data_received(data)
+        if self.conn.their_state in {h11.IDLE, h11.SEND_BODY}:
+            self._watch_request()
+        else:
+            self._unwatch_request()
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state is not h11.IDLE:
+            # An answer is under way or owed, and would be mixed with this one.
+            self.transport.abort()
+            return
+        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"connection", b"close")]
+        body = msgspec.json.encode(problem("invalid", msg))
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
+
+    def _watch_request(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.config.limits.request_s, self.transport.abort)
+
+    def _unwatch_request(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def _with_abort(app: Callable[..., Any], abort: Callable[[], None]) -> Callable[..., Any]:
+    async def run(scope: Any, receive: Any, send: Any) -> None:
+        scope["extensions"] = {ABORT: abort}
+        await app(scope, receive, send)
+
+    return run

@@ -1,0 +1,227 @@
+"""The door of one room: who is let in, for whom a seat is kept, and who waits in line for one."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, Refused, Throttled
+from holdfast.core.infos import ReservationInfo, WaitInfo
+from holdfast.core.player import Player, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.reservations import Line, Reservation
+from holdfast.core.room import Room
+from holdfast.core.session import PlayerId, Session, SessionState
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+    from holdfast.server.room_host import OutletOf, RoomHost
+
+
+class Interrupted(Exception):
+    """The session dropped while it was joining; nothing has changed."""
+
+
+class Door:
+    """Joins, reservations and the line of one room."""
+
+    def __init__(self, host: "RoomHost", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._host = host
+        self._room = host.room
+        self._node = node
+        self._loop = loop
+        self._line = Line()
+        self._expiry: asyncio.TimerHandle | None = None
+        # On a seat, but `on_join` has to wait for its turn: if they go before it, the room never hears of them.
+        self._joining: set[Player[Any]] = set()
+
+    def close(self) -> None:
+        """The room ends: no seat is kept any more, and nobody waits for one."""
+        for player_id in self._line:
+            self._line.leave(player_id)
+        for player_id, _ in self._room.reservations:
+            self._drop(player_id)
+            self._host.seat_changed(player_id, SeatState.FREED)
+
+    def stop(self) -> None:
+        """The room is gone from here."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for _, kept in self._room.reservations:
+            self._node.rooms.unreserved(kept.by)
+
+    # Joining
+
+    async def join(self, session: Session, outlet_of: "OutletOf") -> Player[Any]:
+        """Seat a session: the policy for doubles, a reservation, the game's approval, then the seat."""
+        room, host = self._room, self._host
+        existing = room.seat_of(session.player_id)
+        if session.state is not SessionState.CONNECTED:
+            raise Interrupted
+        if existing is not None and host.may_take_over(existing):
+            return host.take_over(existing, session, outlet_of)
+        room.check_open(session.player_id)
+        kept = self._drop(session.player_id)
+        player = Player(session, room.data_type(), host=host)
+        host.reserve_seat(player)
+        try:
+            if type(room).admit is not Room.admit:
+                await self._admitted(player)
+            if session.state is not SessionState.CONNECTED:
+                raise Interrupted
+            if session.player is not None:
+                raise AlreadySeated("this session took another seat meanwhile")
+            if player.seat is not SeatState.RESERVED:
+                raise NotFound("the room closed")
+        except BaseException:
+            if kept is not None and player.seat is SeatState.RESERVED:
+                # The reservation stands: the player may try again while it lasts.
+                self._keep(player.id, kept)
+            host.release(player)
+            raise
+        self._line.leave(player.id)
+        self._joining.add(player)
+        host.seat(player, session, outlet_of)
+        try:
+            await host.call(self._join, player)
+        except Refused as refusal:
+            host.free(player, Reason.JOIN_FAILED, str(refusal))
+            raise
+        return player
+
+    def has_joined(self, player: Player[Any]) -> bool:
+        """Whether the room has heard of a player on one of its seats."""
+        return player not in self._joining
+
+    def forget(self, player: Player[Any]) -> bool:
+        """The player goes; True if the room has never heard of them."""
+        if player in self._joining:
+            self._joining.discard(player)
+            return True
+        return False
+
+    def _join(self, player: Player[Any]) -> Any:
+        if player not in self._joining:
+            raise NotSeated("the seat was freed before the room heard of it; join again")
+        self._joining.discard(player)
+        return self._room.on_join(player)
+
+    async def _admitted(self, player: Player[Any]) -> None:
+        try:
+            answer = self._room.admit(player)
+            if asyncio.iscoroutine(answer):
+                async with asyncio.timeout(self._node.limits.admit_s):
+                    await answer
+        except Refused:
+            raise
+        except TimeoutError:
+            raise Throttled("the room took too long to decide; try again") from None
+        except Exception as error:  # noqa: BLE001 - the game's code
+            self._host.failed(error, "admit")
+            raise Failed("admit failed") from None
+
+    # Reservations
+
+    def reserve(self, players: Sequence[PlayerId], ttl_s: float | None, by: str = "") -> ReservationInfo:
+        """Keep a seat for each of them, all or none. Who has one already keeps it: asking again extends."""
+        room, limits = self._room, self._node.limits
+        ttl_s = room.reservation_s if ttl_s is None else ttl_s
+        if ttl_s > limits.reservation_max_s:
+            raise Invalid(f"ttl_s: a seat is reserved for {limits.reservation_max_s:g} s at most; got {ttl_s:g}")
+        party = list(dict.fromkeys(players))
+        coming = [each for each in party if room.seat_of(each) is None]
+        fresh = [each for each in coming if each not in room.reservations]
+        if by and self._node.rooms.reserved_by[by] + len(fresh) > limits.reservations_per_player_max:
+            raise Throttled(f"a player may have {limits.reservations_per_player_max} seats reserved at a time")
+        if room.is_closing or fresh:
+            room.check_space(len(fresh))
+        for player_id in coming:
+            self._line.leave(player_id)
+            self._keep(player_id, Reservation(self._node.now() + ttl_s, by))
+        for player_id in fresh:
+            self._host.seat_changed(player_id, SeatState.RESERVED)
+        # Of who sits already, the seat is theirs without an end.
+        ends = [kept.until for each in party if (kept := room.reservations.get(each)) is not None]
+        return ReservationInfo(room.id, list(party), self._seconds_until(min(ends)) if ends else 0.0)
+
+    def release(self, players: Sequence[PlayerId]) -> None:
+        """Give reserved seats back."""
+        for player_id in players:
+            if self._drop(player_id) is not None:
+                self._host.seat_changed(player_id, SeatState.FREED)
+        self.seat_freed()
+
+    def restored(self, player_id: PlayerId, seconds: float, by: str) -> None:
+        """Keep a seat as a former node has kept it: so many seconds more."""
+        self._keep(player_id, Reservation(self._node.now() + seconds, by))
+        self._host.seat_changed(player_id, SeatState.RESERVED)
+
+    def _seconds_until(self, until: float) -> float:
+        return round(max(0.0, until - self._node.now()), 3)
+
+    def _keep(self, player_id: PlayerId, kept: Reservation) -> None:
+        if kept.by and player_id not in self._room.reservations:
+            self._node.rooms.reserved_by[kept.by] += 1
+        self._room.reservations.keep(player_id, *kept)
+        self._watch_expiry()
+
+    def _drop(self, player_id: PlayerId) -> Reservation | None:
+        kept = self._room.reservations.drop(player_id)
+        if kept is not None:
+            self._node.rooms.unreserved(kept.by)
+            self._watch_expiry()
+        return kept
+
+    def _watch_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        next_at = self._room.reservations.next_at
+        self._expiry = None
+        if next_at is not None:
+            self._expiry = self._loop.call_later(max(0.0, next_at - self._node.now()), self._expire)
+        self._host.check_empty()
+
+    def _expire(self) -> None:
+        for player_id in self._room.reservations.expired(self._node.now()):
+            self._drop(player_id)
+            self._host.seat_changed(player_id, SeatState.EXPIRED)
+        self._watch_expiry()
+        self.seat_freed()
+
+    # The line
+
+    def wait(self, player_id: PlayerId) -> WaitInfo:
+        """Stand in line; at once, or when it is their turn, a seat is reserved for them."""
+        room = self._room
+        if player_id not in room.reservations:
+            self._stand_in_line(player_id)
+            self.seat_freed()
+        kept = room.reservations.get(player_id)
+        if kept is not None:
+            return WaitInfo(room.id, 0, self._seconds_until(kept.until))
+        return WaitInfo(room.id, self._line.position(player_id))
+
+    def _stand_in_line(self, player_id: PlayerId) -> None:
+        room = self._room
+        if room.seat_of(player_id) is not None:
+            raise AlreadySeated("this player has a seat in the room")
+        if room.waiting_max == 0:
+            raise NotFound(f"a {room.kind} has no line to wait in")
+        if room.is_closing:
+            raise NotFound("the room is closing")
+        if player_id not in self._line and len(self._line) >= room.waiting_max:
+            raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
+        self._line.add(player_id)
+
+    def stop_waiting(self, player_id: PlayerId) -> None:
+        """Step out of the line, also with a seat on offer."""
+        if not self._line.leave(player_id):
+            self.release([player_id])
+
+    def seat_freed(self) -> None:
+        """Offer what is free to those who wait, in their order."""
+        room = self._room
+        while len(self._line) and room.open_seats > 0:
+            player_id = self._line.next()
+            assert player_id is not None
+            self.reserve([player_id], None)
+            self._node.notices.offer(player_id, self.wait(player_id))

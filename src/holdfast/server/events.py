@@ -1,0 +1,68 @@
+"""What happens on a node, numbered, for whoever watches it: kept for a while, so that a reader may come back."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from holdfast.core.infos import EventInfo
+
+
+class EventLog:
+    """The last events, and those who wait for the next."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, wall: Callable[[], float], kept_max: int) -> None:
+        self._loop = loop
+        self._wall = wall
+        self._events: deque[EventInfo] = deque(maxlen=kept_max)
+        self._last_id = 0
+        self._news: asyncio.Future[None] | None = None
+        self._is_closed = False
+
+    def publish(self, event_type: str, /, **body: Any) -> None:
+        """Something has happened."""
+        self._last_id += 1
+        self._events.append(EventInfo(self._last_id, event_type, self._wall(), body))
+        self._wake()
+
+    def close(self) -> None:
+        """Nothing more happens here: whoever reads, reads to the end."""
+        self._is_closed = True
+        self._wake()
+
+    async def read(self, after: int | None) -> AsyncIterator[EventInfo]:
+        """What happens from now on, or after the event with this id as far as it is kept.
+
+        Who comes back too late gets a "gap" first: some events are lost to them, and they must look for themselves.
+        """
+        position = self._last_id if after is None else after
+        while True:
+            oldest = self._events[0].id if self._events else self._last_id + 1
+            if position > self._last_id or position + 1 < oldest:
+                # Of another life of the node, or too long ago.
+                position = oldest - 1
+                yield EventInfo(position, "gap", self._wall(), {"oldest": oldest})
+            for event in self._after(position):
+                position = event.id
+                yield event
+            if self._is_closed:
+                return
+            if position == self._last_id:
+                await self._next()
+
+    def _after(self, position: int) -> list[EventInfo]:
+        behind = self._last_id - position
+        if behind <= 0:
+            return []
+        return [self._events[index] for index in range(max(0, len(self._events) - behind), len(self._events))]
+
+    async def _next(self) -> None:
+        if self._news is None:
+            self._news = self._loop.create_future()
+        # Others wait for the same: one that is cancelled must not cancel it for all.
+        await asyncio.shield(self._news)
+
+    def _wake(self) -> None:
+        if self._news is not None:
+            self._news.set_result(None)
+            self._news = None

@@ -1,0 +1,45 @@
+"""The fleet as this node knows it: itself. Placements are written against a list of nodes, which a cluster fills."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import NotFound, Refused
+from holdfast.core.infos import RoomInfo
+from holdfast.core.placing import NodeView
+from holdfast.core.session import PlayerId
+from holdfast.core.wishes import Create, StartPlacement
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class OwnFleet:
+    """One node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def nodes(self) -> list[NodeView]:
+        """The nodes that rooms can be placed on."""
+        info = self._node.health.info()
+        return [NodeView(info.name, info.region, info.is_ready, info.is_healthy, info.rooms, info.rooms_max)]
+
+    async def place(self, node: str, wish: StartPlacement) -> RoomInfo:
+        """Make the room, with a seat for everybody or not at all."""
+        directory = self._node.rooms
+        host = await directory.create(
+            Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility),
+            wish.players[0].id if wish.players else "",
+        )
+        try:
+            await host.call(host.door.reserve, [PlayerId(player.id) for player in wish.players], None)
+            await host.saved()
+        except Refused:
+            host.end("placement_failed")
+            raise
+        return directory.info_of(host, sees_code=True)
+
+    async def give_up(self, node: str, room_id: str) -> None:
+        """Nobody wants the room any more."""
+        with suppress(NotFound):
+            self._node.rooms.host(room_id).end("placement_cancelled")

@@ -1,0 +1,107 @@
+"""Is this node well? Every room is asked now and then; one that is not well is ended, and its node takes no new ones.
+
+A node counts as unwell while many of its rooms were found so at the last round, or while it cannot save.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast.core.infos import NodeInfo
+from holdfast.core.room import Room
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+    from holdfast.server.room_host import RoomHost
+
+log = logging.getLogger("holdfast")
+
+# A few sick rooms are those rooms' own trouble; more of them in one round are the node's.
+_SICK_SHARE = 0.5
+_SICK_LEAST = 3
+
+
+class Health:
+    """Asks the rooms on a schedule, and knows whether the node may be given more."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._loop = loop
+        self._rounds: asyncio.Task[None] | None = None
+        self._are_rooms_sick = False
+        self.is_ready = False
+        """Whether the doors are open: set when the server has started, and taken back when it stops."""
+
+    @property
+    def reasons(self) -> list[str]:
+        """What is wrong with the node; nothing when it is well."""
+        reasons: list[str] = []
+        if self._are_rooms_sick:
+            reasons.append("most of its rooms were not well when they were asked last")
+        if self._node.ledger is not None and self._node.ledger.is_failing:
+            reasons.append("its store does not save at the moment")
+        return reasons
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether new rooms are welcome."""
+        return not self.reasons
+
+    def info(self) -> NodeInfo:
+        """The node as the fleet sees it."""
+        node = self._node
+        reasons = self.reasons
+        if not self.is_ready:
+            reasons = ["it is starting or stopping", *reasons]
+        return NodeInfo(
+            name=node.name,
+            region=node.region,
+            is_ready=self.is_ready,
+            is_healthy=self.is_healthy,
+            rooms=len(node.rooms),
+            rooms_max=node.limits.rooms_max,
+            sessions=len(node.sessions),
+            reasons=reasons,
+        )
+
+    def start(self) -> None:
+        """Announce the node: it takes rooms from now on, and is asked how it is."""
+        self.is_ready = True
+        self._node.events.publish("node.ready", node=self._node.name)
+        self._rounds = self._loop.create_task(self._go_round())
+
+    def stop(self) -> None:
+        """The node takes nothing new."""
+        self.is_ready = False
+        if self._rounds is not None:
+            self._rounds.cancel()
+
+    async def _go_round(self) -> None:
+        while True:
+            await asyncio.sleep(self._node.limits.health_s)
+            try:
+                await self.check()
+            except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained
+                self._node.internal_error("health checks", error)
+
+    async def check(self) -> None:
+        """Ask every room that has something to say about it, all at once; end those that are not well."""
+        hosts = [
+            host for host in self._node.rooms.hosts() if type(host.room).on_health_check is not Room.on_health_check
+        ]
+        answers = await asyncio.gather(*(self._is_well(host) for host in hosts))
+        sick = [host for host, is_well in zip(hosts, answers, strict=True) if not is_well and not host.room.is_closing]
+        was_healthy = self.is_healthy
+        self._are_rooms_sick = len(sick) >= max(_SICK_LEAST, _SICK_SHARE * len(self._node.rooms))
+        for host in sick:
+            log.error("room %s (%s) is not well, and is ended", host.room.id, host.room.kind)
+            host.end("unhealthy")
+        if self.is_healthy is not was_healthy:
+            self._node.events.publish("node.health", node=self._node.name, is_healthy=self.is_healthy)
+
+    async def _is_well(self, host: "RoomHost") -> bool:
+        try:
+            async with asyncio.timeout(self._node.limits.health_timeout_s):
+                return bool(await host.call(host.room.on_health_check))
+        except Exception:  # noqa: BLE001 - it raised, which was logged, or it did not answer
+            return host.room.is_closing

@@ -1,0 +1,43 @@
+"""News for a session that belong to no room. They are not kept: who drops asks again when they are back."""
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.frames import Notice
+from holdfast.core.infos import PlacementInfo, RoomInfo, WaitInfo
+from holdfast.core.session import PlayerId, Session
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+# As many as fit in a payload, however long their properties are.
+_ROOMS_PER_NOTICE = 16
+
+
+class Notices:
+    """Writes notices to the sessions that are connected."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def rooms(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
+        """Of a search that goes on."""
+        for start in range(0, max(len(changed), len(removed)), _ROOMS_PER_NOTICE):
+            part = slice(start, start + _ROOMS_PER_NOTICE)
+            self._send(session, "rooms", watch_id, {"changed": changed[part], "removed": removed[part]})
+
+    def offer(self, player_id: PlayerId, place: WaitInfo) -> None:
+        """A seat is kept for who has waited for one."""
+        self._send_to(player_id, "offer", place.room, place)
+
+    def placement(self, player_id: PlayerId, info: PlacementInfo) -> None:
+        """A placement is in another state."""
+        self._send_to(player_id, "placement", info.id, info)
+
+    def _send_to(self, player_id: PlayerId, topic: str, key: str, body: Any) -> None:
+        for session in self._node.sessions.of_player(player_id):
+            self._send(session, topic, key, body)
+
+    def _send(self, session: Session, topic: str, key: str, body: Any) -> None:
+        connection = self._node.connection_of(session)
+        if connection is not None:
+            connection.send(Notice(topic, key, body))

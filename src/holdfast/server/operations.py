@@ -1,0 +1,203 @@
+"""What a session can ask of the directory: create, search, join … Each is a method, and a row of the table below."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from holdfast.core.errors import AlreadySeated, NotAllowed, NotSeated, Throttled, WrongPassword
+from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.core.reasons import Reason
+from holdfast.core.session import PlayerId, Session
+from holdfast.core.wishes import (
+    Create,
+    GetPlacement,
+    Join,
+    JoinOrCreate,
+    Leave,
+    Mine,
+    Release,
+    Reserve,
+    Search,
+    StartPlacement,
+    StopPlacement,
+    StopWaiting,
+    Unwatch,
+    Update,
+    Wait,
+    Watch,
+)
+from holdfast.server.quick_join import QuickJoin
+from holdfast.server.room_host import RoomHost
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class DirectoryDesk:
+    """Carries out what players ask for; every refusal has a code."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._quick = QuickJoin(node)
+        # Whose request takes or frees a seat of which room.
+        self._doors: dict[Session, RoomHost] = {}
+        self.is_stopped = False
+
+    def settle(self, session: Session) -> None:
+        """The session has its answer."""
+        host = self._doors.pop(session, None)
+        if host is not None:
+            host.settled(session)
+
+    # Rooms
+
+    async def create(self, session: Session, wish: Create) -> RoomInfo:
+        """Make a room; joining it is another request."""
+        host = await self._node.rooms.create(wish, session.player_id)
+        return self._shown(session, host)
+
+    async def search(self, session: Session, wish: Search) -> RoomPage:
+        """Find rooms."""
+        listings = self._node.rooms.listings
+        return await listings.search(wish, listings.visible_to(session.player_id))
+
+    async def watch(self, session: Session, wish: Watch) -> RoomPage:
+        """Begin a search that goes on."""
+        return await self._node.rooms.listings.watch(session, wish)
+
+    async def unwatch(self, session: Session, wish: Unwatch) -> None:
+        """End a search that goes on."""
+        self._node.rooms.listings.unwatch(session, wish.id)
+
+    async def mine(self, session: Session, wish: Mine) -> list[RoomInfo]:
+        """Where this player has a seat."""
+        return [self._shown(session, host) for host in self._node.rooms.rooms_of(session.player_id)]
+
+    async def update(self, session: Session, wish: Update) -> RoomInfo:
+        """Change a room's entry: for who made it, and for its host."""
+        host = self._node.rooms.host(wish.room)
+        room = host.room
+        if session.player_id not in {room.listing.creator, room.host.id if room.host is not None else ""}:
+            raise NotAllowed("only who made the room and its host may change it")
+        await host.call(host.entry.apply, wish)
+        await host.saved()
+        return self._shown(session, host)
+
+    # Seats
+
+    async def join(self, session: Session, wish: Join) -> RoomInfo:
+        """Take a seat in a room."""
+        return await self._join(session, self._entered(session, wish.room, wish.code, wish.password))
+
+    async def join_or_create(self, session: Session, wish: JoinOrCreate) -> RoomInfo:
+        """Take a seat in the oldest open room of a kind, or in a new one."""
+        self._check_free(session)
+        host = await self._quick.find(session, wish)
+        return await self._join(session, host)
+
+    async def leave(self, session: Session, wish: Leave) -> None:
+        """Give the seat back."""
+        if session.player is None:
+            raise NotSeated("this session has no seat to leave")
+        host = self._doors[session] = self._node.rooms.host_of(session.player)
+        host.parting(session)
+        await host.call(host.free, session.player, Reason.LEFT)
+
+    async def reserve(self, session: Session, wish: Reserve) -> ReservationInfo:
+        """Keep seats for oneself or a party."""
+        host = self._entered(session, wish.room, wish.code, wish.password)
+        players = [PlayerId(each) for each in wish.players] or [session.player_id]
+        reserved: ReservationInfo = await host.call(host.door.reserve, players, wish.ttl_s, session.player_id)
+        await host.saved()
+        return reserved
+
+    async def release(self, session: Session, wish: Release) -> None:
+        """Give reserved seats back: one's own, and those one has reserved."""
+        host = self._node.rooms.host(wish.room)
+        players = [PlayerId(each) for each in wish.players] or [session.player_id]
+        for player_id in players:
+            kept = host.room.reservations.get(player_id)
+            if kept is not None and session.player_id not in {player_id, kept.by}:
+                raise NotAllowed(f"the seat of player {player_id} was not reserved by you")
+        await host.call(host.door.release, players)
+        await host.saved()
+
+    async def wait(self, session: Session, wish: Wait) -> WaitInfo:
+        """Stand in line for a seat."""
+        host = self._entered(session, wish.room, "", wish.password)
+        place: WaitInfo = await host.call(host.door.wait, session.player_id)
+        return place
+
+    async def stop_waiting(self, session: Session, wish: StopWaiting) -> None:
+        """Step out of the line."""
+        host = self._node.rooms.host(wish.room)
+        await host.call(host.door.stop_waiting, session.player_id)
+
+    def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomHost:
+        """The room, for somebody who may know of it: with its password, or a seat in it already."""
+        host = self._node.rooms.find(room_id, code)
+        room = host.room
+        if room.seat_of(session.player_id) is None and session.player_id not in room.reservations:
+            if session.wrong_passwords >= self._node.limits.wrong_passwords_max:
+                raise Throttled("too many wrong passwords: sign in again later")
+            try:
+                room.listing.check_password(password)
+            except WrongPassword:
+                session.wrong_passwords += bool(password)
+                raise
+        return host
+
+    def _check_free(self, session: Session) -> None:
+        if session.player is not None:
+            raise AlreadySeated("this session has a seat already; leave it first")
+        if self.is_stopped:
+            raise Throttled("this node is stopping")
+
+    async def _join(self, session: Session, host: RoomHost) -> RoomInfo:
+        self._check_free(session)
+        if self._node.ledger is not None:
+            # What happened in the room it has just left must not be saved after what happens in this one.
+            await self._node.ledger.settled(session)
+        self._doors[session] = host
+        await host.join(session, host.wire_outlet)
+        return self._shown(session, host)
+
+    def _shown(self, session: Session, host: RoomHost) -> RoomInfo:
+        room = host.room
+        knows_code = session.player_id == room.listing.creator or room.seat_of(session.player_id) is not None
+        return self._node.rooms.info_of(host, sees_code=knows_code)
+
+    # Placements
+
+    async def start_placement(self, session: Session, wish: StartPlacement) -> PlacementInfo:
+        """Have a room made on the best node."""
+        return self._node.placements.start(wish, session.player_id)
+
+    async def get_placement(self, session: Session, wish: GetPlacement) -> PlacementInfo:
+        """How far one's own placement is."""
+        return self._node.placements.get(wish.placement, session.player_id)
+
+    async def stop_placement(self, session: Session, wish: StopPlacement) -> PlacementInfo:
+        """Give up one's own placement."""
+        return self._node.placements.stop(wish.placement, session.player_id)
+
+
+OPERATIONS: dict[str, tuple[type[Struct], Callable[[DirectoryDesk, Session, Any], Awaitable[Any]]]] = {
+    "create": (Create, DirectoryDesk.create),
+    "get_placement": (GetPlacement, DirectoryDesk.get_placement),
+    "join": (Join, DirectoryDesk.join),
+    "join_or_create": (JoinOrCreate, DirectoryDesk.join_or_create),
+    "leave": (Leave, DirectoryDesk.leave),
+    "mine": (Mine, DirectoryDesk.mine),
+    "release": (Release, DirectoryDesk.release),
+    "reserve": (Reserve, DirectoryDesk.reserve),
+    "search": (Search, DirectoryDesk.search),
+    "start_placement": (StartPlacement, DirectoryDesk.start_placement),
+    "stop_placement": (StopPlacement, DirectoryDesk.stop_placement),
+    "stop_waiting": (StopWaiting, DirectoryDesk.stop_waiting),
+    "unwatch": (Unwatch, DirectoryDesk.unwatch),
+    "update": (Update, DirectoryDesk.update),
+    "wait": (Wait, DirectoryDesk.wait),
+    "watch": (Watch, DirectoryDesk.watch),
+}

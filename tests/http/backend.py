@@ -1,0 +1,284 @@
+"""A node that keeps everything in dictionaries: what the port promises, and no more. It plays by the real rules where
+the API depends on them: refusals, versions, idempotency, cursors, the ids of events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.core.errors import Conflict, Expired, Failed, Invalid, NameTaken, NotFound, Refused, RoomFull, Throttled
+from holdfast.core.infos import (
+    EventInfo,
+    NodeInfo,
+    PlacementInfo,
+    PlayerInfo,
+    PlayerPage,
+    QueueInfo,
+    ReservationInfo,
+    RoomInfo,
+    RoomPage,
+    SeatInfo,
+    SessionInfo,
+    SessionPage,
+)
+from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacement, Update
+
+KINDS = ("arena", "chess")
+EVENTS_KEPT = 100
+T = TypeVar("T")
+
+
+class FakeBackend:
+    """One node, for the tests of its API."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[str, RoomInfo] = {}
+        self.seats: dict[str, list[SeatInfo]] = {}
+        self.sessions: dict[str, SessionInfo] = {}
+        self.placements: dict[str, PlacementInfo] = {}
+        self.info = NodeInfo("node-1", "eu-west", is_ready=True, is_healthy=True, rooms=0, rooms_max=100, sessions=0)
+        self.kept: list[EventInfo] = []
+        self.told: list[tuple[Any, ...]] = []
+        """The reasons that operators gave, and the wishes that came."""
+        self.readers = 0
+        self.is_stopped = False
+        self._once: dict[str, tuple[Struct, str]] = {}
+        self._news = asyncio.Event()
+
+    # Rooms
+
+    async def create_room(self, wish: Create) -> RoomInfo:
+        self.told.append(("create", wish))
+        if wish.kind not in KINDS:
+            raise NotFound(f"no kind of room is called {wish.kind!r}")
+        if wish.properties.get("map") == "forbidden":
+            raise Refused("there is no such map")
+        if wish.properties.get("map") == "broken":
+            raise Failed("on_create raised")
+        if len(self.rooms) >= self.info.rooms_max:
+            raise Throttled("this node has no space for another room")
+        for value in wish.properties.values():
+            if not all(isinstance(each, str | float | int) for each in (value if isinstance(value, list) else [value])):
+                raise Invalid("properties: use text, numbers, true, false and lists of them")
+        if (known := self._known(wish.idempotency_key, wish)) is not None:
+            return self.rooms[known]
+        if wish.name and any(room.name == wish.name for room in self.rooms.values()):
+            raise NameTaken(f"another room is called {wish.name!r}")
+        room = self.add_room(f"room-{len(self.rooms) + 1}", wish.kind)
+        room = replace(
+            room,
+            properties=wish.properties,
+            max_players=wish.max_players or room.max_players,
+            open_seats=wish.max_players or room.max_players,
+            name=wish.name,
+            visibility=wish.visibility,
+            has_password=bool(wish.password),
+        )
+        self.rooms[room.id] = room
+        self._remember(wish.idempotency_key, wish, room.id)
+        self.publish("room_created", room=room.id)
+        return room
+
+    async def search_rooms(self, wish: Search) -> RoomPage:
+        self.told.append(("search", wish))
+        if wish.where not in {"", "open_seats > 0"}:
+            raise Invalid(f"where, column 1: {wish.where[:20]!r} is not understood")
+        found = [
+            room
+            for room in self.rooms.values()
+            if wish.kind in {None, room.kind} and (not wish.where or room.open_seats > 0)
+        ]
+        if wish.order_by == ["id desc"]:
+            found.reverse()
+        page, cursor = _page(found, wish.limit, wish.cursor)
+        return RoomPage(page, cursor)
+
+    def get_room(self, room_id: str) -> RoomInfo:
+        if room_id not in self.rooms:
+            raise NotFound(f"there is no room {room_id[:80]!r}; it may have ended")
+        return self.rooms[room_id]
+
+    async def update_room(self, wish: Update) -> RoomInfo:
+        self.told.append(("update", wish))
+        room = self.get_room(wish.room)
+        if wish.if_version is not None and wish.if_version != room.version:
+            raise Conflict(f"the room is at version {room.version} by now, not {wish.if_version}: look again")
+        properties = {name: value for name, value in (room.properties | wish.set).items() if name not in wish.remove}
+        changes = {"name": wish.name, "max_players": wish.max_players, "is_locked": wish.locked, "host": wish.host}
+        room = replace(
+            room,
+            properties=properties,
+            version=room.version + 1,
+            **{name: value for name, value in changes.items() if value is not None},
+        )
+        self.rooms[room.id] = room
+        self.publish("room_updated", room=room.id)
+        return room
+
+    async def end_room(self, room_id: str, reason: str) -> RoomInfo:
+        self.told.append(("end_room", room_id, reason))
+        room = replace(self.get_room(room_id), status="ending", reason=reason)
+        self.rooms[room_id] = room
+        self.publish("room_ended", room=room_id)
+        return room
+
+    # Seats
+
+    def seats_of(self, room_id: str) -> list[SeatInfo]:
+        self.get_room(room_id)
+        return self.seats.get(room_id, [])
+
+    async def reserve(self, wish: Reserve) -> ReservationInfo:
+        room = self.get_room(wish.room)
+        seats = self.seats.setdefault(wish.room, [])
+        new = [player for player in wish.players if player not in {seat.player for seat in seats}]
+        if len(seats) + len(new) > room.max_players:
+            raise RoomFull("every seat is taken, held or reserved")
+        ttl_s = wish.ttl_s or 60.0
+        seats += [SeatInfo(player, "reserved", expires_in_s=ttl_s) for player in new]
+        return ReservationInfo(wish.room, wish.players, ttl_s)
+
+    async def release(self, wish: Release) -> None:
+        self._free(wish.room, wish.players[0], "reserved")
+
+    async def kick(self, room_id: str, player_id: str, message: str) -> None:
+        self.told.append(("kick", room_id, player_id, message))
+        self._free(room_id, player_id, "taken")
+
+    def _free(self, room_id: str, player_id: str, state: str) -> None:
+        seats = self.seats_of(room_id)
+        for seat in seats:
+            if (seat.player, seat.state) == (player_id, state):
+                seats.remove(seat)
+                return
+        raise NotFound(f"player {player_id[:80]!r} has no seat here that is {state}")
+
+    # Sessions and players
+
+    def list_sessions(self, *, player: str, limit: int, cursor: str) -> SessionPage:
+        found = [session for session in self.sessions.values() if player in {"", session.player}]
+        page, cursor = _page(found, limit, cursor)
+        return SessionPage(page, cursor)
+
+    def get_session(self, session_id: str) -> SessionInfo:
+        if session_id not in self.sessions:
+            raise NotFound(f"there is no session {session_id[:80]!r}")
+        return self.sessions[session_id]
+
+    async def end_session(self, session_id: str, reason: str) -> None:
+        self.told.append(("end_session", session_id, reason))
+        self.get_session(session_id)
+        del self.sessions[session_id]
+
+    def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
+        players = sorted({session.player for session in self.sessions.values()})
+        page, cursor = _page([self.get_player(player) for player in players], limit, cursor)
+        return PlayerPage(page, cursor)
+
+    def get_player(self, player_id: str) -> PlayerInfo:
+        own = [session for session in self.sessions.values() if session.player == player_id]
+        if not own:
+            raise NotFound(f"player {player_id[:80]!r} is not here")
+        return PlayerInfo(player_id, [session.id for session in own], [session.room for session in own if session.room])
+
+    # Placements
+
+    def list_queues(self) -> list[QueueInfo]:
+        pending = sum(placement.status == "pending" for placement in self.placements.values())
+        return [QueueInfo("europe", ["node-1"], timeout_s=30.0, pending=pending)]
+
+    async def start_placement(self, wish: StartPlacement) -> PlacementInfo:
+        if wish.queue != "europe":
+            raise NotFound(f"there is no queue {wish.queue!r}")
+        if (known := self._known(wish.id, wish)) is not None:
+            return self.placements[known]
+        placement_id = wish.id or f"placement-{len(self.placements) + 1}"
+        players = [player.id for player in wish.players]
+        placement = PlacementInfo(placement_id, wish.queue, "pending", players, started_at=1_700_000_000.0)
+        self.placements[placement_id] = placement
+        self._remember(wish.id, wish, placement_id)
+        return placement
+
+    def list_placements(self) -> list[PlacementInfo]:
+        return list(self.placements.values())
+
+    def get_placement(self, placement_id: str) -> PlacementInfo:
+        if placement_id not in self.placements:
+            raise NotFound(f"there is no placement {placement_id[:80]!r}")
+        return self.placements[placement_id]
+
+    async def stop_placement(self, placement_id: str) -> PlacementInfo:
+        placement = self.get_placement(placement_id)
+        if placement.status != "pending":
+            raise Conflict(f"the placement is {placement.status} already")
+        self.placements[placement_id] = replace(placement, status="cancelled")
+        return self.placements[placement_id]
+
+    # The node
+
+    def node(self) -> NodeInfo:
+        return self.info
+
+    async def events(self, after: int | None) -> AsyncIterator[EventInfo]:
+        self.readers += 1
+        try:
+            position = self.last_event_id if after is None else after
+            while True:
+                for event in [event for event in self.kept if event.id > position]:
+                    position = event.id
+                    yield event
+                if self.is_stopped:
+                    return
+                self._news.clear()
+                await self._news.wait()
+        finally:
+            self.readers -= 1
+
+    # For the tests
+
+    @property
+    def last_event_id(self) -> int:
+        return self.kept[-1].id if self.kept else 0
+
+    def publish(self, event_type: str, **body: Any) -> None:
+        self.kept.append(EventInfo(self.last_event_id + 1, event_type, 1_700_000_000.5, body))
+        del self.kept[:-EVENTS_KEPT]
+        self._news.set()
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self._news.set()
+
+    def add_room(self, room_id: str, kind: str = "arena") -> RoomInfo:
+        room = RoomInfo(room_id, kind, 0, 4, "lobby", {}, open_seats=4, created_at=1_700_000_000.0, version=1)
+        self.rooms[room_id] = room
+        return room
+
+    def add_session(self, session_id: str, player: str, room: str = "") -> None:
+        self.sessions[session_id] = SessionInfo(session_id, player, "connected", room=room, transport="websocket")
+        if room:
+            seat = SeatInfo(player, "taken", session=session_id, latency_ms=20.0)
+            self.seats.setdefault(room, []).append(seat)
+
+    def _known(self, key: str, wish: Struct) -> str | None:
+        if not key or key not in self._once:
+            return None
+        before, made = self._once[key]
+        if msgspec.json.encode(before) != msgspec.json.encode(wish):
+            raise Conflict(f"the key {key!r} was used for another wish")
+        return made
+
+    def _remember(self, key: str, wish: Struct, made: str) -> None:
+        if key:
+            self._once[key] = (wish, made)
+
+
+def _page(found: list[T], limit: int, cursor: str) -> tuple[list[T], str]:
+    if cursor and not (cursor.isascii() and cursor.isdigit()):
+        raise Expired("this cursor is not known any more: search again")
+    start = int(cursor[:9] or 0)
+    page = found[start : start + limit]
+    return page, str(start + limit) if start + limit < len(found) else ""
