@@ -98,6 +98,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("a ping from a client", "client", [["ping", 1, 0, 0, 0.0]]),
     ("a reply from a client", "client", [["reply", 1, None, None]]),
     ("a seat from a client", "client", [["seat", "joined", 1, 1, "r", "k"]]),
+    ("a notice from a client", "client", [["notice", "rooms", "w1", {}]]),
     ("a close from a client", "client", [["close", 4000, "dropped", "", 0.0]]),
     ("a hello from a server", "server", [["hello", {}, None, ""]]),
     ("a pong from a server", "server", [["pong", 1, 0, 0]]),
@@ -149,6 +150,8 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("terms without a window", "server", [["welcome", "s", "p", "t", {"kind": "new"}, {"payload_bytes_max": 1}]]),
     ("a problem without a code", "server", [["reply", 1, None, {"message": "no"}]]),
     ("a text for a fraction", "server", [["ping", 1, 0, 0, "fast"]]),
+    ("a notice without a body", "server", [["notice", "rooms", "w1"]]),
+    ("a number for the key of a notice", "server", [["notice", "rooms", 1, {}]]),
     ("a negative close code", "server", [["close", -1, "?"]]),
     ("arrays in arrays", "client", _nested(200)),
 ]

@@ -23,6 +23,26 @@ ROOM = {
     "phase": "lobby",
     "properties": {"map": "desert", "ranked": True, "level": 3},
 }
+# What its members see of it: keys that say what is not told otherwise are left out.
+OWN_ROOM = {
+    **ROOM,
+    "name": "Ada's",
+    "open_seats": 7,
+    "visibility": "private",
+    "has_password": True,
+    "code": "H7KQ2M",
+    "creator": "guest-ada",
+    "host": "guest-ada",
+    "created_at": 1760000000.25,
+    "version": 3,
+}
+PLACEMENT = {
+    "id": "match-17",
+    "queue": "europe",
+    "status": "pending",
+    "players": ["guest-ada", "guest-bob"],
+    "started_at": 1760000000.25,
+}
 
 FRAMES: list[tuple[str, str, list[Any]]] = [
     ("sign in as a new guest", "client", ["hello", {}, None, ""]),
@@ -158,9 +178,66 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         ["request", 1, "create", {"kind": "arena", "properties": {"map": "desert"}, "max_players": 4}],
     ),
     ("ask for a seat", "client", ["request", 2, "join", {"room": "VJ8y1cOaGq2x"}]),
+    (
+        "ask for a seat by code",
+        "client",
+        ["request", 3, "join", {"code": "H7KQ2M", "password": "open sesame"}],
+    ),
+    (
+        "ask for a page of rooms",
+        "client",
+        [
+            "request",
+            4,
+            "search",
+            {
+                "kind": "arena",
+                "where": "properties.level >= 2 AND players < 4",
+                "order_by": ["players desc"],
+                "limit": 2,
+            },
+        ],
+    ),
+    ("ask for a search that goes on", "client", ["request", 5, "watch", {"id": "w1", "kind": "arena"}]),
+    (
+        "ask for seats for a party",
+        "client",
+        ["request", 6, "reserve", {"room": "VJ8y1cOaGq2x", "players": ["guest-ada", "guest-bob"], "ttl_s": 90.0}],
+    ),
+    ("ask for a place in line", "client", ["request", 7, "wait", {"room": "VJ8y1cOaGq2x"}]),
+    (
+        "ask for a change",
+        "client",
+        ["request", 8, "update", {"room": "VJ8y1cOaGq2x", "set": {"level": 4}, "locked": False, "if_version": 3}],
+    ),
+    (
+        "ask for a placement",
+        "client",
+        [
+            "request",
+            9,
+            "start_placement",
+            {
+                "queue": "europe",
+                "kind": "arena",
+                "players": [{"id": "guest-ada", "latencies_ms": {"eu": 21.5}}, {"id": "guest-bob"}],
+                "id": "match-17",
+            },
+        ],
+    ),
     ("ask with the last id there is", "client", ["request", NUMBER_MAX, "leave", {}]),
     ("answer with a room", "server", ["reply", 1, ROOM, None]),
+    ("answer with a room of one's own", "server", ["reply", 1, OWN_ROOM, None]),
     ("answer with rooms", "server", ["reply", 3, [ROOM], None]),
+    ("answer with a page", "server", ["reply", 4, {"rooms": [ROOM], "cursor": "WzEsMl0"}, None]),
+    ("answer with the last page", "server", ["reply", 5, {"rooms": []}, None]),
+    (
+        "answer with a reservation",
+        "server",
+        ["reply", 6, {"room": "VJ8y1cOaGq2x", "players": ["guest-ada", "guest-bob"], "expires_in_s": 90.0}, None],
+    ),
+    ("answer with a place in line", "server", ["reply", 7, {"room": "VJ8y1cOaGq2x", "position": 2}, None]),
+    ("answer with a placement", "server", ["reply", 9, PLACEMENT, None]),
     ("answer that it is done", "server", ["reply", 4, None, None]),
     (
         "answer that it is refused",
@@ -196,6 +273,9 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         ],
     ),
     ("the seat is gone", "server", ["data", 1, 6, 4, "holdfast.left", {"reason": "kicked", "message": "be kind"}]),
+    ("the entry was changed", "server", ["data", 1, 7, 4, "holdfast.updated", {"room": OWN_ROOM}]),
+    ("another player is the host", "server", ["data", 1, 8, 4, "holdfast.host", {"player": "guest-bob"}]),
+    ("nobody is the host", "server", ["data", 1, 9, 4, "holdfast.host", {"player": ""}]),
     ("the newest position", "both", ["latest", 1, "position", {"x": 0.125, "y": 3}]),
     ("an acknowledgement", "both", ["ack", 1, 32]),
     ("an acknowledgement of nothing", "both", ["ack", 0, 0]),
@@ -204,6 +284,27 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
     ("the answer to the first ping", "client", ["pong", 1, 0, 0]),
     ("the answer with news", "client", ["pong", 12, 1, 7]),
     ("a seat is taken", "server", ["seat", "joined", 1, 1, "VJ8y1cOaGq2x", "arena"]),
+    (
+        "rooms of a search that goes on have changed",
+        "server",
+        ["notice", "rooms", "w1", {"changed": [ROOM], "removed": ["Zt41p0QwLx8s"]}],
+    ),
+    (
+        "a seat is offered",
+        "server",
+        ["notice", "offer", "VJ8y1cOaGq2x", {"room": "VJ8y1cOaGq2x", "position": 0, "expires_in_s": 60.0}],
+    ),
+    (
+        "a placement is fulfilled",
+        "server",
+        [
+            "notice",
+            "placement",
+            "match-17",
+            {**PLACEMENT, "status": "fulfilled", "node": "n1", "room": ROOM, "ended_at": 1760000001.5},
+        ],
+    ),
+    ("a notice of something newer", "server", ["notice", "weather", "", None]),
     ("go away without a word", "client", ["bye", ""]),
     ("go away with one", "client", ["bye", "good night"]),
     ("a farewell of 1024 characters", "client", ["bye", "z" * 1024]),

@@ -1,8 +1,11 @@
 """Holdfast: the session layer for multiplayer games. Connections break; sessions don't."""
 
+from holdfast.client.directory import RoomList
 from holdfast.client.inbox import Resynced
+from holdfast.client.placement import Placement
 from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession, connect
+from holdfast.client.watch import RoomsChanged, RoomWatch
 from holdfast.core.errors import (
     AlreadySeated,
     Conflict,
@@ -43,6 +46,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionFlags
 from holdfast.core.sessions import Sessions
+from holdfast.core.wishes import PlacedPlayer
 from holdfast.server.agents import Agent
 from holdfast.server.effects import Effect
 from holdfast.server.run import run
@@ -74,6 +78,8 @@ __all__ = [
     "NotSeated",
     "Outcome",
     "Parts",
+    "PlacedPlayer",
+    "Placement",
     "PlacementInfo",
     "Player",
     "PlayerData",
@@ -86,8 +92,11 @@ __all__ = [
     "Room",
     "RoomFull",
     "RoomInfo",
+    "RoomList",
     "RoomLocked",
     "RoomUpdated",
+    "RoomWatch",
+    "RoomsChanged",
     "SeatLeft",
     "Server",
     "Session",

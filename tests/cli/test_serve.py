@@ -15,7 +15,7 @@ from holdfast import Auth, Message
 from holdfast.stores import SqliteStore
 from tests.e2e.serving import Result, end_of, holdfast_process, read_until, result_of, serving, websocket_address
 
-ANY_PORTS = ("--port", "0", "--tcp-port", "0")
+ANY_PORTS = ("--port", "0", "--tcp-port", "0", "--http-port", "0")
 
 CHAT = """
     from holdfast import Message, PlayerData, Room, on

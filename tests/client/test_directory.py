@@ -334,6 +334,13 @@ async def test_a_room_changes_its_own_entry() -> None:
 
 
 @in_virtual_time
+async def test_what_cannot_be_changed_is_a_mistake_of_the_program() -> None:
+    async with visit(Desk()) as session:
+        with pytest.raises(TypeError, match="colour"):
+            await session.update_room("room-1", colour="red")  # type: ignore[call-arg]  # that is the point
+
+
+@in_virtual_time
 async def test_who_comes_back_joins_the_newest_of_their_rooms() -> None:
     desk = Desk()
     async with visit(desk) as session:

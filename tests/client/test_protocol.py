@@ -10,6 +10,7 @@ from holdfast.client.events import (
     ChannelGone,
     Closed,
     LatestArrived,
+    Noticed,
     Replied,
     Restarted,
     SeatTaken,
@@ -24,6 +25,7 @@ from holdfast.core.frames import (
     Close,
     Data,
     Latest,
+    Notice,
     Outcome,
     Ping,
     Pong,
@@ -123,6 +125,7 @@ def test_a_hello_names_no_more_channels_than_the_wire_allows(seated: Script) -> 
         Ack(1, 1),
         Reply(1),
         Seat("joined", 1, 1, "room", "arena"),
+        Notice("rooms", "w1", None),
         Data(1, 1, 0, "hit", msgspec.Raw(b"1")),
         Latest(1, "hit", msgspec.Raw(b"1")),
     ],
@@ -522,6 +525,11 @@ def test_no_more_is_asked_at_once_than_the_server_answers(seated: Script) -> Non
     assert not seated.client.may_request
     seated.hear(Reply(1))
     assert seated.client.may_request
+
+
+@pytest.mark.parametrize("body", [None, 1, {"changed": [], "removed": ["r1"]}])
+def test_a_notice_is_told_as_it_is(seated: Script, body: Any) -> None:
+    assert seated.hear(Notice("rooms", "w1", body)) == [Noticed("rooms", "w1", body)]
 
 
 def test_a_request_does_not_overtake_the_messages_before_it(seated: Script) -> None:

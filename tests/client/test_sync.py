@@ -21,36 +21,12 @@ from holdfast.client.session import ClientSession
 from holdfast.client.watch import RoomWatch
 from holdfast.sync import connect
 from tests.client.game import SOON_S, AtOnce, Echo, Kick, Said, Say, Spam, serve, url_of
-
-
-class ServerThread:
-    """A server for tests that have no loop; `do` runs something beside it."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self.server = serve()
-        self.do(self.server.start)
-        self.url = url_of(self.server)
-
-    def do(self, work: Callable[[], Any]) -> Any:
-        async def done() -> Any:
-            result = work()
-            return await result if inspect.isawaitable(result) else result
-
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(SOON_S)
-
-    def stop(self) -> None:
-        self.do(self.server.stop)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+from tests.client.server_thread import ServerThread
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[ServerThread]:
-    running = ServerThread()
+    running = ServerThread(serve())
     yield running
     running.stop()
 

@@ -86,6 +86,8 @@ async def test_two_watches_hear_of_their_own() -> None:
         desk.notice("weather", "w1", "rain")
 
         assert (list(first.rooms), list(second.rooms)) == (["room-1"], ["room-2"])
+        assert session.connected
+        assert desk.link.end is None
 
 
 @in_virtual_time
@@ -222,6 +224,23 @@ async def test_closing_waits_for_no_connection() -> None:
 
         await desk.asked("unwatch", id="w1")
         assert len(desk.links) == 2
+
+
+@in_virtual_time
+async def test_the_end_of_a_watch_is_told_as_soon_as_the_server_takes_another_request() -> None:
+    desk = Desk()
+    async with visit(desk) as session:
+        watch = await watching(session, desk)
+        creating = [asyncio.ensure_future(session.create("arena")) for _ in range(TERMS.requests_in_flight_max)]
+        asked = [await desk.asked("create", kind="arena") for _ in creating]
+        await watch.close()
+        assert await desk.is_asked_nothing()
+
+        for each in asked:
+            each.answer(room(1))
+
+        await desk.asked("unwatch", id="w1")
+        assert await asyncio.gather(*creating) == [room(1)] * len(creating)
 
 
 @in_virtual_time

@@ -7,10 +7,13 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Raw, Struct
 
+from holdfast.core.listing import Once, Password
 from holdfast.core.records import (
     PARTS_NONE,
     ChannelRecord,
     EffectRecord,
+    ListingRecord,
+    ReservationRecord,
     RoomRecord,
     SeatRecord,
     SessionRecord,
@@ -51,6 +54,20 @@ seats = st.builds(
 timers = st.builds(
     TimerRecord, due_at=times, method=st.text(), arguments=st.lists(st.tuples(st.text(), values), max_size=3)
 )
+listings = st.builds(
+    ListingRecord,
+    name=st.text(),
+    visibility=st.sampled_from(["public", "private"]),
+    password=st.none() | st.builds(Password, salt=st.binary(max_size=16), digest=hashes),
+    creator=st.text(),
+    code=st.text(),
+    once=st.none() | st.builds(Once, creator=st.text(), key=st.text(), wish=hashes),
+    join_policy=st.sampled_from(["accept_all", "deny_all"]),
+    version=numbers,
+    host=st.text(),
+    successor=st.text(),
+    reservations=st.lists(st.builds(ReservationRecord, player=st.text(), until=times, by=st.text()), max_size=3),
+)
 rooms = st.builds(
     RoomRecord,
     kind=st.text(),
@@ -73,6 +90,7 @@ rooms = st.builds(
     parts=hashes,
     created_at=times,
     is_final=st.booleans(),
+    listing=listings,
 )
 replies = st.tuples(numbers, st.none() | st.binary(max_size=40), st.none() | st.tuples(st.text(), st.text()))
 sessions = st.builds(
@@ -95,6 +113,19 @@ effects = st.builds(EffectRecord, name=st.text(), room=st.text(), payload=raws)
 
 CHANNEL = ChannelRecord(1, 2, 30, 40, [("said", b"\x81\xa4text\xa2hi"), ("said", b"\xc0")], is_finished=True)
 SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), ["sword"], CHANNEL, 2.5)
+LISTING = ListingRecord(
+    name="the desert",
+    visibility="private",
+    password=Password(b"salt", bytes(range(32))),
+    creator="ada",
+    code="BCDFGH",
+    once=Once("ada", "key-1", bytes(range(32))),
+    join_policy="deny_all",
+    version=7,
+    host="ada",
+    successor="bob",
+    reservations=[ReservationRecord("bob", 1.8e9, "ada")],
+)
 ROOM = RoomRecord(
     kind="arena",
     node="n-1",
@@ -116,6 +147,7 @@ ROOM = RoomRecord(
     parts=PARTS_NONE,
     created_at=1.7e9,
     is_final=False,
+    listing=LISTING,
 )
 SESSION = SessionRecord(
     player="ada",

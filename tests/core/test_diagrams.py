@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from holdfast.core.connection import CONNECTION_TABLE
+from holdfast.core.listing import ROOM_TABLE
+from holdfast.core.placing import PLACEMENT_TABLE
 from holdfast.core.player import SEAT_TABLE
 from holdfast.core.session import SESSION_TABLE
 from holdfast.core.tables import Table
 
 PAGE = Path(__file__).parents[2] / "docs" / "states.md"
-TABLES: list[Table[Any, Any]] = [CONNECTION_TABLE, SESSION_TABLE, SEAT_TABLE]
+TABLES: list[Table[Any, Any]] = [CONNECTION_TABLE, SESSION_TABLE, SEAT_TABLE, ROOM_TABLE, PLACEMENT_TABLE]
 
 
 def section(page: str, name: str) -> str:

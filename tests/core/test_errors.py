@@ -6,10 +6,14 @@ import holdfast
 from holdfast.core import errors
 from holdfast.core.errors import (
     AlreadySeated,
+    Conflict,
     Duplicate,
+    Expired,
     Failed,
     HoldfastError,
     Invalid,
+    NameTaken,
+    NotAllowed,
     NotFound,
     NotSeated,
     ProtocolError,
@@ -18,6 +22,7 @@ from holdfast.core.errors import (
     RoomLocked,
     SessionEnded,
     Throttled,
+    WrongPassword,
     refusal,
 )
 from holdfast.core.reasons import Reason
@@ -28,6 +33,11 @@ CODES: dict[str, type[Refused]] = {
     "not_found": NotFound,
     "room_full": RoomFull,
     "room_locked": RoomLocked,
+    "wrong_password": WrongPassword,
+    "name_taken": NameTaken,
+    "conflict": Conflict,
+    "expired": Expired,
+    "not_allowed": NotAllowed,
     "already_seated": AlreadySeated,
     "duplicate": Duplicate,
     "not_seated": NotSeated,

@@ -13,6 +13,7 @@ from msgspec import Raw
 from holdfast.core import records
 from holdfast.core.records import (
     EffectRecord,
+    ListingRecord,
     RoomRecord,
     SeatRecord,
     SessionRecord,
@@ -27,6 +28,7 @@ from holdfast.core.records import (
 from tests.core.record_samples import (
     CHANNEL,
     EFFECT,
+    LISTING,
     ROOM,
     SEAT,
     SESSION,
@@ -94,6 +96,29 @@ def test_a_seat_of_before_a_field_was_appended_has_its_default(fields: int) -> N
 
     assert seat.channel == (CHANNEL if fields == 5 else None)
     assert seat.rewound_s is None
+
+
+def test_a_room_of_before_there_were_listings_has_an_empty_one() -> None:
+    older = written(records.VERSION, fields_of(ROOM)[:-1])
+
+    room = decode_room(older)
+
+    assert room.listing == ListingRecord()
+    assert (room.created_at, room.is_final) == (ROOM.created_at, ROOM.is_final)
+
+
+@pytest.mark.parametrize("fields", range(len(ListingRecord.__struct_fields__)))
+def test_a_listing_of_before_a_field_was_appended_has_its_default(fields: int) -> None:
+    older = fields_of(ROOM)
+    older[-1] = older[-1][:fields]
+
+    listing = decode_room(written(records.VERSION, older)).listing
+
+    names = ListingRecord.__struct_fields__
+    assert [getattr(listing, name) for name in names[:fields]] == [getattr(LISTING, name) for name in names[:fields]]
+    assert [getattr(listing, name) for name in names[fields:]] == [
+        getattr(ListingRecord(), name) for name in names[fields:]
+    ]
 
 
 # Versions

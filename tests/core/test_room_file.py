@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.records import PARTS_NONE, RoomRecord, Unreadable, decode_room, decode_seat, digest, encode
+from holdfast.core.listing import Once, Password
+from holdfast.core.listing_file import ListingEntry
+from holdfast.core.records import (
+    PARTS_NONE,
+    ListingRecord,
+    RoomRecord,
+    Unreadable,
+    decode_room,
+    decode_seat,
+    digest,
+    encode,
+)
 from holdfast.core.room_file import NotARoom, Past, RoomFile, from_text, room_entries, room_file, to_text
 
 FILE: dict[str, Any] = {
@@ -18,6 +29,17 @@ FILE: dict[str, Any] = {
     "is_locked": False,
     "max_players": 8,
     "was_joined": True,
+    "listing": {
+        "name": "the desert",
+        "visibility": "private",
+        "creator": "ada",
+        "code": "BCDFGH",
+        "join_policy": "deny_all",
+        "version": 7,
+        "host": "ada",
+        "successor": "bob",
+        "reservations": [{"player": "bob", "until": "2026-11-14T12:01:00Z", "by": "ada"}],
+    },
     "properties": {"map": "desert"},
     "state": {"score": {"$map": [[1, 10]]}, "seed": {"$bytes": "AP8="}},
     "parts": {"chunks": {"0,0": [1, 2, 3]}},
@@ -98,6 +120,10 @@ def with_(**changes: Any) -> Callable[[dict[str, Any]], None]:
     return lambda file: file.update(changes)
 
 
+def with_listing(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    return with_(listing={**FILE["listing"], **changes})
+
+
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
@@ -118,6 +144,15 @@ def with_(**changes: Any) -> Callable[[dict[str, Any]], None]:
         (with_(hash="ab"), "hash: it must have 64 hex"),
         (with_(hash="zz" * 32), "hash: it must have 64 hexadecimal digits"),
         (with_(players=[{"id": "ada", "data": {}}]), r"players\[0\]: .* missing required field `owned`"),
+        (with_listing(name="n" * 129), r"listing\.name: Expected `str` of length <= 128"),
+        (with_listing(visibility="secret"), r"listing\.visibility: Invalid enum value 'secret'"),
+        (with_listing(join_policy="some"), r"listing\.join_policy: Invalid enum value 'some'"),
+        (with_listing(version=0), r"listing\.version: Expected `int` >= 1"),
+        (with_listing(code="BCDF"), r"listing\.code: 'BCDF' is no code"),
+        (with_listing(code="OOOOOO"), r"listing\.code: 'OOOOOO' is no code"),
+        (with_listing(password="sesame"), "listing: .* unknown field `password`"),
+        (with_listing(reservations=[{"player": "bob", "until": "soon"}]), "RFC3339 encoded datetime"),
+        (with_listing(reservations=[{"player": "", "until": "2026-11-14T12:01:00Z"}]), "length >= 1"),
         (with_(timers=[{**FILE["timers"][0], "arguments": [{}]}]), r"timers\[0\]\.arguments: an argument is"),
         (with_(timers=[{**FILE["timers"][0], "arguments": [{"player": 5}]}]), "an argument is {"),
     ],
@@ -154,3 +189,30 @@ def test_every_field_of_a_record_has_its_place_in_the_file_or_a_reason_to_be_lef
     fields = {elsewhere.get(name, name) for name in RoomRecord.__struct_fields__ if name not in left_out}
 
     assert fields <= set(RoomFile.__struct_fields__)
+
+
+def test_every_field_of_a_listing_has_its_place_in_the_file_or_a_reason_to_be_left_out() -> None:
+    left_out = {
+        "password",  # its hash could be guessed by who has the file
+        "once",  # a copy is not what was asked for with that key
+    }
+
+    assert set(ListingRecord.__struct_fields__) - left_out == set(ListingEntry.__struct_fields__)
+
+
+def test_neither_a_password_nor_an_idempotency_key_is_in_the_file() -> None:
+    record = decode_room(entries_of({**FILE, "parts": {}})[KEY])
+    password = Password(b"salt", b"sesame, hashed")
+    listing = ListingRecord(name="x", password=password, once=Once("ada", "the-key", b"wish"))
+
+    text = to_text(room_file("r1", encode(RoomRecord(**{**_fields(record), "listing": listing})), {}, KEY))
+
+    assert "password" not in text
+    assert "the-key" not in text
+    assert json.loads(text)["listing"]["name"] == "x"
+
+
+def test_a_file_from_before_there_were_listings_is_a_public_room_without_a_name() -> None:
+    older = {name: value for name, value in FILE.items() if name != "listing"}
+
+    assert decode_room(entries_of(older)[KEY]).listing == ListingRecord()

@@ -12,6 +12,7 @@ from holdfast.core.player import Player, SeatEvent
 from holdfast.core.reasons import Reason
 from holdfast.core.room import CHOICES, Room
 from holdfast.core.session import PlayerId
+from holdfast.core.wishes import Update
 from tests.core.samples import Hero, Mailbox, Seats, a_player
 
 
@@ -40,6 +41,8 @@ class Desk:
         self.timers: list[Bomb] = []
         self.spawned: list[Any] = []
         self.closed = 0
+        self.listings = 0
+        self.updates: list[Update] = []
 
     def follow(self, hook: Callable[..., Any], *args: Any) -> None:
         self.followed.append(hook.__name__)
@@ -58,6 +61,15 @@ class Desk:
 
     def effect(self, name: str, payload: Any) -> None:
         raise NotImplementedError
+
+    def listed(self) -> None:
+        self.listings += 1
+
+    def update(self, wish: Update) -> None:
+        self.updates.append(wish)
+
+    def name_host(self, player: Player[Any] | None) -> None:
+        self.room.host = player
 
     def close(self) -> None:
         self.closed += 1
@@ -171,7 +183,7 @@ def test_the_brackets_of_a_mixin_say_nothing_about_the_players() -> None:
 
 
 def test_every_setting_of_words_has_a_default_among_its_words() -> None:
-    assert set(CHOICES) == {"durability", "disconnect", "duplicate", "orphans"}
+    assert set(CHOICES) == {"durability", "disconnect", "duplicate", "orphans", "election"}
     for setting, words in CHOICES.items():
         assert getattr(Room, setting) in words
 

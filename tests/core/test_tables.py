@@ -1,4 +1,4 @@
-"""The three state machines, walked pair by pair against tables written out from the specification."""
+"""The state machines, walked pair by pair against tables written out from the specification."""
 
 from enum import Enum
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.connection import CONNECTION_TABLE, ConnectionEvent, ConnectionState
+from holdfast.core.listing import ROOM_TABLE, RoomEvent, RoomStatus
+from holdfast.core.placing import PLACEMENT_TABLE, PlacementEvent, PlacementState
 from holdfast.core.player import SEAT_TABLE, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_TABLE, Session, SessionEvent, SessionState
@@ -28,19 +30,48 @@ SPECIFIED: dict[str, dict[str, dict[str, str]]] = {
         "ended": {},
     },
     "seat": {
-        "reserved": {"taken": "taken", "freed": "freed"},
+        "reserved": {"taken": "taken", "freed": "freed", "expired": "expired"},
         "taken": {"dropped": "held", "freed": "freed"},
         "held": {"returned": "taken", "freed": "freed"},
         "freed": {},
+        "expired": {},
+    },
+    "room": {
+        "creating": {"activated": "active", "closed": "ending", "broken": "failed"},
+        "active": {"closed": "ending", "destroyed": "ended", "broken": "failed"},
+        "ending": {"destroyed": "ended", "broken": "failed"},
+        "ended": {},
+        "failed": {},
+    },
+    "placement": {
+        "pending": {"placed": "fulfilled", "stopped": "cancelled", "expired": "timed_out", "broken": "failed"},
+        "fulfilled": {},
+        "cancelled": {},
+        "timed_out": {},
+        "failed": {},
     },
 }
-STARTS = {"connection": "connecting", "session": "preconnect", "seat": "reserved"}
-ENDS = {"connection": {"disconnected"}, "session": {"ended"}, "seat": {"freed"}}
+STARTS = {
+    "connection": "connecting",
+    "session": "preconnect",
+    "seat": "reserved",
+    "room": "creating",
+    "placement": "pending",
+}
+ENDS = {
+    "connection": {"disconnected"},
+    "session": {"ended"},
+    "seat": {"freed", "expired"},
+    "room": {"ended", "failed"},
+    "placement": {"fulfilled", "cancelled", "timed_out", "failed"},
+}
 
 MACHINES: list[tuple[Table[Any, Any], type[Enum], type[Enum]]] = [
     (CONNECTION_TABLE, ConnectionState, ConnectionEvent),
     (SESSION_TABLE, SessionState, SessionEvent),
     (SEAT_TABLE, SeatState, SeatEvent),
+    (ROOM_TABLE, RoomStatus, RoomEvent),
+    (PLACEMENT_TABLE, PlacementState, PlacementEvent),
 ]
 TABLES = [pytest.param(table, id=table.name) for table, _, _ in MACHINES]
 PAIRS = [

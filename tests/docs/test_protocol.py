@@ -13,6 +13,9 @@ import pytest
 
 from holdfast import Limits, Server
 from holdfast.client.connector import SETTLED_S
+from holdfast.client.line import Line
+from holdfast.client.placement import Progress
+from holdfast.client.watch import Board
 from holdfast.core.backoff import FIRST_S, LONGEST_S
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON
@@ -30,21 +33,26 @@ from holdfast.core.frames import (
     Position,
     Problem,
     Resume,
-    RoomInfo,
     Terms,
 )
-from holdfast.core.messages import MessageRefused, SeatLeft
+from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.core.messages import HostChanged, MessageRefused, RoomUpdated, SeatLeft
+from holdfast.core.query import parse_query
+from holdfast.core.query.ast import PROPERTIES, TERMS, Operator
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
-from holdfast.server.requests import _OPERATIONS, Properties
+from holdfast.core.wishes import PlacedPlayer, Properties
+from holdfast.server.operations import OPERATIONS
 from tests.server.foreign import Door, Foreigner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
 LIMITS = Limits()
 
 FRAMES = {frame.name: frame for frame in (*get_args(FromClient), *get_args(FromServer))}
-OBJECTS = {each.__name__: each for each in (Auth, Resume, Position, Outcome, Terms, ChannelInfo, Problem, RoomInfo)}
-MESSAGES = {each.wire_name: each for each in (MessageRefused, SeatLeft)}
-ARGUMENTS = {name: arguments for name, (arguments, _) in _OPERATIONS.items()}
+PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, Problem, PlacedPlayer)
+ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo)
+OBJECTS = {each.__name__: each for each in (*PARTS, *ANSWERS)}
+MESSAGES = {each.wire_name: each for each in (MessageRefused, SeatLeft, RoomUpdated, HostChanged)}
+ARGUMENTS = {name: arguments for name, (arguments, _) in OPERATIONS.items()}
 STRUCTS: dict[str, type[msgspec.Struct]] = {**FRAMES, **OBJECTS, **MESSAGES, **ARGUMENTS}
 
 
@@ -74,32 +82,49 @@ def table(heading: str, number: int = 0) -> list[list[str]]:
 def type_text(kind: mi.Type) -> str:
     """A type in the words of the page."""
     match kind:
-        case mi.IntType(ge=None, le=None):
-            return "integer"
-        case mi.IntType(ge=least, le=most):
-            words = {(0, NUMBER_MAX): "number", (1, NUMBER_MAX): "ordinal"}
-            return words.get((least or 0, most or 0), f"integer from {least} to {most}")
-        case mi.StrType(min_length=1, max_length=most) if most == NAME_CHARS_MAX:
-            return "name"
+        case mi.IntType():
+            return integer_text(kind)
+        case mi.FloatType(gt=above, le=most) if above is not None:
+            return f"float above {above:g}, at most {most:g}"
+        case mi.StrType(min_length=1, max_length=most):
+            return "name" if most == NAME_CHARS_MAX else f"string of 1 to {most} characters"
         case mi.StrType(max_length=most) if most == TEXT_CHARS_MAX:
             return "text"
         case mi.StrType(max_length=most):
             return "string" if most is None else f"string of at most {most} characters"
+        case mi.LiteralType(values=values):
+            return " or ".join(f"`{value}`" for value in values)
         case mi.ListType(item_type=item, max_length=most):
             return f"array of {'' if most is None else f'at most {most} '}{type_text(item)}"
+        case mi.DictType(max_length=most):
+            return "object" if most is None else f"object of at most {most} keys"
         case mi.UnionType(types=types):
             return " or ".join(sorted((type_text(each) for each in types), key=lambda word: word == "null"))
         case mi.StructType(cls=cls):
             return cls.__name__
         case _:
             words_by_type = {
+                mi.BoolType: "boolean",
                 mi.FloatType: "float",
                 mi.RawType: "body",
                 mi.AnyType: "any",
                 mi.NoneType: "null",
-                mi.DictType: "object",
             }
             return words_by_type[type(kind)]
+
+
+def integer_text(kind: mi.IntType) -> str:
+    match kind.ge, kind.le:
+        case None, None:
+            return "integer"
+        case None, most:
+            return f"integer of at most {most}"
+        case 0, most if most == NUMBER_MAX:
+            return "number"
+        case 1, most if most == NUMBER_MAX:
+            return "ordinal"
+        case least, most:
+            return f"integer from {least} to {most}"
 
 
 def default_text(field: mi.Field) -> str:
@@ -136,6 +161,31 @@ def test_every_operation_is_described() -> None:
     first, last = PAGE.index("\n## Requests\n"), PAGE.index("\n## Messages of Holdfast's own\n")
 
     assert all(first < PAGE.index(f"\n### {name}\n") < last for name in ARGUMENTS)
+
+
+def test_every_operation_says_what_it_gives() -> None:
+    for name in ARGUMENTS:
+        assert re.search(r"\bgives\b", SECTIONS[name]), name
+
+
+def test_every_topic_of_a_notice_is_explained() -> None:
+    rows = [row[0] for row in table("Notices")]
+
+    assert rows == [f"`{follower.topic}`" for follower in (Board, Line, Progress)]
+
+
+def test_every_term_and_operator_of_a_search_is_named() -> None:
+    words = set(re.findall(r"`([^`]+)`", SECTIONS["Where and order"]))
+
+    assert words >= {*TERMS, f"{PROPERTIES}.key", *(operator.value for operator in Operator)}
+
+
+def test_the_examples_of_searches_can_be_read() -> None:
+    examples = re.findall(r"^    (.+)$", SECTIONS["Where and order"], flags=re.MULTILINE)
+
+    assert len(examples) >= 3
+    for example in examples:
+        parse_query(example, ["players desc", "properties.level"], kind="arena")
 
 
 def test_every_link_within_the_page_leads_somewhere() -> None:
@@ -281,7 +331,7 @@ class Names:
     """Which of a server's random names stand for those on the page."""
 
     def __init__(self) -> None:
-        self._ours: dict[str, str] = {}
+        self._ours: dict[Any, Any] = {}
 
     def translated(self, value: Any) -> Any:
         """What the page says, with our names."""
@@ -290,17 +340,19 @@ class Names:
                 return [self.translated(each) for each in value]
             case dict():
                 return {key: self.translated(each) for key, each in value.items()}
-            case str():
+            case str() | float():
                 return self._ours.get(value, value)
             case _:
                 return value
 
     def learn(self, said: Any, heard: Any) -> None:
-        """Take the welcome's and the seat's names to stand for the page's."""
+        """Take the welcome's and the seat's names, and what is random about a room, to stand for the page's."""
         places = {"welcome": (1, 2, 3, 8), "seat": (4,)}.get(said[0], ())
         for place in places:
             if said[place]:
                 self._ours[said[place]] = heard[place]
+        if said[0] == "reply" and "code" in (said[2] or {}):
+            self._ours |= {said[2][key]: heard[2][key] for key in ("code", "created_at")}
 
 
 async def hear(peer: Foreigner, names: Names, block: Block) -> None:

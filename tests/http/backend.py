@@ -44,6 +44,10 @@ class FakeBackend:
         self.told: list[tuple[Any, ...]] = []
         """The reasons that operators gave, and the wishes that came."""
         self.readers = 0
+        self.reader_left = asyncio.Event()
+        self.asked_for_a_room = asyncio.Event()
+        self.gate: asyncio.Event | None = None
+        """Whoever makes a room waits for it, if there is one."""
         self.is_stopped = False
         self._once: dict[str, tuple[Struct, str]] = {}
         self._news = asyncio.Event()
@@ -52,6 +56,9 @@ class FakeBackend:
 
     async def create_room(self, wish: Create) -> RoomInfo:
         self.told.append(("create", wish))
+        self.asked_for_a_room.set()
+        if self.gate is not None:
+            await self.gate.wait()
         if wish.kind not in KINDS:
             raise NotFound(f"no kind of room is called {wish.kind!r}")
         if wish.properties.get("map") == "forbidden":
@@ -236,6 +243,7 @@ class FakeBackend:
                 await self._news.wait()
         finally:
             self.readers -= 1
+            self.reader_left.set()
 
     # For the tests
 

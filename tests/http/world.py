@@ -11,6 +11,7 @@ from holdfast.http.keys import ApiKey, Scope
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from tests.http.backend import FakeBackend
+from tests.http.reader import RawClient
 
 SECRETS = {scope: f"{scope.value}-key-0123456789" for scope in Scope}
 KEYS = [ApiKey(secret, [scope]) for scope, secret in SECRETS.items()]
@@ -29,11 +30,18 @@ class World:
         self._stack.push_async_callback(server.stop)
         return server
 
+    async def dial(self, server: HttpServer, *, buffer_bytes: int | None = None) -> RawClient:
+        """A bare connection; with a small buffer it stops reading early."""
+        client = await RawClient.dial(server, buffer_bytes=buffer_bytes)
+        self._stack.callback(client.close)
+        return client
+
     async def client(self, server: HttpServer | None = None, key: str = "") -> httpx.AsyncClient:
         """A client of this server, or of a new one that has no keys."""
         server = server or await self.serve()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        client = httpx.AsyncClient(base_url=url_of(server), headers=headers, trust_env=False)
+        # There is no TLS here, and reading all certificates for nothing takes longer than a test.
+        client = httpx.AsyncClient(base_url=url_of(server), headers=headers, trust_env=False, verify=False)  # noqa: S501
         return await self._stack.enter_async_context(client)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.core.errors import RoomFull
 from holdfast.core.player import SeatState
 from holdfast.core.room import Room
+from holdfast.core.seating import Seating
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.connection import LiveConnection
@@ -43,15 +44,15 @@ def the_grace_goes_on_after_a_return() -> Iterator[None]:
 
 @mutant
 def a_held_seat_is_given_to_a_stranger() -> Iterator[None]:
-    def check_open(room: Room[Any], player_id: Any) -> None:
+    def check_space(room: Room[Any], seats: int) -> None:
         try:
-            right(room, player_id)
+            right(room, seats)
         except RoomFull:
             if not any(seat.seat is SeatState.HELD for seat in room.seats):
                 raise
 
-    right = Room.check_open
-    with patched(Room, check_open=check_open, open_seats=property(lambda _: 1)):
+    right = Seating.check_space
+    with patched(Seating, check_space=check_space, open_seats=property(lambda _: 1)):
         yield
 
 

@@ -4,6 +4,8 @@ import click
 
 import holdfast
 from holdfast.cli.demo.command import demo
+from holdfast.cli.operate.placements import placements
+from holdfast.cli.operate.sessions import players, sessions
 from holdfast.cli.rooms.commands import rooms
 from holdfast.cli.serve import serve
 
@@ -20,3 +22,6 @@ def main() -> None:
 main.add_command(serve)
 main.add_command(demo)
 main.add_command(rooms)
+main.add_command(sessions)
+main.add_command(players)
+main.add_command(placements)

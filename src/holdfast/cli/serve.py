@@ -18,6 +18,9 @@ from holdfast import Room, Server
 from holdfast.cli.loading import Game, load
 from holdfast.cli.stores import store_failed
 from holdfast.core.tokens import TOKEN_BYTES
+from holdfast.http.api import HttpApi
+from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.keys import ApiKey, Scope
 from holdfast.server.durable.recovery import Pace, Recovery
 from holdfast.stores.port import StoreError
 
@@ -27,6 +30,7 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # The store that keeps nothing when the process ends, the guests' secret neither.
 _FORGETFUL = "memory:"
 _SECRET_VARIABLE = "HOLDFAST_SECRET"  # noqa: S105 - where it is, not what it is
+_API_KEY_VARIABLE = "HOLDFAST_API_KEY"
 _SECRET_RECIPE = 'python -c "import secrets; print(secrets.token_hex())"'  # noqa: S105 - how to make one
 
 
@@ -50,6 +54,22 @@ class Keeping:
 @click.option(
     "--tcp-port", type=_PORT, default=7779, show_default=True, metavar="PORT", help="For TCP; 0 is any free one."
 )
+@click.option(
+    "--http-port",
+    type=_PORT,
+    default=DEFAULT_PORT,
+    show_default=True,
+    metavar="PORT",
+    help="For the HTTP API; 0 is any free one.",
+)
+@click.option(
+    "--http-host",
+    default=DEFAULT_HOST,
+    show_default=True,
+    metavar="ADDRESS",
+    help=f"Where the HTTP API listens; anywhere but here it needs a key in ${_API_KEY_VARIABLE}.",
+)
+@click.option("--no-http", is_flag=True, help="Open no HTTP API.")
 @click.option(
     "--grace",
     type=click.FloatRange(0),
@@ -90,6 +110,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     host: str,
     port: int,
     tcp_port: int,
+    http_port: int,
+    http_host: str,
+    no_http: bool,
     grace: float,
     secret_file: Path | None,
     store: str | None,
@@ -123,6 +146,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             secret=secret,
             store=store,
             recovery=recovery,
+            http=None if no_http else HttpApi(http_host, http_port, keys=_api_keys()),
         )
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
@@ -168,7 +192,7 @@ def _announce(console: Console, game: Game, facts: list[tuple[str, str]]) -> Non
 
 def _facts(server: Server, game: Game, keeping: Keeping) -> list[tuple[str, str]]:
     facts = [("rooms", ", ".join(map(_room_words, game.rooms)))]
-    for transport, scheme in (("websocket", "ws"), ("tcp", "tcp")):
+    for transport, scheme in (("websocket", "ws"), ("tcp", "tcp"), ("http", "http")):
         if transport in server.addresses:
             host, port = server.addresses[transport]
             facts.append((transport, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"))
@@ -233,13 +257,19 @@ def _secret(file: Path | None) -> bytes | None:
     return secret
 
 
+def _api_keys() -> list[ApiKey]:
+    """The key that opens everything, if the environment has one."""
+    key = os.environ.get(_API_KEY_VARIABLE, "").strip()
+    return [ApiKey(key, [Scope.ADMIN])] if key else []
+
+
 def _closed_door(error: OSError, game: Game) -> str:
     """Which address could not be opened, and what to do about it."""
     found = re.search(r"\('(?P<host>[^']*)', (?P<port>\d+)", str(error))
     if found is None or error.errno is None:
         return f"Cannot listen: {error.strerror}. Is --host an address of this machine?"
     address = f"{found['host']}:{found['port']}"
-    where = "with --port or --tcp-port" if game.server is None else f"in {game.name}"
+    where = "with --port, --tcp-port or --http-port" if game.server is None else f"in {game.name}"
     if error.errno == errno.EADDRINUSE:
         return f"{address} is in use, perhaps by another server: stop that one, or choose another port {where}."
     if error.errno == errno.EACCES:

@@ -126,9 +126,10 @@ class Exchange:
         def answered(result: Any, error: HoldfastError | None) -> None:
             if reply.done():
                 return
+            if error is not None:
+                reply.set_exception(error)
+                return
             try:
-                if error is not None:
-                    raise error
                 reply.set_result(taken(result))
             except HoldfastError as problem:
                 reply.set_exception(problem)

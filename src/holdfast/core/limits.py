@@ -93,7 +93,7 @@ class Limits:
     wrong_passwords_max: int = 10
     # Rooms that a search looks at in one go, before others get their turn of the loop, and in all: then the page is
     # short, and its cursor goes on from there.
-    search_slice: int = 2_000
+    search_slice_max: int = 2_000
     search_looked_max: int = 40_000
     # Different properties that are indexed; by more than these, rooms are found more slowly.
     indexed_properties_max: int = 64

@@ -4,8 +4,10 @@ import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from math import isfinite
 from typing import Any, SupportsIndex
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core.codec import CODECS
@@ -14,9 +16,11 @@ from holdfast.core.frames import NAME_CHARS_MAX
 from holdfast.core.tables import Table
 from holdfast.core.wishes import PROPERTIES_MAX, JoinPolicy, Visibility
 
-CODE_LETTERS = "23456789BCDFGHJKMNPQRSTVWXYZ"
-"""Of join codes: nothing that looks or sounds like another, and no vowels, which would make words."""
+CODE_LETTERS = "3479BCDFGHJKMNPQRSTVWXYZ"
+"""Of join codes: nothing that looks like another, and no vowels, which would make words."""
 CODE_LENGTH = 6
+# What somebody may read in the place of a letter: no code has these.
+_LOOK_ALIKES = str.maketrans("2568U", "ZSGBV")
 SALT_BYTES = 16
 
 
@@ -78,16 +82,23 @@ class Properties(dict[str, Any]):
         super().update(*args, **kwargs)
         self._changed()
 
+    def replace(self, values: Mapping[str, Any]) -> None:
+        """Have these instead: one change."""
+        super().clear()
+        self.update(values)
+
     def setdefault(self, key: str, default: Any = None) -> Any:
         """As a dict's."""
-        result = super().setdefault(key, default)
-        self._changed()
-        return result
+        if key not in self:
+            self[key] = default
+        return self[key]
 
-    def pop(self, *args: Any) -> Any:
+    def pop(self, key: str, *default: Any) -> Any:
         """As a dict's."""
-        result = super().pop(*args)
-        self._changed()
+        was_there = key in self
+        result = super().pop(key, *default)
+        if was_there:
+            self._changed()
         return result
 
     def popitem(self) -> tuple[str, Any]:
@@ -106,6 +117,14 @@ class Properties(dict[str, Any]):
         return dict, (dict(self),)
 
 
+def check_wish(wish: Struct) -> None:
+    """Refuse a wish that was made in Python and could not have come over the wire: it was not looked at by then."""
+    try:
+        msgspec.msgpack.decode(msgspec.msgpack.encode(wish), type=type(wish))
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Invalid(str(error)) from None
+
+
 _SCALARS = (str, int, float, bool)
 
 
@@ -119,6 +138,9 @@ def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
         values = value if isinstance(value, list | tuple) else [value]
         if not all(isinstance(each, _SCALARS) for each in values):
             raise Invalid(f"properties: {name!r} must be text, a number, true or false, or a list of these")
+        # JSON cannot say them, and nothing is more or less than `nan`.
+        if not all(isfinite(each) for each in values if isinstance(each, float)):
+            raise Invalid(f"properties: {name!r} must be a number, and neither infinite nor nan")
     for codec in CODECS.values():
         try:
             size = len(codec.encode(dict(properties)))
@@ -223,4 +245,4 @@ def join_code(picks: Iterable[int]) -> str:
 
 def spelled(code: str) -> str:
     """A code as somebody typed it, the way we write it."""
-    return "".join(letter for letter in code.upper() if letter in CODE_LETTERS)
+    return "".join(letter for letter in code.upper().translate(_LOOK_ALIKES) if letter in CODE_LETTERS)

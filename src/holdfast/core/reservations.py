@@ -15,10 +15,15 @@ class Reservation(NamedTuple):
 
 
 class Reservations:
-    """Who a seat is kept for, and until when. Every one of them counts as occupied."""
+    """Who a seat is kept for, and until when. Every one of them counts as occupied.
+
+    One that is in use has become a seat of its own, and does not expire. It is remembered until the room has heard of
+    its player: before that they may be turned away, or the server may fall.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[PlayerId, Reservation] = {}
+        self._in_use: set[PlayerId] = set()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -29,6 +34,15 @@ class Reservations:
     def __iter__(self) -> Iterator[tuple[PlayerId, Reservation]]:
         return iter(list(self._kept.items()))
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for their player; those in use have a seat, which counts already."""
+        return len(self._kept) - len(self._in_use)
+
+    def is_waiting(self, player_id: PlayerId) -> bool:
+        """Whether a seat waits for this player."""
+        return player_id in self._kept and player_id not in self._in_use
+
     def keep(self, player_id: PlayerId, until: float, by: str = "") -> None:
         """Keep a seat; who has one already keeps it for longer, never for less."""
         known = self._kept.get(player_id)
@@ -38,18 +52,33 @@ class Reservations:
         """What is kept for a player."""
         return self._kept.get(player_id)
 
+    def use(self, player_id: PlayerId) -> bool:
+        """The player takes the seat; False if none waits for them."""
+        if not self.is_waiting(player_id):
+            return False
+        self._in_use.add(player_id)
+        return True
+
+    def put_back(self, player_id: PlayerId) -> None:
+        """The player did not get in after all: the seat waits for them again, for as long as it would have."""
+        self._in_use.discard(player_id)
+
     def drop(self, player_id: PlayerId) -> Reservation | None:
-        """The seat is taken, or given back; what was kept."""
+        """The player has come, or the seat is given back; what was kept."""
+        self._in_use.discard(player_id)
         return self._kept.pop(player_id, None)
 
     def expired(self, now: float) -> list[PlayerId]:
         """Those whose time is over."""
-        return [player_id for player_id, kept in self._kept.items() if kept.until <= now]
+        return [player_id for player_id, kept in self._waiting() if kept.until <= now]
 
     @property
     def next_at(self) -> float | None:
         """When the next one is over."""
-        return min((kept.until for kept in self._kept.values()), default=None)
+        return min((kept.until for _, kept in self._waiting()), default=None)
+
+    def _waiting(self) -> Iterator[tuple[PlayerId, Reservation]]:
+        return ((player_id, kept) for player_id, kept in self._kept.items() if player_id not in self._in_use)
 
 
 class Line:
@@ -78,10 +107,3 @@ class Line:
     def leave(self, player_id: PlayerId) -> bool:
         """Step out of the line; False if they were not in it."""
         return player_id in self._waiting and self._waiting.pop(player_id) is None
-
-    def next(self) -> PlayerId | None:
-        """Whose turn it is; they are out of the line."""
-        player_id = next(iter(self._waiting), None)
-        if player_id is not None:
-            del self._waiting[player_id]
-        return player_id

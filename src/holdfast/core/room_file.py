@@ -4,6 +4,7 @@ What is the game's own (properties, state, data, arguments of timers) is written
 of the file, for half of each is in a client and went on since: the seats of a room that is put back are held for their
 players by player id, who sign in, join, and are told the current state (`on_resync`). So `stream`, the part of a
 session that a room has, is there to be read only. Nor are effects that wait to be carried out: they stay in the store.
+Of the entry in the directory, the password and the idempotency key are left out: see `listing_file`.
 """
 
 import json
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.listing_file import ListingEntry, listing_entry, stored_listing
 from holdfast.core.records import (
     PARTS_NONE,
     ChannelRecord,
@@ -87,6 +89,7 @@ class RoomFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     is_locked: bool
     max_players: int
     was_joined: bool
+    listing: ListingEntry = ListingEntry()
     properties: dict[str, Any]
     state: Any
     parts: dict[str, dict[str, Any]]
@@ -122,6 +125,7 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
             is_locked=record.is_locked,
             max_players=record.max_players,
             was_joined=record.was_joined,
+            listing=listing_entry(record.listing),
             properties=to_json(_decode(record.properties)),
             state=to_json(_decode(state)),
             parts=_parts(beside, key),
@@ -288,6 +292,7 @@ def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
         parts=parts,
         created_at=seconds_of(file.created_at),
         is_final=True,
+        listing=stored_listing(file.listing),
     )
 
 

@@ -51,7 +51,7 @@ class Seating(Generic[D]):
             raise NotFound("the room is closing")
         if self.duplicate != "allow" and self.seat_of(player_id) is not None:
             raise Duplicate("this player is in the room already")
-        if player_id not in self.reservations:
+        if not self.reservations.is_waiting(player_id):
             self.check_space(1)
 
     def check_space(self, seats: int) -> None:
@@ -94,4 +94,4 @@ class Seating(Generic[D]):
     @property
     def seats_used(self) -> int:
         """Seats that are reserved, taken or held."""
-        return len(self._seats) + len(self.reservations)
+        return len(self._seats) + self.reservations.waiting

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.enums import ScopeType
@@ -11,7 +11,6 @@ from litestar.types import LifeSpanReceive, LifeSpanScope, LifeSpanSend, Message
 
 from holdfast.http.answers import Answer
 from holdfast.http.context import Context, context_of
-from holdfast.http.events import Streams
 from holdfast.http.guards import admit
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
@@ -67,14 +66,14 @@ class App(Litestar):
 def make_app(backend: Backend, keys: Sequence[ApiKey] = (), limits: HttpLimits | None = None) -> App:
     """The API of a node; without keys it serves only this machine, and `HttpServer` listens only there."""
     limits = limits or HttpLimits()
-    context = Context(tuple(keys), limits, Streams(limits))
+    context = Context(tuple(keys), limits)
 
     async def provide_backend() -> Backend:
         return backend
 
     app = App(
         _HANDLERS,
-        before_request=_decode_ids,
+        before_request=_before,
         debug=False,
         dependencies={"asked": Provide(asked), "backend": Provide(provide_backend)},
         exception_handlers={Exception: answer_problem},
@@ -87,12 +86,17 @@ def make_app(backend: Backend, keys: Sequence[ApiKey] = (), limits: HttpLimits |
         response_class=Answer,
         state=State({"context": context}),
     )
-    context.document = document(app, has_keys=bool(keys))
+    context.describe(document(app, has_keys=bool(keys)))
     return app
 
 
-async def _decode_ids(request: Request[Any, Any, Any]) -> None:
+async def _before(request: Request[Any, Any, Any]) -> Response[None] | None:
+    if request.method == "OPTIONS":
+        # Litestar's own answer forgets the methods that were added to a path later.
+        methods = context_of(request.app).methods[request.scope["path_template"]]
+        return Response(None, status_code=204, headers={"Allow": methods})
     values = request.scope["path_params"]
     if any("%" in value for value in values.values()):
         # A new one: the router keeps the old one for the next time.
         request.scope["path_params"] = {name: unescape(value) for name, value in values.items()}
+    return None

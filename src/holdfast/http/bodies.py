@@ -3,7 +3,7 @@ stands in the path, lists stand in an object that can grow, and parameters are s
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.core.frames import NUMBER_MAX, Name, hidden_from_rich
 from holdfast.core.infos import PlacementInfo, QueueInfo, SeatInfo
@@ -101,7 +101,7 @@ class ReasonQuery(Struct, frozen=True):
 class EventQuery(Struct, frozen=True):
     """From where on."""
 
-    after: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] | None = None
+    after: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] | UnsetType = UNSET
     """Go on after the event with this id; the Last-Event-ID header counts more."""
 
 

@@ -1,24 +1,38 @@
 """What the routes, the guard and the server of one app share."""
 
-from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
+import msgspec
 from litestar import Litestar
 
+from holdfast.http.docs import page
 from holdfast.http.events import Streams
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
 
+# A machine has a few addresses; each has its own examples on the page.
+_PAGES_MAX = 8
 
-@dataclass(slots=True)
+
 class Context:
-    """One app's own."""
+    """One app's own. Its documents are drawn once: whoever reads them needs no key, and must not cost the game time."""
 
-    keys: tuple[ApiKey, ...]
-    limits: HttpLimits
-    streams: Streams
-    document: dict[str, Any] = field(default_factory=dict)
-    """Drawn from the app's routes, once it has them."""
+    def __init__(self, keys: tuple[ApiKey, ...], limits: HttpLimits) -> None:
+        self.keys = keys
+        self.limits = limits
+        self.streams = Streams(limits)
+        self.methods: dict[str, str] = {}
+        """For the Allow header, by path."""
+        self.describe({"paths": {}})
+
+    def describe(self, document: dict[str, Any]) -> None:
+        """Take the OpenAPI document, once the app has its routes."""
+        self.document = document
+        self.document_json = msgspec.json.encode(document)
+        self.page = lru_cache(_PAGES_MAX)(partial(page, document))
+        for path, operations in document["paths"].items():
+            self.methods[path] = ", ".join([*map(str.upper, operations), "OPTIONS"])
 
 
 def context_of(app: Litestar) -> Context:

@@ -15,7 +15,7 @@ SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 )
 
-_TEMPLATE = Path(__file__).with_name("docs.html")
+_TEMPLATE = Template(Path(__file__).with_name("docs.html").read_text("utf-8"))
 _NO_KEYS = "No API key is set: whoever is on this machine may do everything, and nobody else may do anything."
 _KEYS = (
     "An API key is needed, sent as Authorization: Bearer <key>. Its scope says what it opens: read, rooms (and read), "
@@ -25,7 +25,7 @@ _KEYS = (
 
 def page(document: dict[str, Any], base_url: str) -> str:
     """The whole page, with examples that can be pasted into a shell."""
-    return Template(_TEMPLATE.read_text("utf-8")).substitute(
+    return _TEMPLATE.substitute(
         title=_text(document["info"]["title"]),
         about=_text(document["info"]["description"]),
         keys=_text(_KEYS if _has_keys(document) else _NO_KEYS),
@@ -138,6 +138,11 @@ def _kind(schema: dict[str, Any]) -> str:
         case {"$ref": reference}:
             name = str(reference).rpartition("/")[2]
             return f'<a href="#struct-{name}"><code>{name}</code></a>'
+        case {"contentSchema": inner}:
+            return _kind(inner)
+        case {"properties": properties}:
+            fields = (f"{_text(name)}: {_kind(inner)}" for name, inner in properties.items())
+            return f'<span class="dim">each with {", ".join(fields)}</span>'
         case {"enum": choices}:
             words = " or ".join(f"<code>{_text(json.dumps(choice))}</code>" for choice in choices)
         case {"anyOf": options}:

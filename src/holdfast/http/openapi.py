@@ -16,6 +16,7 @@ from litestar.routes import HTTPRoute
 from msgspec import Struct
 
 from holdfast.core.infos import EventInfo
+from holdfast.http.events import MEDIA_TYPE as EVENT_STREAM
 from holdfast.http.keys import Scope
 from holdfast.http.problems import KINDS, MEDIA_TYPE, Problem, problem
 from holdfast.http.wording import field_sentences
@@ -45,6 +46,18 @@ _SCALARS = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 _PROPERTY = {
     "anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}],
     "description": "Text, a number, true or false, or a list of these.",
+}
+# One event of a stream.
+_EVENT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": _REFERENCE.format(name=EventInfo.__name__)},
+        },
+    },
 }
 _DONE = {200: "Done.", 201: "Made.", 202: "Started.", 204: "Done; there is nothing to say."}
 
@@ -141,7 +154,8 @@ def _success(handler: HTTPRouteHandler) -> dict[str, Any]:
     if answer is not None:
         response["content"] = {"application/json": {"schema": _reference(answer)}}
     elif handler.media_type.startswith("text/"):
-        response["content"] = {str(handler.media_type): {"schema": {"type": "string"}}}
+        schema = _EVENT if handler.media_type == EVENT_STREAM else {"type": "string"}
+        response["content"] = {str(handler.media_type): {"schema": schema}}
     elif handler.parsed_fn_signature.return_type.annotation is not type(None):
         response["content"] = {"application/json": {"schema": {"type": "object"}}}
     return response

@@ -3,14 +3,15 @@
 from typing import Annotated, Any
 
 from litestar.datastructures import ResponseHeader
+from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
-from litestar.params import Dependency, HeaderParameter, PathParameter
+from litestar.params import HeaderParameter, PathParameter, SkipValidation
 
 from holdfast.http.keys import Scope
 from holdfast.http.port import Backend
 from holdfast.http.problems import Mistaken
 
-Node = Annotated[Backend, Dependency(skip_validation=True)]
+Node = NamedDependency[SkipValidation[Backend]]
 """The node that is asked."""
 
 
@@ -24,7 +25,7 @@ SessionPath = Annotated[str, _path("The session's id.", "se_4hTq0s1c")]
 PlacementPath = Annotated[str, _path("The placement's id.", "match-2041")]
 
 IfMatch = Annotated[
-    str,
+    str | None,
     HeaderParameter(
         name="If-Match",
         description='Change nothing unless the room has this version, as in "7"; the ETag of an answer tells it.',
@@ -32,7 +33,7 @@ IfMatch = Annotated[
     ),
 ]
 IdempotencyKey = Annotated[
-    str,
+    str | None,
     HeaderParameter(
         name="Idempotency-Key",
         description="The same key with the same wish gives the same room; it is another way to say idempotency_key.",
@@ -40,7 +41,7 @@ IdempotencyKey = Annotated[
     ),
 ]
 LastEventId = Annotated[
-    str,
+    str | None,
     HeaderParameter(
         name="Last-Event-ID",
         description="Go on after the event with this id. Browsers send it by themselves when they come back.",

@@ -10,6 +10,7 @@ from litestar.exceptions import HTTPException
 from msgspec import Struct
 
 from holdfast.core.errors import Refused
+from holdfast.core.frames import sentence
 
 MEDIA_TYPE = "application/problem+json"
 # When to try again after `throttled`: limits are counted in what is there now, and that changes by the second.
@@ -116,7 +117,8 @@ def mistaken(place: str, error: Exception) -> Mistaken:
 def problem(code: str, detail: str, **more: Any) -> Problem:
     """The document for a code."""
     known = code if code in KINDS else _OF_THE_GAME
-    return Problem(f"/docs#problem-{known}", KINDS[known].title, KINDS[known].status, detail, code, **more)
+    kind = KINDS[known]
+    return Problem(f"/docs#problem-{known}", kind.title, kind.status, sentence(detail), sentence(code), **more)
 
 
 def problem_of(error: Exception) -> Problem:

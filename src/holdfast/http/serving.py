@@ -42,6 +42,7 @@ class HttpServer:
 
     async def start(self) -> None:
         """Listen; `OSError` if the address is taken."""
+        assert self._server is None, "the server has been started already"
         sock = await self._bind()
         config = _Config(self._app)
         config.load()

@@ -2,8 +2,9 @@
 
 import ast
 import inspect
+import sys
+from functools import cache
 from itertools import pairwise
-from textwrap import dedent
 
 from msgspec import Struct
 
@@ -12,19 +13,22 @@ def field_sentences(struct: type[Struct]) -> dict[str, str]:
     """What is said about each field; nothing where the source is not at hand, as in a frozen program."""
     sentences: dict[str, str] = {}
     for base in reversed(struct.__mro__):
-        if issubclass(base, Struct) and base is not Struct:
-            sentences |= _sentences_of(base)
+        sentences |= _in_module(base.__module__).get(base.__name__, {})
     return sentences
 
 
-def _sentences_of(struct: type[Struct]) -> dict[str, str]:
+@cache
+def _in_module(name: str) -> dict[str, dict[str, str]]:
     try:
-        tree = ast.parse(dedent(inspect.getsource(struct)))
+        tree = ast.parse(inspect.getsource(sys.modules[name]))
     except (OSError, TypeError):
         return {}
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    return {node.name: _in_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _in_class(node: ast.ClassDef) -> dict[str, str]:
     sentences = {}
-    for field, sentence in pairwise(body):
+    for field, sentence in pairwise(node.body):
         match field, sentence:
             case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
                 sentences[name] = inspect.cleandoc(text)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.infos import RoomInfo
-from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties
+from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.room import Room
+from holdfast.core.session import PlayerId
 from holdfast.core.tokens import printable
 from holdfast.core.wishes import Create
 from holdfast.server.durable.dice import Dice
@@ -34,7 +35,8 @@ class Directory:
         self._loop = loop
         self._types: dict[str, type[Room[Any]]] = {}
         self._hosts: dict[str, RoomHost] = {}
-        self._creating = 0
+        # Rooms that are being made, and until when they must have begun.
+        self._beginning: dict[RoomHost, asyncio.Timeout] = {}
         self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
         # In which rooms a player has a seat, or one that is reserved.
@@ -85,6 +87,7 @@ class Directory:
 
     async def create(self, wish: Create, creator: str = "") -> RoomHost:
         """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no."""
+        check_wish(wish)
         if not wish.idempotency_key:
             return self.host(await self._create(wish, creator, None))
 
@@ -95,11 +98,12 @@ class Directory:
 
     async def _create(self, wish: Create, creator: str, once: Once | None) -> str:
         room_type = self._check(wish)
-        host = self.new_host(room_type, printable(self._node.random.randbytes(_ROOM_ID_BYTES)))
-        room = host.room
+        room_id = printable(self._node.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
-            self.entries.check_name(room.kind, wish.name, room.id)
-            self.entries.name(room.kind, wish.name, room.id)
+            self.entries.check_name(room_type.kind, wish.name, room_id)
+            self.entries.name(room_type.kind, wish.name, room_id)
+        host = self.new_host(room_type, room_id)
+        room = host.room
         room.max_players = wish.max_players or room_type.max_players
         room.listing = Listing(
             created_at=self._node.wall(),
@@ -107,18 +111,15 @@ class Directory:
             visibility=wish.visibility,
             password=Password.of(wish.password, self._node.random.randbytes(SALT_BYTES)),
             creator=creator,
-            code=self.entries.new_code(),
+            code=self.entries.new_code(room_id),
             once=once,
         )
-        self._creating += 1
         try:
             await self._begin(host, wish)
         except BaseException:
-            self.entries.unname(room.id)
+            self.entries.forget(room_id, room.listing)
             host.abandon()
             raise
-        finally:
-            self._creating -= 1
         # Not before: nobody may find a room that its game might still refuse.
         room.listing.happened(RoomEvent.ACTIVATED)
         self.add(host)
@@ -135,7 +136,7 @@ class Directory:
             raise Throttled("this node is stopping")
         if not self._node.health.is_healthy:
             raise Throttled("this node is not well, and takes no new rooms")
-        if len(self._hosts) + self._creating >= self._node.limits.rooms_max:
+        if len(self._hosts) + len(self._beginning) >= self._node.limits.rooms_max:
             raise Throttled("this node has no space for another room")
         most = room_type.max_players
         if wish.max_players is not None and not 1 <= wish.max_players <= most:
@@ -148,12 +149,16 @@ class Directory:
 
     async def _begin(self, host: RoomHost, wish: Create) -> None:
         activation_s = self._node.limits.activation_s
+        deadline = self._beginning[host] = asyncio.timeout(activation_s)
         try:
-            async with asyncio.timeout(activation_s):
+            async with deadline:
                 await host.create(dict(wish.properties))
         except TimeoutError:
-            host.room.listing.reason = "activation_timeout"
-            raise Failed(f"the room took longer than {activation_s:g} s to begin") from None
+            if not self._is_closed:
+                host.room.listing.reason = "activation_timeout"
+                raise Failed(f"the room took longer than {activation_s:g} s to begin") from None
+        finally:
+            del self._beginning[host]
         if self._is_closed:
             raise Throttled("this node is stopping")
         if host.room.is_closing:
@@ -177,6 +182,13 @@ class Directory:
             self.entries.name(room.kind, room.name, room.id)
         self.listings.add(host)
 
+    def expect(self, room_id: str, kind: str, listing: Listing) -> None:
+        """A room waits in the store for somebody who asks for it, be it by its code or by the key it was made with."""
+        self.entries.expect(room_id, listing)
+        room_type = self._types.get(kind)
+        if room_type is not None and room_type.unique_names:
+            self.entries.name(kind, listing.name, room_id)
+
     def sort_by_age(self) -> None:
         """After a recovery, which brings rooms back in no order: the oldest first, as they were made."""
         ages = {
@@ -193,10 +205,13 @@ class Directory:
     async def close_all(self, within_s: float) -> None:
         """End every room that would not outlive this node; one that is still in the middle of a turn is abandoned."""
         self._is_closed = True
+        for deadline in self._beginning.values():
+            if not deadline.expired():
+                deadline.reschedule(self._loop.time())
         ending = [host for host in self._hosts.values() if not isinstance(host, DurableHost)]
         for host in ending:
             host.end("stopping")
-        if any(host.room.id in self._hosts for host in ending):
+        if not self._is_all_durable():
             self._all_forgotten = self._loop.create_future()
             await asyncio.wait([self._all_forgotten], timeout=within_s)
         for host in ending:
@@ -212,23 +227,22 @@ class Directory:
     def forget(self, host: RoomHost) -> None:
         """A room has ended, or is not ours any more."""
         room = host.room
+        for player_id in [*(seat.id for seat in room.seats), *(each for each, _ in room.reservations)]:
+            self._not_in(host, player_id)
         if self._hosts.pop(room.id, None) is not None:
             self._node.counters.rooms_ended += 1
             self.listings.remove(host)
-            self.entries.unname(room.id)
-            for player_id in [*(seat.id for seat in room.seats), *(each for each, _ in room.reservations)]:
-                self._unseated(host, player_id)
             if room.listing.is_over:
                 info = self.info_of(host, sees_code=True)
                 self.entries.remove(room.listing, info)
                 self._node.events.publish("room.ended", room=room.id, status=info.status, reason=info.reason)
             else:
-                self.entries.forget(room.listing)
-        if self._all_forgotten is not None and not self._all_forgotten.done() and self._are_all_durable():
+                self.entries.forget(room.id, room.listing)
+        if self._all_forgotten is not None and not self._all_forgotten.done() and self._is_all_durable():
             self._all_forgotten.set_result(None)
 
-    def _are_all_durable(self) -> bool:
-        return all(isinstance(host, DurableHost) for host in self._hosts.values())
+    def _is_all_durable(self) -> bool:
+        return not self._beginning and all(isinstance(host, DurableHost) for host in self._hosts.values())
 
     # What is shown of rooms
 
@@ -268,10 +282,11 @@ class Directory:
 
     def seat_changed(self, host: RoomHost, player_id: str, state: SeatState) -> None:
         """A seat is in another state."""
-        if state in {SeatState.FREED, SeatState.EXPIRED}:
-            self._unseated(host, player_id)
-        else:
+        if state not in {SeatState.FREED, SeatState.EXPIRED}:
             self._of_player.setdefault(player_id, {})[host] = None
+        elif host.room.seat_of(PlayerId(player_id)) is None:
+            # Else they have another, in a room that allows it.
+            self._not_in(host, player_id)
         self.listed(host)
         self._node.events.publish(f"seat.{state.value}", room=host.room.id, player=player_id)
 
@@ -282,10 +297,7 @@ class Directory:
             if self.reserved_by[by] <= 0:
                 del self.reserved_by[by]
 
-    def _unseated(self, host: RoomHost, player_id: str) -> None:
-        if any(seat.id == player_id for seat in host.room.seats):
-            # Another of theirs, in a room that allows it.
-            return
+    def _not_in(self, host: RoomHost, player_id: str) -> None:
         rooms = self._of_player.get(player_id)
         if rooms is not None:
             rooms.pop(host, None)

@@ -2,9 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.errors import AlreadySeated, Failed, Invalid, NotFound, NotSeated, Refused, Throttled
+from holdfast.core.errors import (
+    AlreadySeated,
+    Failed,
+    Invalid,
+    NotAllowed,
+    NotFound,
+    NotSeated,
+    Refused,
+    Throttled,
+)
 from holdfast.core.infos import ReservationInfo, WaitInfo
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
@@ -32,7 +42,9 @@ class Door:
         self._line = Line()
         self._expiry: asyncio.TimerHandle | None = None
         # On a seat, but `on_join` has to wait for its turn: if they go before it, the room never hears of them.
-        self._joining: set[Player[Any]] = set()
+        # With whether they came with a reservation, which is remembered so far.
+        self._joining: dict[Player[Any], bool] = {}
+        self._is_line_watched = False
 
     def close(self) -> None:
         """The room ends: no seat is kept any more, and nobody waits for one."""
@@ -43,11 +55,9 @@ class Door:
             self._host.seat_changed(player_id, SeatState.FREED)
 
     def stop(self) -> None:
-        """The room is gone from here."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-        for _, kept in self._room.reservations:
-            self._node.rooms.unreserved(kept.by)
+        """The room is gone from here, whatever becomes of it elsewhere."""
+        for player_id, _ in self._room.reservations:
+            self._drop(player_id)
 
     # Joining
 
@@ -59,27 +69,23 @@ class Door:
             raise Interrupted
         if existing is not None and host.may_take_over(existing):
             return host.take_over(existing, session, outlet_of)
+        # Those who wait come first.
+        self.seat_freed()
         room.check_open(session.player_id)
-        kept = self._drop(session.player_id)
         player = Player(session, room.data_type(), host=host)
+        was_kept = room.reservations.use(player.id)
         host.reserve_seat(player)
         try:
-            if type(room).admit is not Room.admit:
-                await self._admitted(player)
-            if session.state is not SessionState.CONNECTED:
-                raise Interrupted
-            if session.player is not None:
-                raise AlreadySeated("this session took another seat meanwhile")
-            if player.seat is not SeatState.RESERVED:
-                raise NotFound("the room closed")
+            await self._approved(player)
         except BaseException:
-            if kept is not None and player.seat is SeatState.RESERVED:
+            if was_kept:
                 # The reservation stands: the player may try again while it lasts.
-                self._keep(player.id, kept)
+                room.reservations.put_back(player.id)
+                self._watch_expiry()
             host.release(player)
             raise
         self._line.leave(player.id)
-        self._joining.add(player)
+        self._joining[player] = was_kept
         host.seat(player, session, outlet_of)
         try:
             await host.call(self._join, player)
@@ -88,22 +94,37 @@ class Door:
             raise
         return player
 
+    async def _approved(self, player: Player[Any]) -> None:
+        """Wait for the game's approval; what may have changed meanwhile is looked at again."""
+        if type(self._room).admit is not Room.admit:
+            await self._admitted(player)
+        if player.session.state is not SessionState.CONNECTED:
+            raise Interrupted
+        if player.session.player is not None:
+            raise AlreadySeated("this session took another seat meanwhile")
+        if player.seat is not SeatState.RESERVED:
+            raise NotFound("the room closed")
+
     def has_joined(self, player: Player[Any]) -> bool:
         """Whether the room has heard of a player on one of its seats."""
         return player not in self._joining
 
     def forget(self, player: Player[Any]) -> bool:
         """The player goes; True if the room has never heard of them."""
-        if player in self._joining:
-            self._joining.discard(player)
-            return True
-        return False
+        if player not in self._joining:
+            return False
+        self._heard_of(player)
+        return True
 
     def _join(self, player: Player[Any]) -> Any:
         if player not in self._joining:
             raise NotSeated("the seat was freed before the room heard of it; join again")
-        self._joining.discard(player)
+        self._heard_of(player)
         return self._room.on_join(player)
+
+    def _heard_of(self, player: Player[Any]) -> None:
+        if self._joining.pop(player):
+            self._drop(player.id)
 
     async def _admitted(self, player: Player[Any]) -> None:
         try:
@@ -124,9 +145,11 @@ class Door:
     def reserve(self, players: Sequence[PlayerId], ttl_s: float | None, by: str = "") -> ReservationInfo:
         """Keep a seat for each of them, all or none. Who has one already keeps it: asking again extends."""
         room, limits = self._room, self._node.limits
-        ttl_s = room.reservation_s if ttl_s is None else ttl_s
+        ttl_s = min(room.reservation_s, limits.reservation_max_s) if ttl_s is None else ttl_s
         if ttl_s > limits.reservation_max_s:
             raise Invalid(f"ttl_s: a seat is reserved for {limits.reservation_max_s:g} s at most; got {ttl_s:g}")
+        # Those who wait come first.
+        self.seat_freed()
         party = list(dict.fromkeys(players))
         coming = [each for each in party if room.seat_of(each) is None]
         fresh = [each for each in coming if each not in room.reservations]
@@ -135,34 +158,40 @@ class Door:
         if room.is_closing or fresh:
             room.check_space(len(fresh))
         for player_id in coming:
-            self._line.leave(player_id)
-            self._keep(player_id, Reservation(self._node.now() + ttl_s, by))
-        for player_id in fresh:
-            self._host.seat_changed(player_id, SeatState.RESERVED)
+            self._reserve(player_id, Reservation(self._node.now() + ttl_s, by))
         # Of who sits already, the seat is theirs without an end.
         ends = [kept.until for each in party if (kept := room.reservations.get(each)) is not None]
         return ReservationInfo(room.id, list(party), self._seconds_until(min(ends)) if ends else 0.0)
 
-    def release(self, players: Sequence[PlayerId]) -> None:
-        """Give reserved seats back."""
-        for player_id in players:
-            if self._drop(player_id) is not None:
-                self._host.seat_changed(player_id, SeatState.FREED)
+    def release(self, players: Sequence[PlayerId], by: str | None = None) -> None:
+        """Give reserved seats back; a player (`by`) only their own, and those they have reserved."""
+        # Who is on the way in has the seat.
+        reserved = [each for each in dict.fromkeys(players) if self._room.reservations.is_waiting(each)]
+        for player_id in reserved:
+            kept = self._room.reservations.get(player_id)
+            if by is not None and kept is not None and by not in {player_id, kept.by}:
+                raise NotAllowed(f"the seat of player {player_id} was not reserved by you")
+        for player_id in reserved:
+            self._drop(player_id)
+            self._host.seat_changed(player_id, SeatState.FREED)
         self.seat_freed()
 
     def restored(self, player_id: PlayerId, seconds: float, by: str) -> None:
         """Keep a seat as a former node has kept it: so many seconds more."""
-        self._keep(player_id, Reservation(self._node.now() + seconds, by))
-        self._host.seat_changed(player_id, SeatState.RESERVED)
+        self._reserve(player_id, Reservation(self._node.now() + seconds, by))
+
+    def _reserve(self, player_id: PlayerId, kept: Reservation) -> None:
+        is_new = player_id not in self._room.reservations
+        if is_new and kept.by:
+            self._node.rooms.reserved_by[kept.by] += 1
+        self._line.leave(player_id)
+        self._room.reservations.keep(player_id, *kept)
+        self._watch_expiry()
+        if is_new:
+            self._host.seat_changed(player_id, SeatState.RESERVED)
 
     def _seconds_until(self, until: float) -> float:
         return round(max(0.0, until - self._node.now()), 3)
-
-    def _keep(self, player_id: PlayerId, kept: Reservation) -> None:
-        if kept.by and player_id not in self._room.reservations:
-            self._node.rooms.reserved_by[kept.by] += 1
-        self._room.reservations.keep(player_id, *kept)
-        self._watch_expiry()
 
     def _drop(self, player_id: PlayerId) -> Reservation | None:
         kept = self._room.reservations.drop(player_id)
@@ -191,14 +220,16 @@ class Door:
 
     def wait(self, player_id: PlayerId) -> WaitInfo:
         """Stand in line; at once, or when it is their turn, a seat is reserved for them."""
-        room = self._room
-        if player_id not in room.reservations:
+        if player_id not in self._room.reservations:
             self._stand_in_line(player_id)
             self.seat_freed()
-        kept = room.reservations.get(player_id)
+        return self._place(player_id)
+
+    def _place(self, player_id: PlayerId) -> WaitInfo:
+        kept = self._room.reservations.get(player_id)
         if kept is not None:
-            return WaitInfo(room.id, 0, self._seconds_until(kept.until))
-        return WaitInfo(room.id, self._line.position(player_id))
+            return WaitInfo(self._room.id, 0, self._seconds_until(kept.until))
+        return WaitInfo(self._room.id, self._line.position(player_id))
 
     def _stand_in_line(self, player_id: PlayerId) -> None:
         room = self._room
@@ -208,20 +239,46 @@ class Door:
             raise NotFound(f"a {room.kind} has no line to wait in")
         if room.is_closing:
             raise NotFound("the room is closing")
+        self._send_away_the_gone()
         if player_id not in self._line and len(self._line) >= room.waiting_max:
             raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
         self._line.add(player_id)
+
+    def _send_away_the_gone(self) -> None:
+        """Who has no session any more will not come; who has only dropped keeps their place."""
+        for player_id in self._line:
+            if not self._node.sessions.of_player(player_id):
+                self._line.leave(player_id)
 
     def stop_waiting(self, player_id: PlayerId) -> None:
         """Step out of the line, also with a seat on offer."""
         if not self._line.leave(player_id):
             self.release([player_id])
 
+    def opened(self) -> None:
+        """What is shown of the room has changed: it may have seats for those who wait, when this turn is over."""
+        if len(self._line) and not self._is_line_watched and self._room.open_seats > 0:
+            self._is_line_watched = True
+            self._loop.call_soon(self._look_at_line)
+
+    def _look_at_line(self) -> None:
+        self._is_line_watched = False
+        self.seat_freed()
+
     def seat_freed(self) -> None:
         """Offer what is free to those who wait, in their order."""
         room = self._room
-        while len(self._line) and room.open_seats > 0:
-            player_id = self._line.next()
-            assert player_id is not None
-            self.reserve([player_id], None)
-            self._node.notices.offer(player_id, self.wait(player_id))
+        if not len(self._line) or room.open_seats == 0:
+            return
+        self._send_away_the_gone()
+        until = self._node.now() + min(room.reservation_s, self._node.limits.reservation_max_s)
+        for player_id in self._line:
+            if room.open_seats == 0:
+                return
+            if room.seat_of(player_id) is None:
+                self._reserve(player_id, Reservation(until, ""))
+                self._host.once_saved(partial(self._offer, player_id))
+
+    def _offer(self, player_id: PlayerId) -> None:
+        if self._room.reservations.is_waiting(player_id):
+            self._node.notices.offer(player_id, self._place(player_id))

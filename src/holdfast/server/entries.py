@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from holdfast.core.errors import Conflict, Expired, NameTaken, NotFound
@@ -38,11 +39,12 @@ class Entries:
 
     # Codes
 
-    def new_code(self) -> str:
-        """One that no room has."""
+    def new_code(self, room_id: str) -> str:
+        """One that no other room has: this room's from now on."""
         while True:
             code = join_code(self._random.randbytes(CODE_LENGTH))
             if code not in self._codes:
+                self._codes[code] = room_id
                 return code
 
     def room_of_code(self, code: str) -> str:
@@ -62,7 +64,8 @@ class Entries:
     def name(self, kind: str, name: str, room_id: str) -> None:
         """The name is this room's from now on, and no other."""
         self.unname(room_id)
-        if name:
+        # Rooms from the store may have the same: of before names were unique, or put there as a file.
+        if name and (kind, name) not in self._names:
             self._names[kind, name] = room_id
             self._name_of[room_id] = (kind, name)
 
@@ -76,45 +79,65 @@ class Entries:
 
     async def once(self, wish: Create, creator: str, make: Callable[[Once], "asyncio.Task[str]"]) -> str:
         """The id of the room for a wish with a key: made now, or when the same was asked for before."""
+        self._prune()
         once = Once(creator, wish.idempotency_key, fingerprint(wish))
-        made = self._made.get((creator, once.key))
+        key = (creator, once.key)
+        made = self._made.get(key)
         if made is not None and made.wish != once.wish:
             raise Conflict(f"the key {once.key!r} was used before, for another wish: use a new one")
         if made is None:
-            made = self._made[creator, once.key] = _Made(once.wish, making=make(once))
+            making = make(once)
+            made = self._made[key] = _Made(once.wish, making=making)
+            making.add_done_callback(partial(self._has_made, key, made))
         if made.making is not None:
-            try:
-                # Who asks again must not be left without a room because the first who asked has gone.
-                made.room_id = await asyncio.shield(made.making)
-                made.making = None
-            except BaseException:
-                if made.making is not None and made.making.done():
-                    self._made.pop((creator, once.key), None)
-                raise
+            # Not the task itself: whoever stops asking must not keep the others from their room.
+            making = made.making
+            await asyncio.wait([making])
+            made.room_id = making.result()
         if made.room_id in self._ended:
             raise Expired(f"the room that was made with the key {once.key!r} has ended: use a new one")
         return made.room_id
 
+    def _has_made(self, key: tuple[str, str], made: _Made, making: "asyncio.Task[str]") -> None:
+        made.making = None
+        if not making.cancelled() and making.exception() is None:
+            made.room_id = making.result()
+        elif self._made.get(key) is made:
+            # Nothing came of it, so whoever asks next tries anew; also if nobody is left who has asked.
+            del self._made[key]
+
     # Rooms come and go
 
     def add(self, room_id: str, listing: Listing) -> None:
-        """A room can be found from now on."""
+        """A room can be found from now on; one that has no code, or another's, gets a new one."""
+        self.expect(room_id, listing)
+        if self._codes.get(listing.code) != room_id:
+            listing.code = self.new_code(room_id)
+
+    def expect(self, room_id: str, listing: Listing) -> None:
+        """A room waits in the store for somebody who asks for it: nobody else may have what it is known by."""
         if listing.code:
-            self._codes[listing.code] = room_id
+            self._codes.setdefault(listing.code, room_id)
         if listing.once is not None:
             self._made.setdefault((listing.once.creator, listing.once.key), _Made(listing.once.wish, room_id))
 
     def remove(self, listing: Listing, info: RoomInfo) -> None:
         """A room has ended: remembered for a while."""
         self._codes.pop(listing.code, None)
+        self.unname(info.id)
         self._ended[info.id] = (self._now(), info, listing.once)
         self._prune()
 
-    def forget(self, listing: Listing) -> None:
-        """A room is another node's now, or waits in the store."""
-        self._codes.pop(listing.code, None)
-        if listing.once is not None:
-            self._made.pop((listing.once.creator, listing.once.key), None)
+    def forget(self, room_id: str, listing: Listing) -> None:
+        """A room is another node's now, waits in the store, or was not made after all."""
+        self.unname(room_id)
+        if self._codes.get(listing.code) == room_id:
+            del self._codes[listing.code]
+        once = listing.once
+        if once is not None:
+            made = self._made.get((once.creator, once.key))
+            if made is not None and made.room_id == room_id:
+                del self._made[once.creator, once.key]
 
     def ended(self, room_id: str) -> RoomInfo | None:
         """A room that ended a short while ago."""

@@ -30,12 +30,15 @@ class EventLog:
         self._is_closed = True
         self._wake()
 
-    async def read(self, after: int | None) -> AsyncIterator[EventInfo]:
+    def read(self, after: int | None) -> AsyncIterator[EventInfo]:
         """What happens from now on, or after the event with this id as far as it is kept.
 
         Who comes back too late gets a "gap" first: some events are lost to them, and they must look for themselves.
         """
-        position = self._last_id if after is None else after
+        # Now, and not when the reader first waits for one.
+        return self._read(self._last_id if after is None else after)
+
+    async def _read(self, position: int) -> AsyncIterator[EventInfo]:
         while True:
             oldest = self._events[0].id if self._events else self._last_id + 1
             if position > self._last_id or position + 1 < oldest:
@@ -45,9 +48,9 @@ class EventLog:
             for event in self._after(position):
                 position = event.id
                 yield event
-            if self._is_closed:
-                return
             if position == self._last_id:
+                if self._is_closed:
+                    return
                 await self._next()
 
     def _after(self, position: int) -> list[EventInfo]:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.core.errors import NotFound, Refused
+from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.infos import RoomInfo
 from holdfast.core.placing import NodeView
 from holdfast.core.session import PlayerId
@@ -27,6 +27,7 @@ class OwnFleet:
     async def place(self, node: str, wish: StartPlacement) -> RoomInfo:
         """Make the room, with a seat for everybody or not at all."""
         directory = self._node.rooms
+        self._check_party(wish)
         host = await directory.create(
             Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility),
             wish.players[0].id if wish.players else "",
@@ -34,10 +35,17 @@ class OwnFleet:
         try:
             await host.call(host.door.reserve, [PlayerId(player.id) for player in wish.players], None)
             await host.saved()
-        except Refused:
+        except BaseException:
+            # Also if it is cancelled: nothing is left behind.
             host.end("placement_failed")
             raise
         return directory.info_of(host, sees_code=True)
+
+    def _check_party(self, wish: StartPlacement) -> None:
+        """Refuse for good what no room would ever hold."""
+        kind = self._node.rooms.type_of(wish.kind)
+        if kind is not None and len(wish.players) > (seats := wish.max_players or kind.max_players):
+            raise Invalid(f"players: {len(wish.players)} are more than the {seats} seats of the room")
 
     async def give_up(self, node: str, room_id: str) -> None:
         """Nobody wants the room any more."""

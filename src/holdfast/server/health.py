@@ -19,6 +19,8 @@ log = logging.getLogger("holdfast")
 # A few sick rooms are those rooms' own trouble; more of them in one round are the node's.
 _SICK_SHARE = 0.5
 _SICK_LEAST = 3
+# So many are asked before the games have their turn.
+_ASKED_AT_ONCE = 64
 
 
 class Health:
@@ -29,6 +31,7 @@ class Health:
         self._loop = loop
         self._rounds: asyncio.Task[None] | None = None
         self._are_rooms_sick = False
+        self._was_healthy = True
         self.is_ready = False
         """Whether the doors are open: set when the server has started, and taken back when it stops."""
 
@@ -86,22 +89,38 @@ class Health:
 
     async def check(self) -> None:
         """Ask every room that has something to say about it, all at once; end those that are not well."""
-        hosts = [
-            host for host in self._node.rooms.hosts() if type(host.room).on_health_check is not Room.on_health_check
-        ]
-        answers = await asyncio.gather(*(self._is_well(host) for host in hosts))
-        sick = [host for host, is_well in zip(hosts, answers, strict=True) if not is_well and not host.room.is_closing]
-        was_healthy = self.is_healthy
+        asked: dict[RoomHost, asyncio.Task[bool]] = {}
+        async with asyncio.TaskGroup() as round_:
+            for host in self._node.rooms.hosts():
+                if self._has_say(host):
+                    asked[host] = round_.create_task(self._is_well(host))
+                    if len(asked) % _ASKED_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+        sick = [host for host, task in asked.items() if not task.result() and not host.room.is_closing]
         self._are_rooms_sick = len(sick) >= max(_SICK_LEAST, _SICK_SHARE * len(self._node.rooms))
         for host in sick:
             log.error("room %s (%s) is not well, and is ended", host.room.id, host.room.kind)
             host.end("unhealthy")
-        if self.is_healthy is not was_healthy:
+        if self.is_healthy is not self._was_healthy:
+            self._was_healthy = self.is_healthy
             self._node.events.publish("node.health", node=self._node.name, is_healthy=self.is_healthy)
 
+    def _has_say(self, host: "RoomHost") -> bool:
+        room = host.room
+        return type(room).on_health_check is not Room.on_health_check and not room.is_closing
+
     async def _is_well(self, host: "RoomHost") -> bool:
+        if self._stands_still(host):
+            return True
         try:
             async with asyncio.timeout(self._node.limits.health_timeout_s):
-                return bool(await host.call(host.room.on_health_check))
+                answer = await host.call(host.room.on_health_check)
+            # A hook that only raises when something is wrong says nothing if all is well.
+            return answer is None or bool(answer)
         except Exception:  # noqa: BLE001 - it raised, which was logged, or it did not answer
-            return host.room.is_closing
+            return self._stands_still(host)
+
+    def _stands_still(self, host: "RoomHost") -> bool:
+        """Whether a room waits for the store: that is not its own trouble, and it will answer when it goes on."""
+        ledger = self._node.ledger
+        return ledger is not None and ledger.is_failing and host.room.durability != "memory"

@@ -1,18 +1,21 @@
-"""What can be found: the index of a node's rooms, kept up to date, searched, and watched."""
+"""What can be found: the index of a node's rooms, kept up to date and searched."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.codec import JSON
-from holdfast.core.errors import Invalid, NotFound, Throttled
+from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.frames import FRAME_HEAD_BYTES
 from holdfast.core.infos import RoomInfo, RoomPage
 from holdfast.core.listing import RoomStatus, check_properties
 from holdfast.core.query import Index, Query, Row, parse_query
+from holdfast.core.query.ast import Comparison, Operator, Term, conjunction
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.wishes import Search, Watch
+from holdfast.server.slices import Slices
+from holdfast.server.watches import Watches, size_of
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -20,18 +23,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-Visible = Callable[[Row], bool]
+# Rooms whose row is brought up to date in one go: about two milliseconds.
+_REFRESHED_AT_ONCE = 32
+# What a page has beside its rooms: a cursor, which is as long as a search takes one, and a few words.
+_PAGE_HEAD_BYTES = 1024 + 64
+# What a newcomer looks for.
+_OPEN = (Comparison(Term("open_seats"), Operator.GT, 0), Comparison(Term("has_password"), Operator.EQ, value=False))
+_FIRST_OPEN_MAX = 8
 
 
-class _Watch:
-    """A search that goes on, and what its client knows of."""
+class Viewer:
+    """What a player may find: the public rooms, and those they made or have a seat in."""
 
-    __slots__ = ("known", "query", "visible")
+    __slots__ = ("_hosts", "_player_id")
 
-    def __init__(self, query: Query, visible: Visible) -> None:
-        self.query = query
-        self.visible = visible
-        self.known: set[str] = set()
+    def __init__(self, hosts: "dict[str, RoomHost]", player_id: PlayerId) -> None:
+        self._hosts = hosts
+        self._player_id = player_id
+
+    def __call__(self, row: Row) -> bool:
+        """Whether a room is for their eyes."""
+        host = self._hosts[row.id]
+        return host.room.listing.visibility == "public" or self.knows(host)
+
+    def knows(self, host: "RoomHost") -> bool:
+        """Whether it is one of theirs: then they see its code, too."""
+        room = host.room
+        return (
+            self._player_id == room.listing.creator
+            or room.seat_of(self._player_id) is not None
+            or self._player_id in room.reservations
+        )
 
 
 class Listings:
@@ -39,16 +61,15 @@ class Listings:
 
     def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
         self._node = node
-        self._loop = loop
         self._limits = node.limits
         self._index = Index(columns_max=node.limits.indexed_properties_max)
         self._hosts: dict[str, RoomHost] = {}
-        # Those whose row is out of date.
+        # Those whose row is out of date, longest first.
         self._stale: dict[RoomHost, None] = {}
-        self._watches: dict[tuple[Session, str], _Watch] = {}
-        # What watches have not been told of yet.
-        self._news: dict[str, None] = {}
-        self._telling: asyncio.TimerHandle | None = None
+        self._is_catching_up = False
+        self._slices = Slices(loop)
+        self._watches = Watches(node, self, self._slices, loop)
+        self._page_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES - _PAGE_HEAD_BYTES
 
     # Rooms
 
@@ -58,19 +79,33 @@ class Listings:
         self.touch(host)
 
     def touch(self, host: "RoomHost") -> None:
-        """What is shown of a room has changed; looked at when somebody asks."""
-        if host.room.id in self._hosts:
-            self._stale[host] = None
-            if self._watches:
-                self._changed(host.room.id)
+        """What is shown of a room has changed; looked at when somebody asks, or there are many of them."""
+        if self._hosts.get(host.room.id) is not host:
+            return
+        self._stale[host] = None
+        self._watches.changed(host.room.id)
+        if len(self._stale) > _REFRESHED_AT_ONCE and not self._is_catching_up:
+            self._is_catching_up = True
+            self._slices.add(self._catch_up)
 
     def remove(self, host: "RoomHost") -> None:
         """A room cannot be found any more."""
-        if self._hosts.pop(host.room.id, None) is not None:
+        if self._hosts.get(host.room.id) is host:
+            del self._hosts[host.room.id]
             self._stale.pop(host, None)
             self._index.remove(host.room.id)
-            if self._watches:
-                self._changed(host.room.id)
+            self._watches.changed(host.room.id)
+
+    def host(self, room_id: str) -> "RoomHost":
+        """The host of a room that has a row."""
+        return self._hosts[room_id]
+
+    def row(self, room_id: str) -> Row | None:
+        """What can be searched of a room, as it is now."""
+        host = self._hosts.get(room_id)
+        if host is not None and host in self._stale:
+            self._refresh(host)
+        return self._index.row(room_id)
 
     def info_of(self, host: "RoomHost", *, sees_code: bool) -> RoomInfo:
         """What is shown of a room; properties that a game has spoiled are left out, and said so in the log."""
@@ -108,7 +143,7 @@ class Listings:
             host.checked_version = room.listing.version
             try:
                 check_properties(room.properties, self._limits.properties_bytes_max)
-                host.shown_properties = dict(room.properties)
+                host.shown_properties = _fixed(room.properties)
             except Invalid as error:
                 log.error("room %s (%s): %s", room.id, room.kind, error)  # noqa: TRY400 - the sentence says it all
                 host.shown_properties = {}
@@ -117,6 +152,9 @@ class Listings:
     def _row(self, host: "RoomHost") -> Row:
         room = host.room
         listing = room.listing
+        if type(room.max_players) is not int:
+            # Many a game takes it from what a client has sent.
+            raise TypeError(f"max_players must be a whole number; got {room.max_players!r}")
         return Row(
             id=room.id,
             kind=room.kind,
@@ -133,66 +171,82 @@ class Listings:
             has_password=listing.password is not None,
         )
 
-    def _refresh(self) -> None:
-        stale, self._stale = self._stale, {}
-        for host in stale:
+    # Keeping up
+
+    def _refresh(self, host: "RoomHost") -> None:
+        del self._stale[host]
+        try:
             self._index.put(self._row(host))
+        except Exception as error:  # noqa: BLE001 - a game has spoiled its room: it is not found, others are
+            self._index.remove(host.room.id)
+            self._node.internal_error(f"the entry of room {host.room.id} ({host.room.kind})", error)
+
+    def _refresh_some(self, count: int) -> None:
+        for host in list(islice(self._stale, count)):
+            self._refresh(host)
+
+    def _catch_up(self) -> None:
+        """Nobody is waiting for it: so that whoever searches need not wait long."""
+        self._refresh_some(_REFRESHED_AT_ONCE)
+        self._is_catching_up = len(self._stale) > _REFRESHED_AT_ONCE
+        if self._is_catching_up:
+            self._slices.add(self._catch_up)
+
+    async def _caught_up(self) -> None:
+        """Wait until everything that has changed before can be found, and it is one's turn to search."""
+        await self._slices.turn()
+        behind = len(self._stale)
+        while behind > _REFRESHED_AT_ONCE:
+            self._refresh_some(_REFRESHED_AT_ONCE)
+            behind -= _REFRESHED_AT_ONCE
+            await self._slices.turn()
+        self._refresh_some(behind)
 
     # Searching
 
-    def visible_to(self, player_id: PlayerId) -> Visible:
-        """What a player may find: the public rooms, and those they made or have a seat in."""
+    def visible_to(self, player_id: PlayerId) -> Viewer:
+        """A player's eyes."""
+        return Viewer(self._hosts, player_id)
 
-        def visible(row: Row) -> bool:
-            room = self._hosts[row.id].room
-            listing = room.listing
-            return listing.visibility == "public" or player_id == listing.creator or room.seat_of(player_id) is not None
-
-        return visible
-
-    async def search(self, wish: Search, visible: Visible | None, *, sees_code: bool = False) -> RoomPage:
-        """Look in slices, so that no search keeps the games waiting."""
+    async def search(self, wish: Search, viewer: Viewer | None) -> RoomPage:
+        """Look in slices, so that no search keeps the games waiting. Without a viewer, everything is seen."""
         query = parse_query(wish.where, wish.order_by, kind=wish.kind)
         rooms: list[RoomInfo] = []
-        cursor, looked = wish.cursor, 0
-        bytes_left = self._limits.payload_bytes_max - FRAME_HEAD_BYTES
+        last: Row | None = None
+        cursor, looked, bytes_left = wish.cursor, 0, self._page_bytes_max
         while True:
-            self._refresh()
+            await self._caught_up()
             found = self._index.search(
                 query,
                 now=self._node.wall(),
                 limit=wish.limit - len(rooms),
                 cursor=cursor,
-                budget=self._limits.search_slice,
-                visible=visible,
+                budget=self._limits.search_slice_max,
+                visible=viewer,
             )
-            rooms += [self.info_of(self._hosts[row.id], sees_code=sees_code) for row in found.rows]
+            for row in found.rows:
+                host = self._hosts[row.id]
+                info = self.info_of(host, sees_code=viewer is None or viewer.knows(host))
+                bytes_left -= size_of(info)
+                if bytes_left < 0 and last is not None:
+                    # As many as an answer can carry.
+                    return RoomPage(rooms, query.cursor_after(last))
+                rooms.append(info)
+                last = row
             cursor, looked = found.cursor, looked + found.looked
             if len(rooms) >= wish.limit or not cursor or looked >= self._limits.search_looked_max:
-                break
-            await asyncio.sleep(0)
-        return self._fitting(query, rooms, cursor, bytes_left)
-
-    def _fitting(self, query: Query, rooms: list[RoomInfo], cursor: str, bytes_left: int) -> RoomPage:
-        """As many as an answer can carry; the cursor goes on from the last of them."""
-        for number, info in enumerate(rooms):
-            bytes_left -= _size(info)
-            if bytes_left < 0 and number > 0:
-                last = self._index.row(rooms[number - 1].id)
-                return RoomPage(rooms[:number], query.cursor_after(last) if last is not None else cursor)
-        return RoomPage(rooms, cursor)
+                return RoomPage(rooms, cursor)
 
     def first_open(self, kind: str, where: str) -> "list[RoomHost]":
         """Rooms that a newcomer might join without a password, oldest first: a few of them."""
-        query = parse_query(where, (), kind=kind)
-        self._refresh()
-
-        def visible(row: Row) -> bool:
-            room = self._hosts[row.id].room
-            return row.open_seats > 0 and not row.has_password and room.listing.visibility == "public"
-
+        wanted = parse_query(where, (), kind=kind)
+        self._refresh_some(len(self._stale))
         found = self._index.search(
-            query, now=self._node.wall(), limit=8, budget=self._limits.search_looked_max, visible=visible
+            Query(conjunction(*_OPEN, wanted.where), wanted.order, b""),
+            now=self._node.wall(),
+            limit=_FIRST_OPEN_MAX,
+            budget=self._limits.search_looked_max,
+            visible=lambda row: self._hosts[row.id].room.listing.visibility == "public",
         )
         return [self._hosts[row.id] for row in found.rows]
 
@@ -200,61 +254,26 @@ class Listings:
 
     async def watch(self, session: Session, wish: Watch) -> RoomPage:
         """Begin a search that goes on; what it finds now."""
-        key = (session, wish.id)
-        mine = sum(1 for each, _ in self._watches if each is session)
-        if key not in self._watches:
-            if mine >= self._limits.watches_per_session_max:
-                raise Throttled(f"a session has {mine} searches going on at most: end one first")
-            if len(self._watches) >= self._limits.watches_max:
-                raise Throttled("this node has too many searches going on; try later")
-        watch = _Watch(parse_query(wish.where, (), kind=wish.kind), self.visible_to(session.player_id))
-        self._watches[key] = watch
-        page = await self.search(Search(wish.kind, wish.where, [], wish.limit), watch.visible)
-        watch.known.update(info.id for info in page.rooms)
+        viewer = self.visible_to(session.player_id)
+        watch = self._watches.begin(session, wish.id, parse_query(wish.where, (), kind=wish.kind), viewer)
+        try:
+            page = await self.search(Search(wish.kind, wish.where, [], wish.limit), viewer)
+        except BaseException:
+            with suppress(NotFound):
+                self.unwatch(session, wish.id)
+            raise
+        self._watches.found(watch, page.rooms)
         return page
 
     def unwatch(self, session: Session, watch_id: str) -> None:
         """End one."""
-        if self._watches.pop((session, watch_id), None) is None:
-            raise NotFound(f"no search called {watch_id!r} is going on")
+        self._watches.end(session, watch_id)
 
     def dropped(self, session: Session) -> None:
         """Who is not there cannot be told: they begin again when they are back."""
-        if self._watches:
-            for key in [key for key in self._watches if key[0] is session]:
-                del self._watches[key]
-
-    def _changed(self, room_id: str) -> None:
-        self._news[room_id] = None
-        if self._telling is None:
-            self._telling = self._loop.call_later(self._limits.watch_s, self._tell)
-
-    def _tell(self) -> None:
-        """Tell every watch what is news to it: so many rooms at a time that the games need not wait."""
-        self._telling = None
-        self._refresh()
-        room_for = max(1, self._limits.search_slice // max(1, len(self._watches)))
-        news = list(self._news)[:room_for]
-        for room_id in news:
-            del self._news[room_id]
-        if self._news:
-            self._telling = self._loop.call_later(self._limits.watch_s, self._tell)
-        now = self._node.wall()
-        for (session, watch_id), watch in self._watches.items():
-            changed: list[RoomInfo] = []
-            removed: list[str] = []
-            for room_id in news:
-                row = self._index.row(room_id)
-                if row is not None and watch.query.matches(row, now) and watch.visible(row):
-                    watch.known.add(room_id)
-                    changed.append(self.info_of(self._hosts[room_id], sees_code=False))
-                elif room_id in watch.known:
-                    watch.known.discard(room_id)
-                    removed.append(room_id)
-            if changed or removed:
-                self._node.notices.rooms(session, watch_id, changed, removed)
+        self._watches.dropped(session)
 
 
-def _size(info: RoomInfo) -> int:
-    # JSON is the longer dialect.
-    return len(JSON.encode(info)) + 1
+def _fixed(properties: dict[str, Any]) -> dict[str, Any]:
+    """A copy that stays as it was checked: a game may change a list in place."""
+    return {key: list(value) if isinstance(value, list) else value for key, value in properties.items()}

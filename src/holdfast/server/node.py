@@ -153,6 +153,7 @@ class Node:
         if isinstance(old, LiveConnection):
             old.session = None
             old.close(Reason.SUPERSEDED, "this session continues on a newer connection")
+        self.rooms.listings.dropped(session)
         self._tell_drop(session)
 
     def _dropped(self, session: Session) -> None:

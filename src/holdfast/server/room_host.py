@@ -115,9 +115,9 @@ class RoomHost:
         self._is_closing = self.room.is_closing = True
         self.room.listing.happened(RoomEvent.CLOSED, reason)
         self.listed()
-        self.door.close()
         for seat in self.room.seats:
             self.free(seat, Reason.ROOM_CLOSED)
+        self.door.close()
         self._turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
         self._turns.follow(self._destroyed, ())
 
@@ -130,12 +130,12 @@ class RoomHost:
     def let_go(self) -> None:
         """Have no more to do with the room, whatever becomes of it."""
         self._is_closing = True
-        self.door.stop()
         self._saves.stop()
         self._clockwork.stop()
         self._cancel_empty_timer()
         self._turns.stop()
         self._node.rooms.forget(self)
+        self.door.stop()
 
     def _destroyed(self) -> Any:
         self._saves.stop()
@@ -262,6 +262,8 @@ class RoomHost:
         self._turns.forget(player)
         self._take_seat_away(player.session)
         self.seat_changed(player.id, player.seat)
+        # Now, or somebody else might have the seat before who waits for it.
+        self.door.seat_freed()
         if self.door.forget(player):
             self._left(None, None, player, reason, message)
         else:
@@ -289,7 +291,6 @@ class RoomHost:
             self.failed(raised, "heir")
         player.outlet.finish(SeatLeft(reason, sentence(message)))
         self.entry.check_host()
-        self.door.seat_freed()
         self.check_empty()
 
     def kick(self, player: Player[Any], message: str) -> None:
@@ -324,6 +325,7 @@ class RoomHost:
     def listed(self) -> None:
         """What the directory shows of the room has changed."""
         self._node.rooms.listed(self)
+        self.door.opened()
 
     def update(self, wish: Update) -> None:
         """The game changes its entry."""
@@ -331,6 +333,10 @@ class RoomHost:
 
     async def saved(self) -> None:
         """Wait until what was changed will outlive a crash, if the room is one that does."""
+
+    def once_saved(self, then: Callable[[], None]) -> None:
+        """The same, for somebody who cannot wait: `then` is called, unless the room is lost before."""
+        then()
 
     def name_host(self, player: Player[Any] | None) -> None:
         """Another player is the host."""

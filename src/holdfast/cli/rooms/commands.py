@@ -1,4 +1,4 @@
-"""`holdfast rooms`: list, export, import and delete the rooms that a store keeps."""
+"""`holdfast rooms`: those of a running node, and those that a store keeps."""
 
 import asyncio
 import json
@@ -10,46 +10,60 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from holdfast.cli.ids import TakesIds
+from holdfast.cli.operate.node import Node, of_node
+from holdfast.cli.operate.rooms import create_room, end_room, list_running, show_room, show_seats
+from holdfast.cli.operate.showing import PIPE_COLUMNS
 from holdfast.cli.rooms.listing import facts_of, table_of
 from holdfast.cli.rooms.shelf import Shelf, StoredRoom, opened
 from holdfast.core.records import Unreadable
 from holdfast.core.room_file import NotARoom, RoomFile, from_text, to_text
 
-# Wide enough for every column where there is no terminal to fit into.
-_PIPE_COLUMNS = 160
-# As servers make them, one in 64 begins with a dash.
-_ID_WITH_A_DASH = re.compile(r"-[\w-]{11}", re.ASCII)
 _ID = re.compile(r"[\w-]{1,64}", re.ASCII)
-
-
-class _TakesRoomId(click.Command):
-    """A command whose last argument is a room's id, which may look like an option."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ids = [each for each in args if _ID_WITH_A_DASH.fullmatch(each)]
-        if ids and "--" not in args:
-            args = [*(each for each in args if each not in ids), "--", *ids]
-        return super().parse_args(ctx, args)
 
 
 @click.group()
 def rooms() -> None:
-    """Look at the rooms that a store keeps, and carry them in and out of it as files.
+    """Operate the rooms of a running node, or look at those that a store keeps and carry them in and out as files.
 
-    STORE is what `holdfast serve --store` was given, as in sqlite:game.db. To list and to export, the server may be
-    running on it. To import and to delete, stop it first: it would lose the room, tell the players in it to come back,
-    and not see what was imported before it is started again.
+    A node is spoken to through its HTTP API: see --url. STORE is what `holdfast serve --store` was given, as in
+    sqlite:game.db. To list and to export from it, the server may be running on it. To import and to delete, stop it
+    first: it would lose the room, tell the players in it to come back, and not see what was imported before it is
+    started again.
     """
+
+
+for command in (show_room, show_seats, create_room, end_room):
+    rooms.add_command(command)
 
 
 # list
 
 
 @rooms.command("list")
-@click.argument("store")
-@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
-def list_rooms(store: str, *, as_json: bool) -> None:
-    """List the rooms that a store keeps."""
+@click.argument("store", required=False)
+@click.option("--kind", default="", help="Only rooms of this kind.")
+@click.option("--where", default="", metavar="EXPRESSION", help='As in "open_seats > 0 AND players >= 2".')
+@click.option("--order-by", multiple=True, metavar="TERM", help='As in "players desc"; repeatable.')
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+@of_node
+def list_rooms(  # noqa: PLR0913 - one parameter for each option
+    *,
+    node: Node,
+    store: str | None,
+    kind: str,
+    where: str,
+    order_by: tuple[str, ...],
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List the rooms of a running node; with STORE, those that it keeps."""
+    if store is None:
+        wish = {"kind": kind, "where": where, "order_by": order_by}
+        list_running(node, wish, limit, as_json=as_json)
+        return
+    if kind or where or order_by:
+        raise click.UsageError("A store cannot be searched: --kind, --where and --order-by are for a running node.")
     found = asyncio.run(_all(store))
     facts = [facts_of(room) for room in found]
     if as_json:
@@ -59,7 +73,7 @@ def list_rooms(store: str, *, as_json: bool) -> None:
     else:
         console = Console(highlight=False)
         if not console.is_terminal:
-            console.width = _PIPE_COLUMNS
+            console.width = PIPE_COLUMNS
         console.print(table_of(found, now=time.time()))
         for fact in facts:
             if "problem" in fact:
@@ -74,7 +88,7 @@ async def _all(store: str) -> list[StoredRoom]:
 # export
 
 
-@rooms.command("export", cls=_TakesRoomId, short_help="Write a room as a file that a person can read.")
+@rooms.command("export", cls=TakesIds, short_help="Write a room as a file that a person can read.")
 @click.argument("store")
 @click.argument("room_id", required=False)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write, or with --all the folder.")
@@ -219,7 +233,7 @@ def _note_owner(room: StoredRoom) -> None:
 # delete
 
 
-@rooms.command("delete", cls=_TakesRoomId, short_help="Delete a room and the sessions in it.")
+@rooms.command("delete", cls=TakesIds, short_help="Delete a room and the sessions in it.")
 @click.argument("store")
 @click.argument("room_id")
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -6,11 +6,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.operate.showing import span
 from holdfast.cli.rooms.shelf import StoredRoom
 from holdfast.core.records import Unreadable
 from holdfast.core.tagged import seconds_text
 
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _KIB = 1024
 
 
@@ -47,16 +47,9 @@ def table_of(rooms: list[StoredRoom], *, now: float) -> Table:
             table.add_row(room.id, Text("cannot be read", style="red"), "", "", "", "", size)
         else:
             seats = f"{fact['seats']} of {fact['max_players']}"
-            age = _ago(now - room.record.saved_at)
+            age = f"{span(now - room.record.saved_at)} ago"
             table.add_row(room.id, fact["kind"], fact["phase"], seats, str(fact["index"]), age, size)
     return table
-
-
-def _ago(seconds: float) -> str:
-    for unit, length in (("d", _DAY_S), ("h", _HOUR_S), ("min", _MINUTE_S)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit} ago"
-    return f"{max(seconds, 0):.0f} s ago"
 
 
 def _size(size: float) -> str:

@@ -20,7 +20,7 @@ class Placement:
 
     def done(self, timeout: float | None = None) -> PlacementInfo:
         """Wait until it is fulfilled, cancelled, timed out or failed; `TimeoutError` if that takes too long."""
-        return self._background.run_for(timeout, self._placement.done, "still pending")
+        return self._background.run_for(timeout, self._placement.done, "no end of it")
 
     def stop(self) -> PlacementInfo:
         """Give it up, if it is still pending."""

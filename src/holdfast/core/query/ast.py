@@ -7,12 +7,13 @@ Value = bool | int | float | str
 
 PROPERTIES = "properties"
 CREATED_AT = "created_at"
-AGE_S = "age_s"
+AGES = (CREATED_AT, "age_s")
+"""Two words for the same: the greater the one, the less the other."""
 
 TERMS = {
     **dict.fromkeys(("id", "kind", "name", "phase", "creator", "host"), str),
     **dict.fromkeys(("players", "max_players", "open_seats"), int),
-    **dict.fromkeys((CREATED_AT, AGE_S), float),
+    **dict.fromkeys(AGES, float),
     **dict.fromkeys(("is_locked", "has_password"), bool),
 }
 """What every room has, and of which type it is."""

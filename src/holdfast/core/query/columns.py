@@ -3,10 +3,10 @@
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
-from holdfast.core.query.ast import AGE_S, CREATED_AT, PROPERTIES, TERMS, Operator, Term, Value
+from holdfast.core.query.ast import AGES, PROPERTIES, TERMS, Operator, Term, Value
 from holdfast.core.query.order import Birth, birth_of
 from holdfast.core.query.row import Row
 from holdfast.core.query.values import ELEMENT, Key, is_whole, key_of, keys_of
@@ -16,6 +16,9 @@ Bucket = list[Birth]
 Span = tuple[int, int]
 """From one place in a sorted list to before another."""
 
+_INDEXED = tuple(name for name in TERMS if name not in AGES)
+_read = attrgetter(*_INDEXED)
+_NONE = (None,) * len(_INDEXED)
 _by_rank = itemgetter(0)
 # A value that is cut in its key may stand on either side of it.
 _CAUTIOUS = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}
@@ -39,6 +42,11 @@ def overlap(one: Span, other: Span) -> Span:
     """What is in both."""
     start = max(one[0], other[0])
     return start, max(start, min(one[1], other[1]))
+
+
+def size_of(buckets: list[Bucket]) -> int:
+    """How many rooms these are, doubles counted."""
+    return sum(map(len, buckets))
 
 
 class Column:
@@ -77,13 +85,10 @@ class Column:
     def between(self, keys: Span, size_max: int) -> list[Bucket] | None:
         """The rooms of these keys; None if there are more, in more than one bucket."""
         start, end = keys
-        buckets: list[Bucket] = []
-        for key in self.keys[start : min(end, start + size_max + 1)]:
-            buckets.append(self._buckets[key])
-            size_max -= len(buckets[-1])
-            if size_max < 0 and end - start > 1:
-                return None
-        return buckets
+        if end - start > size_max:  # each has one at least
+            return None
+        buckets = [self._buckets[key] for key in self.keys[start:end]]
+        return buckets if len(buckets) == 1 or size_of(buckets) <= size_max else None
 
     def move(self, birth: Birth, before: Collection[Key], after: Collection[Key]) -> None:
         """A room has other keys than before."""
@@ -125,7 +130,7 @@ class Columns:
 
     def __init__(self, properties_max: int) -> None:
         self.births: Bucket = []
-        self._of_rooms = {name: Column() for name in TERMS if name not in (CREATED_AT, AGE_S)}
+        self._of_rooms = {name: Column() for name in _INDEXED}
         self._of_properties: dict[str, Column] = {}
         self._properties_max = properties_max
         # How many rooms have a property without a column. As long as one has it, it gets none: it would be incomplete.
@@ -157,9 +162,9 @@ class Columns:
         self._move(birth, row, None)
 
     def _move(self, birth: Birth, old: Row | None, new: Row | None) -> None:
-        for name, column in self._of_rooms.items():
-            was = None if old is None else getattr(old, name)
-            now = None if new is None else getattr(new, name)
+        befores = _NONE if old is None else _read(old)
+        afters = _NONE if new is None else _read(new)
+        for column, was, now in zip(self._of_rooms.values(), befores, afters, strict=True):
             if was != now:
                 column.move(birth, keys_of(was), keys_of(now))
         before = {} if old is None else old.properties

@@ -1,14 +1,14 @@
 """Cursors: where a page ended, as URL-safe text that goes on the same search only, and is checked like any input."""
 
 from base64 import b64decode
-from math import isfinite
+from math import isnan
 
 import msgspec
 
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
 from holdfast.core.query.ast import Value
-from holdfast.core.query.order import Position
+from holdfast.core.query.order import Birth, Position
 from holdfast.core.query.values import MISSING, key_of
 from holdfast.core.tokens import printable
 
@@ -18,8 +18,7 @@ class _Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
     fingerprint: bytes
     keys: list[Value | None]
-    created_at: float
-    id: str
+    birth: Birth | None
 
 
 _DECODER = msgspec.msgpack.Decoder(_Mark)
@@ -27,16 +26,17 @@ _DECODER = msgspec.msgpack.Decoder(_Mark)
 
 def write_cursor(position: Position, fingerprint: bytes) -> str:
     """A position in the search with this fingerprint."""
-    values = [None if key is MISSING else key[1] for key in position.keys]
-    return printable(msgspec.msgpack.encode(_Mark(fingerprint, values, *position.birth)))
+    keys = [None if key is MISSING else key[1] for key in position.keys]
+    return printable(msgspec.msgpack.encode(_Mark(fingerprint, keys, position.birth)))
 
 
-def read_cursor(text: str, fingerprint: bytes, keys: int) -> Position:
-    """The position in the search with this fingerprint and so many keys, or `Invalid`."""
+def read_cursor(text: str, fingerprint: bytes, terms: int) -> Position:
+    """The position in the search that has this fingerprint and is ordered by so many terms, or `Invalid`."""
     try:
         mark = _DECODER.decode(b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except DECODE_ERRORS:
         raise Invalid("cursor: this is none; begin again without one") from None
-    if mark.fingerprint != fingerprint or len(mark.keys) != keys or not isfinite(mark.created_at):
-        raise Invalid("cursor: it is of another search; a cursor goes on the search that it came from")
-    return Position(tuple(key_of(value) for value in mark.keys), (mark.created_at, mark.id))
+    is_whole = len(mark.keys) == terms if mark.birth is not None else 0 < len(mark.keys) < terms
+    if mark.fingerprint != fingerprint or not is_whole or (mark.birth is not None and isnan(mark.birth[0])):
+        raise Invalid("cursor: it is of another search; it can only go on the one that it came from")
+    return Position(tuple(map(key_of, mark.keys)), mark.birth)

@@ -4,8 +4,7 @@ A plan may give rooms that do not match, and lacks none that do.
 """
 
 from holdfast.core.query.ast import (
-    AGE_S,
-    CREATED_AT,
+    AGES,
     And,
     Comparison,
     Expression,
@@ -15,7 +14,7 @@ from holdfast.core.query.ast import (
     Term,
     Value,
 )
-from holdfast.core.query.columns import Bucket, Columns, Span, overlap, span
+from holdfast.core.query.columns import Bucket, Columns, Span, overlap, size_of, span
 from holdfast.core.query.order import by_creation
 from holdfast.core.query.predicate import born
 from holdfast.core.query.values import NUMBER, rank_of
@@ -41,7 +40,7 @@ class Plan:
         found = 0, len(births)
         for part in self._parts:
             match part:
-                case Comparison(term, _, value) if term.name in (CREATED_AT, AGE_S) and rank_of(value) == NUMBER:
+                case Comparison(term, _, value) if term.name in AGES and rank_of(value) == NUMBER:
                     found = overlap(found, span(births, *born(part, self._now), by_creation))
         return found
 
@@ -60,9 +59,10 @@ class Plan:
     def _fewest(self) -> list[Bucket] | None:
         options = [self._having(part) for part in self._parts]
         options += [self._between(term, keys) for term, keys in self.spans.items()]
-        start, end = self.window(self._columns.births)
-        if end - start <= self._size_max:
-            options.append([self._columns.births[start:end]])
+        births = self._columns.births
+        start, end = self.window(births)
+        if end - start < len(births) and end - start <= self._size_max:
+            options.append([births[start:end]])
         return min((option for option in options if option is not None), key=size_of, default=None)
 
     def _between(self, term: Term, keys: Span) -> list[Bucket] | None:
@@ -83,11 +83,6 @@ class Plan:
     def _equal(self, term: Term, values: tuple[Value, ...]) -> list[Bucket] | None:
         column = self._columns.get(term)
         return None if column is None else [bucket for value in values for bucket in column.having(value)]
-
-
-def size_of(buckets: list[Bucket]) -> int:
-    """How many rooms these are, doubles counted."""
-    return sum(map(len, buckets))
 
 
 def _united(options: list[list[Bucket] | None]) -> list[Bucket] | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 from holdfast.core.query.ast import (
-    AGE_S,
+    AGES,
     CREATED_AT,
     MIRRORED,
     PROPERTIES,
@@ -17,6 +17,7 @@ from holdfast.core.query.ast import (
     Not,
     Operator,
     Or,
+    Term,
     Value,
 )
 from holdfast.core.query.row import Row, reader
@@ -45,25 +46,32 @@ def predicate(expression: Expression) -> Test:
         case Not(part):
             return _negated(predicate(part))
         case Membership(term, values):
-            return _some([predicate(Comparison(term, Operator.EQ, value)) for value in values])
-        case Comparison(term) if term.name == PROPERTIES:
-            return _of_property(term.key, expression.operator, expression.value)
-        case Comparison(term) if rank_of(expression.value) != RANKS[TERMS[term.name]]:
-            return _always if expression.operator is Operator.NE else _never
-        case Comparison(term) if term.name in (CREATED_AT, AGE_S):
-            return _of_age(expression)
-        case Comparison():
-            return _of_room(expression)
+            return _membership(term, values)
+        case Comparison(term, how, value):
+            return _comparison(term, how, value)
         case _:
             assert_never(expression)
 
 
+def weight_of(expression: Expression) -> int:
+    """How many comparisons it takes to tell whether an expression holds; an IN is one, however long."""
+    match expression:
+        case And(parts) | Or(parts):
+            return sum(map(weight_of, parts))
+        case Not(part):
+            return weight_of(part)
+        case Membership(term, values) if term.name in AGES:
+            return len(values)
+        case _:
+            return 1
+
+
 def born(comparison: Comparison, now: float) -> tuple[Operator, float]:
-    """What a comparison of `created_at` or `age_s` with a number says of `created_at`."""
+    """What a comparison of an age with a number says of `created_at`."""
     number: float = key_of(comparison.value)[1]
-    if comparison.term.name == AGE_S:
-        return MIRRORED[comparison.operator], now - number
-    return comparison.operator, number
+    if comparison.term.name == CREATED_AT:
+        return comparison.operator, number
+    return MIRRORED[comparison.operator], now - number
 
 
 def _always(_row: Row, _now: float) -> bool:
@@ -80,7 +88,7 @@ def _negated(test: Test) -> Test:
 
 def _every(tests: Sequence[Test]) -> Test:
     def every(row: Row, now: float) -> bool:
-        for test in tests:  # noqa: SIM110 - half the time of `all` and a generator, for every row that is looked at
+        for test in tests:  # noqa: SIM110 - half the time of `all` and a generator, for each row that is looked at
             if not test(row, now):
                 return False
         return True
@@ -98,8 +106,14 @@ def _some(tests: Sequence[Test]) -> Test:
     return some
 
 
-def _of_room(comparison: Comparison) -> Test:
-    read, compare, wanted = reader(comparison.term), _COMPARE[comparison.operator], comparison.value
+def _comparison(term: Term, how: Operator, wanted: Value) -> Test:
+    if term.name == PROPERTIES:
+        return _of_property(term.key, how, wanted)
+    if rank_of(wanted) != RANKS[TERMS[term.name]]:
+        return _always if how is Operator.NE else _never
+    if term.name in AGES:
+        return _of_age(Comparison(term, how, wanted))
+    read, compare = reader(term), _COMPARE[how]
     return lambda row, now: compare(read(row), wanted)
 
 
@@ -113,13 +127,16 @@ def _of_age(comparison: Comparison) -> Test:
 
 def _of_property(key: str, how: Operator, wanted: Value) -> Test:
     rank, compare = rank_of(wanted), _COMPARE[how]
+    kinds = frozenset(kind for kind in RANKS if RANKS[kind] == rank)
 
     def equals(value: object) -> bool:
         return value == wanted and rank_of(value) == rank
 
     def is_or_has(row: Row, _now: float) -> bool:
         value = row.properties.get(key)
-        return any(map(equals, value)) if isinstance(value, LISTS) else equals(value)
+        if value == wanted:
+            return rank_of(value) == rank
+        return isinstance(value, LISTS) and any(map(equals, value))
 
     def neither_is_nor_has(row: Row, _now: float) -> bool:
         value = row.properties.get(key)
@@ -129,7 +146,7 @@ def _of_property(key: str, how: Operator, wanted: Value) -> Test:
 
     def stands_in_order(row: Row, _now: float) -> bool:
         value = row.properties.get(key)
-        return rank_of(value) == rank and compare(value, wanted)
+        return (type(value) in kinds or rank_of(value) == rank) and compare(value, wanted)
 
     match how:
         case Operator.EQ:
@@ -138,3 +155,20 @@ def _of_property(key: str, how: Operator, wanted: Value) -> Test:
             return neither_is_nor_has
         case _:
             return stands_in_order
+
+
+def _membership(term: Term, values: tuple[Value, ...]) -> Test:
+    if term.name in AGES:
+        return _some([_comparison(term, Operator.EQ, value) for value in values])
+    read = reader(term)
+    choices = frozenset((rank_of(value), value) for value in values)
+
+    def is_choice(value: Any) -> bool:
+        rank = rank_of(value)
+        return rank is not None and (rank, value) in choices
+
+    def is_or_has(row: Row, _now: float) -> bool:
+        value = read(row)
+        return any(map(is_choice, value)) if isinstance(value, LISTS) else is_choice(value)
+
+    return is_or_has

@@ -7,7 +7,7 @@ from holdfast.core.query.ast import Comparison, Expression, Operator, Term, conj
 from holdfast.core.query.cursor import read_cursor, write_cursor
 from holdfast.core.query.order import Order, Position
 from holdfast.core.query.parser import parse_order, parse_where
-from holdfast.core.query.predicate import predicate
+from holdfast.core.query.predicate import predicate, weight_of
 from holdfast.core.query.row import Row
 
 _FINGERPRINT_BYTES = 6
@@ -16,12 +16,13 @@ _FINGERPRINT_BYTES = 6
 class Query:
     """What is searched for, and in which order it is wanted; `matches(row, now)` tells whether a row is found."""
 
-    __slots__ = ("_fingerprint", "matches", "order", "where")
+    __slots__ = ("_fingerprint", "matches", "order", "weight", "where")
 
     def __init__(self, where: Expression, order: Order, fingerprint: bytes) -> None:
         self.where = where
         self.order = order
         self.matches = predicate(where)
+        self.weight = max(1, weight_of(where))
         self._fingerprint = fingerprint
 
     def cursor_after(self, row: Row) -> str:

@@ -1,17 +1,24 @@
-"""One page of a search: gathered and sorted where few rooms can match, walked to in order where many can."""
+"""One page of a search: what can match is gathered and sorted if it is little, and walked to in order if it is much."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from msgspec import Struct
 
 from holdfast.core.errors import Invalid
-from holdfast.core.query.columns import Bucket, Columns
+from holdfast.core.query.columns import Bucket, Columns, size_of
 from holdfast.core.query.order import Position
-from holdfast.core.query.plan import Plan, size_of
+from holdfast.core.query.plan import Plan
 from holdfast.core.query.query import Query
 from holdfast.core.query.row import Row
-from holdfast.core.query.walk import Stretch, Walker
+from holdfast.core.query.values import Key
+from holdfast.core.query.walk import PILE_MAX, PILE_MIN, Piece, Pile, Stretch, Walker
+
+# So many comparisons are part of looking at a room; with more, it counts as several.
+COMPARISONS = 8
+# A walk may pass many more than would be gathered, if what matches stands at the end.
+_CAUTION = 4
 
 Visible = Callable[[Row], bool]
 """Whether a room is for the eyes of who searches."""
@@ -23,12 +30,12 @@ class Found(Struct, frozen=True):
     rows: list[Row]
     cursor: str
     looked: int
-    """How many rooms were looked at."""
+    """How many rooms were looked at; each counts as several if the search is long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What a page is made of."""
+    """What a page depends on."""
 
     query: Query
     now: float
@@ -36,53 +43,118 @@ class Search:
     budget: int
     visible: Visible | None
 
+    @property
+    def cost(self) -> int:
+        """As how many a room counts that is looked at."""
+        return -(-self.query.weight // COMPARISONS)
+
+    @property
+    def rows_max(self) -> int:
+        """How many rooms the budget is enough for."""
+        return max(1, self.budget // self.cost)
+
     def page(self, rows: Mapping[str, Row], columns: Columns, cursor: str) -> Found:
         """The page that a cursor goes on with."""
-        order, after = self.query.order, self.query.position(cursor)
-        plan = Plan(self.query.where, columns, self.now, self.budget)
-        walker = Walker(rows, columns, plan.spans, self.budget + 1)
-        few = self._few(plan, columns)
+        page = _Page(self)
+        for piece in self._pieces(rows, columns, self.query.position(cursor)):
+            if not page.take(piece):
+                return Found(page.found, self.query.cursor_at(page.position), page.looked * self.cost)
+        return Found(page.found, "", page.looked * self.cost)
+
+    def _pieces(self, rows: Mapping[str, Row], columns: Columns, after: Position | None) -> Iterable[Piece]:
+        order = self.query.order
+        plan = Plan(self.query.where, columns, self.now, self.rows_max)
+        walker = Walker(rows, columns, plan.spans, self.rows_max)
+        few = self._few(plan.buckets, columns)
         if few is not None:
-            return self._gathered([rows[room_id] for _, room_id in set().union(*few)], after)
+            births = dict.fromkeys(sorted(chain.from_iterable(few)))
+            return [Pile(walker.rows_of(births), len(births), order, after)]
         if order.rungs:
-            return self._walked(walker.walk(order, after))
+            return walker.walk(order, after)
         bucket = plan.buckets[0] if plan.buckets is not None and len(plan.buckets) == 1 else columns.births
-        return self._walked([Stretch(walker.by_age(bucket, plan.window(bucket), order, after))])
+        return [Stretch(walker.rows_of(walker.by_age(bucket, plan.window(bucket), order, after)))]
 
-    def _few(self, plan: Plan, columns: Columns) -> list[Bucket] | None:
-        """The rooms to gather; None if they are better walked to."""
-        buckets = plan.buckets
-        if any(columns.get(rung.term) is None for rung in self.query.order.rungs):
-            buckets = [columns.births] if buckets is None else buckets
-            if size_of(buckets) > self.budget:
-                raise Invalid("order_by: too many rooms to sort by a property that has no column; narrow the search")
-            return buckets
-        if buckets is None or size_of(buckets) > self.budget:
-            return None
-        return buckets if self.query.order.rungs or len(buckets) != 1 else None
-
-    def _wanted(self) -> Callable[[Row], bool]:
+    def wants(self, keys: tuple[Key, ...]) -> Callable[[Row], bool]:
+        """Whether a row is to be found, given the keys that it must have of the first terms of the order."""
         matches, now, visible = self.query.matches, self.now, self.visible
-        if visible is None:
+        if visible is None and not keys:
             return lambda row: matches(row, now)
-        return lambda row: matches(row, now) and visible(row)
+        marks = tuple(zip(self.query.order.rungs, keys, strict=False))
 
-    def _gathered(self, rows: list[Row], after: Position | None) -> Found:
-        found = self.query.order.sorted(filter(self._wanted(), rows), after)
-        page = found[: self.limit]
-        return Found(page, self.query.cursor_after(page[-1]) if len(found) > self.limit else "", len(rows))
+        def wants(row: Row) -> bool:
+            return (
+                matches(row, now)
+                and (visible is None or visible(row))
+                and all(rung.key(row) == key for rung, key in marks)
+            )
 
-    def _walked(self, stretches: Iterable[Stretch]) -> Found:
-        order, wanted = self.query.order, self._wanted()
-        found: list[Row] = []
-        looked = 0
-        last: tuple[Stretch, Row] | None = None
-        for stretch in stretches:
-            for row in stretch.rows:
-                if last is not None and (len(found) == self.limit or looked == self.budget):
-                    return Found(found, self.query.cursor_at(last[0].position(last[1], order)), looked)
-                last = stretch, row
-                looked += 1
-                if wanted(row) and stretch.holds(row, order):
-                    found.append(row)
-        return Found(found, "", looked)
+        return wants
+
+    def _few(self, buckets: list[Bucket] | None, columns: Columns) -> list[Bucket] | None:
+        """The rooms to gather; None if it is better to walk."""
+        rungs = self.query.order.rungs
+        if any(columns.get(rung.term) is None for rung in rungs):
+            buckets = [columns.births] if buckets is None else buckets
+            if size_of(buckets) > self.rows_max:
+                raise Invalid("order_by: too many rooms to sort by a property without a column; narrow the search")
+            return buckets
+        if buckets is None or (len(buckets) == 1 and not rungs):
+            return None
+        size = size_of(buckets)
+        # If so many match, a walk passes about this many others until it has found enough.
+        passed = self.limit * len(columns.births) // max(1, size)
+        return buckets if size <= min(self.rows_max, PILE_MAX, max(PILE_MIN, _CAUTION * passed)) else None
+
+
+class _Page:
+    """A page that is being filled."""
+
+    __slots__ = ("_piece", "_row", "_search", "found", "looked")
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self.found: list[Row] = []
+        self.looked = 0
+        # Where it is: at a row of a piece, or behind all of them.
+        self._piece: Piece | None = None
+        self._row: Row | None = None
+
+    @property
+    def position(self) -> Position:
+        """Where the next page goes on."""
+        assert self._piece is not None
+        if self._row is None:
+            assert isinstance(self._piece, Pile)
+            return self._piece.end
+        keys, birth = self._search.query.order.position(self._row)
+        return Position((*self._piece.keys, *keys[len(self._piece.keys) :]), birth)
+
+    def take(self, piece: Piece) -> bool:
+        """Look at the rows of a piece; False if they are more than the page can take."""
+        return self._take_pile(piece) if isinstance(piece, Pile) else self._take_stretch(piece)
+
+    def _take_stretch(self, stretch: Stretch) -> bool:
+        found, limit, rows_max = self.found, self._search.limit, self._search.rows_max
+        wants = self._search.wants(stretch.keys)
+        for row in stretch.rows:
+            if len(found) == limit or self.looked == rows_max:
+                return False
+            self._piece, self._row = stretch, row
+            self.looked += 1
+            if wants(row):
+                found.append(row)
+        return True
+
+    def _take_pile(self, pile: Pile) -> bool:
+        found, limit = self.found, self._search.limit
+        if self._piece is not None and (len(found) == limit or self.looked + pile.size > self._search.rows_max):
+            return False
+        self.looked += pile.size
+        self._piece = pile
+        for row in pile.order.arranged(list(filter(self._search.wants(pile.keys), pile.rows)), pile.after):
+            if len(found) == limit:
+                return False
+            self._row = row
+            found.append(row)
+        self._row = None
+        return True

@@ -1,7 +1,7 @@
 """How values stand in order. A key puts the type first, so that nothing is compared with what it has no order with."""
 
 from collections.abc import Collection
-from math import inf, isnan
+from math import inf
 from typing import Any
 
 from holdfast.core.query.ast import Value
@@ -24,28 +24,27 @@ _INT_MAX = 2**63
 
 RANKS: dict[type, int] = {bool: BOOLEAN, int: NUMBER, float: NUMBER, str: TEXT}
 LISTS = (list, tuple)
-_NOTHING = frozenset((type(None), *LISTS, dict))
 
 
 def rank_of(value: object) -> int | None:
     """The rank of a value's type; None if it cannot be compared."""
     kind = type(value)
+    if kind is float:
+        return NUMBER if value == value else None  # noqa: PLR0124 - only NaN is not itself
     rank = RANKS.get(kind)
-    if rank is None and kind not in _NOTHING:  # such as a StrEnum, which games like
-        rank = next((rank for known, rank in RANKS.items() if isinstance(value, known)), None)
-    return None if isinstance(value, float) and isnan(value) else rank
+    if rank is None and value is not None:  # it may still be a StrEnum, which games like
+        return next((rank for known, rank in RANKS.items() if isinstance(value, known)), None)
+    return rank
 
 
 def key_of(value: Any) -> Key:
     """Where a value stands in an order."""
     rank = rank_of(value)
-    if rank is None:
-        return MISSING
     if rank == TEXT:
         return (TEXT, value[:KEY_CHARS_MAX])
-    if rank == NUMBER and not -_INT_MAX < value < _INT_MAX:
-        return (NUMBER, _as_float(value))
-    return (rank, value)
+    if rank is None:
+        return MISSING
+    return (rank, value) if -_INT_MAX < value < _INT_MAX else (rank, _as_float(value))
 
 
 def _as_float(number: float) -> float:

@@ -1,110 +1,151 @@
-"""Walks: the rooms in an order, a stretch at a time, as they stand in the columns.
+"""Walks: the rooms of an index in an order, piece by piece, as they stand in the columns.
 
-Only rooms that are alike in a term need sorting, by the terms that follow. If they are few they are sorted. If they are
-many, the column of the next term is walked, and all those on it that do not belong to them are passed over.
+A column has its rooms by one term and then by age. Only if more terms follow there is something to sort: the rooms that
+are alike so far. Small piles of them are sorted. For a large one the column of the next term is walked instead, and the
+rooms on it that are not of the pile are passed over.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from holdfast.core.query.ast import Term
-from holdfast.core.query.columns import Bucket, Column, Columns, Span, overlap
-from holdfast.core.query.order import Order, Position, Rung
+from holdfast.core.query.columns import Bucket, Column, Columns, Span, overlap, size_of
+from holdfast.core.query.order import BEHIND_ALL, Birth, Order, Position, Rung
 from holdfast.core.query.row import Row
 from holdfast.core.query.values import MISSING, Key
 
 T = TypeVar("T")
 
-# Sorting so many takes about a millisecond.
-SORTED_MAX = 1000
+# Rooms that are sorted at a time. With fewer, time is lost between the piles; with more, what is found first waits for
+# the rest to be sorted.
+PILE_MIN, PILE_MAX = 100, 2000
 
 _by_id = itemgetter(1)
 
 
 class Stretch(NamedTuple):
-    """Rows in order. The walk stands at `keys` for the first terms; rows with other keys are to be passed over."""
+    """Rows in order. Of the first terms of the order they must have these keys: others are passed over."""
 
     rows: Iterable[Row]
     keys: tuple[Key, ...] = ()
 
-    def holds(self, row: Row, order: Order) -> bool:
-        """Whether a row stands in this stretch."""
-        return all(rung.key(row) == key for rung, key in zip(order.rungs, self.keys, strict=False))
 
-    def position(self, row: Row, order: Order) -> Position:
-        """Where the walk stands when it looks at a row."""
-        own = order.position(row)
-        return Position((*self.keys, *own.keys[len(self.keys) :]), own.birth)
+class Pile(NamedTuple):
+    """So many rows, oldest first, which are still to be put in an order. `end` is the place behind them all."""
+
+    rows: Iterable[Row]
+    size: int
+    order: Order
+    after: Position | None
+    keys: tuple[Key, ...] = ()
+    """As of a stretch: the order is that of the terms that follow."""
+    end: Position = BEHIND_ALL
+
+
+Piece = Stretch | Pile
 
 
 class Walker:
-    """Walks through an index. No stretch has more than `rows_max` rows: who walks looks at no more."""
+    """Walks through an index, for somebody who looks at no more than `rows_max` rows."""
 
-    __slots__ = ("_columns", "_rows", "_rows_max", "_spans")
+    __slots__ = ("_columns", "_pile_max", "_rows", "_rows_max", "_spans")
 
     def __init__(self, rows: Mapping[str, Row], columns: Columns, spans: Mapping[Term, Span], rows_max: int) -> None:
         self._rows = rows
         self._columns = columns
         self._spans = spans
         self._rows_max = rows_max
+        self._pile_max = min(PILE_MAX, rows_max)
 
-    def by_age(self, bucket: Bucket, window: Span, order: Order, after: Position | None) -> Iterable[Row]:
-        """The rows of a part of a bucket, oldest or newest first, from behind a position on."""
-        if after is not None and order.is_newest_first:
-            window = overlap(window, (0, bisect_left(bucket, after.birth)))
-        elif after is not None:
-            window = overlap(window, (bisect_right(bucket, after.birth), len(bucket)))
-        return self._rows_of(_ahead(bucket, window, self._rows_max, backwards=order.is_newest_first))
+    def rows_of(self, births: Iterable[Birth]) -> Iterable[Row]:
+        """The rows of these rooms."""
+        return map(self._rows.__getitem__, map(_by_id, births))
 
-    def walk(self, order: Order, after: Position | None, keys: tuple[Key, ...] = ()) -> Iterator[Stretch]:
-        """All rows in order, from behind a position on; `keys` are those of the terms that were walked before."""
+    def by_age(self, bucket: Bucket, window: Span, order: Order, after: Position | None) -> list[Birth]:
+        """The rooms of a part of a bucket, oldest or newest first, from behind a position on."""
+        if after is not None and after.birth is not None:
+            start, end = bisect_right(bucket, after.birth), bisect_left(bucket, after.birth)
+            window = overlap(window, (0, end) if order.is_newest_first else (start, len(bucket)))
+        # One more than can be looked at tells that there is more.
+        return _ahead(bucket, window, self._rows_max + 1, backwards=order.is_newest_first)
+
+    def walk(self, order: Order, after: Position | None, keys: tuple[Key, ...] = ()) -> Iterator[Piece]:
+        """All rooms in order, from behind a position on; `keys` are those of the terms that were walked before."""
         if not order.rungs:
             births = self._columns.births
-            yield Stretch(self.by_age(births, (0, len(births)), order, after), keys)
+            yield Stretch(self.rows_of(self.by_age(births, (0, len(births)), order, after)), keys)
             return
         rung = order.rungs[0]
         column = self._columns.get(rung.term)
         assert column is not None
-        for key in self._keys(rung, column, after):
-            yield from self._alike(column[key], order, _within(key, after), (*keys, key))
+        if len(order.rungs) == 1:
+            yield self._stretch(column, order, after, keys)
+        else:
+            yield from self._piles(column, order, after, keys)
         if rung.term not in self._spans and column.scalars < len(self._columns.births):
-            yield from self.walk(order.rest, _within(MISSING, after), (*keys, MISSING))
+            within = _within(after, MISSING)
+            if within != BEHIND_ALL:
+                yield from self.walk(order.rest, within, (*keys, MISSING))
+
+    def _stretch(self, column: Column, order: Order, after: Position | None, keys: tuple[Key, ...]) -> Stretch:
+        """The rooms of a column in its own order."""
+        found = self._keys(order.rungs[0], column, after)
+        within = _within(after, found[0]) if found else None
+        first: list[Birth] = []
+        if within is not None:
+            bucket = column[found.pop(0)]
+            first = self.by_age(bucket, (0, len(bucket)), order, within)
+        buckets = map(column.__getitem__, found)
+        births = chain.from_iterable(map(reversed, buckets) if order.is_newest_first else buckets)
+        return Stretch(self.rows_of(chain(first, births)), keys)
+
+    def _piles(self, column: Column, order: Order, after: Position | None, keys: tuple[Key, ...]) -> Iterator[Piece]:
+        """The rooms of a column in its order, where more terms follow."""
+        for batch in self._batches(column, self._keys(order.rungs[0], column, after)):
+            buckets = [column[key] for key in batch]
+            size = size_of(buckets)
+            if size <= self._pile_max:
+                end = Position((*keys, batch[-1]), None)
+                yield Pile(self.rows_of(chain.from_iterable(buckets)), size, order, after, keys, end)
+            else:
+                yield from self.walk(order.rest, _within(after, batch[0]), (*keys, batch[0]))
+
+    def _batches(self, column: Column, keys: list[Key]) -> Iterator[list[Key]]:
+        """Keys that follow each other and have few rooms together, or one key that has many."""
+        batch: list[Key] = []
+        size = 0
+        for key in keys:
+            size += len(column[key])
+            if batch and size > min(PILE_MIN, self._pile_max):
+                yield batch
+                batch, size = [], len(column[key])
+            batch.append(key)
+        if batch:
+            yield batch
 
     def _keys(self, rung: Rung, column: Column, after: Position | None) -> list[Key]:
-        """The keys of a column in order, from that of a position on."""
-        span = overlap(column.in_order, self._spans.get(rung.term, column.in_order))
+        """The keys of a column in order, from that of a position on, or from behind it if that is behind its rooms."""
+        keys = overlap(column.in_order, self._spans.get(rung.term, column.in_order))
         if after is not None:
             mark = after.keys[0]
             if mark is MISSING:
                 return []
-            if rung.is_descending:
-                span = overlap(span, (0, bisect_right(column.keys, mark)))
-            else:
-                span = overlap(span, (bisect_left(column.keys, mark), len(column.keys)))
-        return _ahead(column.keys, span, self._rows_max, backwards=rung.is_descending)
-
-    def _alike(self, bucket: Bucket, order: Order, after: Position | None, keys: tuple[Key, ...]) -> Iterator[Stretch]:
-        """The rooms that have the last of these keys, by the rest of an order."""
-        rest = order.rest
-        if not rest.rungs:
-            yield Stretch(self.by_age(bucket, (0, len(bucket)), rest, after), keys[:-1])
-        elif len(bucket) <= SORTED_MAX:
-            yield Stretch(rest.sorted(self._rows_of(bucket), after), keys[:-1])
-        else:
-            yield from self.walk(rest, after, keys)
-
-    def _rows_of(self, births: Bucket) -> Iterable[Row]:
-        return map(self._rows.__getitem__, map(_by_id, births))
-
-
-def _within(key: Key, after: Position | None) -> Position | None:
-    """What a position says about the rooms that have its first key; nothing about those with another."""
-    return Position(after.keys[1:], after.birth) if after is not None and after.keys[0] == key else None
+            start, end = bisect_left(column.keys, mark), bisect_right(column.keys, mark)
+            if after.within(mark) == BEHIND_ALL:
+                start, end = end, start
+            keys = overlap(keys, (0, end) if rung.is_descending else (start, len(column.keys)))
+        # The first may have no room behind the position; each of the others has one to look at.
+        return _ahead(column.keys, keys, self._rows_max + 2, backwards=rung.is_descending)
 
 
 def _ahead(items: list[T], span: Span, count: int, *, backwards: bool) -> list[T]:
-    """The first items of a span in one direction."""
+    """The first items of a span, in one direction."""
     start, end = span
     return items[max(start, end - count) : end][::-1] if backwards else items[start : min(end, start + count)]
+
+
+def _within(after: Position | None, key: Key) -> Position | None:
+    return None if after is None else after.within(key)

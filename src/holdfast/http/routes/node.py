@@ -1,6 +1,8 @@
 """The node itself: how it is, and what happens on it."""
 
 from litestar import get
+from litestar.di import NamedDependency
+from msgspec import UNSET
 
 from holdfast.core.infos import NodeInfo
 from holdfast.http.bodies import EventQuery, Health
@@ -28,14 +30,17 @@ async def get_node(backend: Node) -> NodeInfo:
     opt=needs(Scope.READ, "throttled", example={"after": 41}),
 )
 async def read_events(
-    backend: Node, request: ApiRequest, asked: EventQuery, last_event_id: LastEventId = ""
+    backend: Node, request: ApiRequest, asked: NamedDependency[EventQuery], last_event_id: LastEventId = None
 ) -> EventAnswer:
     """Server-sent events: each has an id, and as its data an EventInfo in JSON.
 
     Who was away goes on after the last id that it has seen. A "gap" is told to those who were away for too long: some
     events are lost to them. A comment comes every 15 seconds when nothing happens. Who reads too slowly is cut off.
     """
-    after = number_in("Last-Event-ID", last_event_id) if last_event_id else asked.after
+    after = None if asked.after is UNSET else asked.after
+    if last_event_id is not None:
+        # Browsers ask again with the same URL when they come back, and tell here how far they got.
+        after = number_in("Last-Event-ID", last_event_id)
     return EventAnswer(EventStream(context_of(request.app).streams, backend.events(after)))
 
 

@@ -1,6 +1,7 @@
 """Placements: have a room made where it is best for its players. They take a while; ask, or read the events."""
 
 from litestar import delete, get, post
+from litestar.params import JSONBody
 
 from holdfast.core.infos import PlacementInfo
 from holdfast.core.wishes import StartPlacement
@@ -41,7 +42,7 @@ async def list_placements(backend: Node) -> PlacementList:
     opt=needs(Scope.ROOMS, "not_found", "refused", "conflict", "throttled", "failed", example=_MATCH),
     response_headers=[LOCATION],
 )
-async def start_placement(backend: Node, data: StartPlacement) -> Answer[PlacementInfo]:
+async def start_placement(backend: Node, data: JSONBody[StartPlacement]) -> Answer[PlacementInfo]:
     """With an `id` of your own, asking again is safe: the same placement is answered."""
     placement = await backend.start_placement(data)
     return Answer(placement, headers={"Location": path_to("placements", placement.id)})

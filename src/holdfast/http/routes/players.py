@@ -1,6 +1,7 @@
 """Players: who is here."""
 
 from litestar import get
+from litestar.di import NamedDependency
 
 from holdfast.core.infos import PlayerInfo, PlayerPage
 from holdfast.http.bodies import PageQuery
@@ -12,7 +13,7 @@ _TAGS = ["players"]
 
 
 @get(_PATH, tags=_TAGS, summary="List players", opt=needs(Scope.READ, "expired"))
-async def list_players(backend: Node, asked: PageQuery) -> PlayerPage:
+async def list_players(backend: Node, asked: NamedDependency[PageQuery]) -> PlayerPage:
     """Everybody with a session, a seat, or a seat that is reserved for them."""
     return backend.list_players(limit=asked.limit, cursor=asked.cursor)
 

@@ -1,6 +1,8 @@
 """Rooms: find, make, look at, change and end them."""
 
 from litestar import delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
 from msgspec.structs import asdict, replace
 
 from holdfast.core.errors import Conflict
@@ -21,7 +23,7 @@ _CHANGES = {"name": "Saturday night", "set": {"map": "snow"}, "remove": ["level"
 
 
 @get(_PATH, tags=_TAGS, summary="Find rooms", opt=needs(Scope.READ, "expired", example=_OPEN_ARENAS))
-async def search_rooms(backend: Node, asked: RoomQuery) -> RoomPage:
+async def search_rooms(backend: Node, asked: NamedDependency[RoomQuery]) -> RoomPage:
     """All rooms, or those for which `where` holds; full and private ones too.
 
     A page has a cursor if there is more.
@@ -36,7 +38,9 @@ async def search_rooms(backend: Node, asked: RoomQuery) -> RoomPage:
     opt=needs(Scope.ROOMS, "not_found", "refused", "conflict", "name_taken", "throttled", "failed", example=_NEW_ROOM),
     response_headers=[ETAG, LOCATION],
 )
-async def create_room(backend: Node, data: Create, idempotency_key: IdempotencyKey = "") -> Answer[RoomInfo]:
+async def create_room(
+    backend: Node, data: JSONBody[Create], idempotency_key: IdempotencyKey = None
+) -> Answer[RoomInfo]:
     """With a key, asking again is safe: the same room is answered."""
     room = await backend.create_room(_with_key(data, idempotency_key))
     answer = of_room(room, status=201)
@@ -67,13 +71,15 @@ async def get_room(backend: Node, room_id: RoomPath) -> Answer[RoomInfo]:
     ),
     response_headers=[ETAG],
 )
-async def update_room(backend: Node, room_id: RoomPath, data: RoomUpdate, if_match: IfMatch = "") -> Answer[RoomInfo]:
+async def update_room(
+    backend: Node, room_id: RoomPath, data: JSONBody[RoomUpdate], if_match: IfMatch = None
+) -> Answer[RoomInfo]:
     """All of it or nothing. Members and those who watch a search are told."""
     version = _version(data.if_version, if_match)
     try:
         room = await backend.update_room(Update(room=room_id, **{**asdict(data), "if_version": version}))
     except Conflict as error:
-        if not if_match:
+        if if_match is None:
             raise
         raise ProblemError("precondition_failed", str(error)) from None
     return of_room(room)
@@ -87,28 +93,28 @@ async def update_room(backend: Node, room_id: RoomPath, data: RoomUpdate, if_mat
     opt=needs(Scope.ROOMS, "not_found", "throttled", example={"reason": "maintenance"}),
     response_headers=[ETAG],
 )
-async def end_room(backend: Node, room_id: RoomPath, asked: ReasonQuery) -> Answer[RoomInfo]:
+async def end_room(backend: Node, room_id: RoomPath, asked: NamedDependency[ReasonQuery]) -> Answer[RoomInfo]:
     """Everybody leaves, then it is gone."""
     return of_room(await backend.end_room(room_id, asked.reason))
 
 
-def _with_key(wish: Create, header: str) -> Create:
-    key = header.strip().removeprefix('"').removesuffix('"')
-    if not key:
+def _with_key(wish: Create, header: str | None) -> Create:
+    if header is None:
         return wish
-    if len(key) > _KEY_CHARS_MAX:
-        raise Mistaken("header", "Idempotency-Key", f"it has at most {_KEY_CHARS_MAX} characters")
+    key = header.removeprefix('"').removesuffix('"')
+    if not 0 < len(key) <= _KEY_CHARS_MAX:
+        raise Mistaken("header", "Idempotency-Key", f"it has 1 to {_KEY_CHARS_MAX} characters; got {len(key)}")
     if wish.idempotency_key not in {"", key}:
         raise Mistaken("header", "Idempotency-Key", "the body has another idempotency_key")
     return replace(wish, idempotency_key=key)
 
 
-def _version(in_body: int | None, if_match: str) -> int | None:
+def _version(in_body: int | None, if_match: str | None) -> int | None:
     """The version that the room must have: told by the body, by the header, or by both if they agree."""
-    tag = if_match.strip()
-    if tag in {"", "*"}:
+    if if_match in {None, "*"}:
         return in_body
-    version = number_in("If-Match", tag.removeprefix('"').removesuffix('"'))
+    assert if_match is not None
+    version = number_in("If-Match", if_match.removeprefix('"').removesuffix('"'))
     if in_body not in {None, version}:
         raise Mistaken("header", "If-Match", "the body has another if_version")
     return version

@@ -1,6 +1,8 @@
 """The seats of a room: see them, keep them for players, give them back, and free them."""
 
 from litestar import delete, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
 
 from holdfast.core.infos import ReservationInfo
 from holdfast.core.wishes import Release, Reserve
@@ -29,7 +31,7 @@ async def list_seats(backend: Node, room_id: RoomPath) -> SeatList:
         example=_PARTY,
     ),
 )
-async def reserve_seats(backend: Node, room_id: RoomPath, data: NewReservation) -> ReservationInfo:
+async def reserve_seats(backend: Node, room_id: RoomPath, data: JSONBody[NewReservation]) -> ReservationInfo:
     """For a party, all or none. Asking again extends."""
     return await backend.reserve(Reserve(room=room_id, players=data.players, ttl_s=data.ttl_s))
 
@@ -51,6 +53,8 @@ async def release_seat(backend: Node, room_id: RoomPath, player_id: PlayerPath) 
     summary="Kick a player",
     opt=needs(Scope.ADMIN, "not_found", "not_seated", "throttled", example={"reason": "be nice"}),
 )
-async def kick_player(backend: Node, room_id: RoomPath, player_id: PlayerPath, asked: ReasonQuery) -> None:
+async def kick_player(
+    backend: Node, room_id: RoomPath, player_id: PlayerPath, asked: NamedDependency[ReasonQuery]
+) -> None:
     """The seat is freed, and the player is told why."""
     await backend.kick(room_id, player_id, asked.reason)

@@ -1,6 +1,7 @@
 """Sessions: a player's presence on this node, one for each device."""
 
 from litestar import delete, get
+from litestar.di import NamedDependency
 
 from holdfast.core.infos import SessionInfo, SessionPage
 from holdfast.http.bodies import ReasonQuery, SessionQuery
@@ -12,7 +13,7 @@ _TAGS = ["sessions"]
 
 
 @get(_PATH, tags=_TAGS, summary="List sessions", opt=needs(Scope.READ, "expired", example={"player": "guest-7Jm2"}))
-async def list_sessions(backend: Node, asked: SessionQuery) -> SessionPage:
+async def list_sessions(backend: Node, asked: NamedDependency[SessionQuery]) -> SessionPage:
     """Oldest first; all, or those of one player."""
     return backend.list_sessions(player=asked.player, limit=asked.limit, cursor=asked.cursor)
 
@@ -29,6 +30,6 @@ async def get_session(backend: Node, session_id: SessionPath) -> SessionInfo:
     summary="End a session",
     opt=needs(Scope.ADMIN, "not_found", "throttled", example={"reason": "maintenance"}),
 )
-async def end_session(backend: Node, session_id: SessionPath, asked: ReasonQuery) -> None:
+async def end_session(backend: Node, session_id: SessionPath, asked: NamedDependency[ReasonQuery]) -> None:
     """For good: its seat is freed too."""
     await backend.end_session(session_id, asked.reason)

@@ -103,6 +103,10 @@ class DurableHost(RoomHost):
         except TimeoutError:
             raise Throttled("the store does not save at the moment; try again") from None
 
+    def once_saved(self, then: Callable[[], None]) -> None:
+        """Call `then` when the store has what was changed."""
+        self._ledger.once_saved(self.keeper, then)
+
     def abandon(self) -> None:
         """End the room in the middle of a turn; what the store has of it goes too."""
         super().abandon()

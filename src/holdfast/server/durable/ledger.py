@@ -97,10 +97,17 @@ class Ledger:
 
     async def saved(self, keeper: RoomKeeper) -> None:
         """Save a room as it is, and wait until the store has it."""
+        await self._next_commit(keeper)
+
+    def once_saved(self, keeper: RoomKeeper, then: Callable[[], None]) -> None:
+        """The same, for somebody who cannot wait: `then` is called, unless the room cannot be saved."""
+        self._next_commit(keeper).add_done_callback(lambda done: then() if done.exception() is None else None)
+
+    def _next_commit(self, keeper: RoomKeeper) -> asyncio.Future[None]:
         done = self._loop.create_future()
         keeper.waiters.append(done)
         self.mark(keeper)
-        await done
+        return done
 
     # Sessions
 

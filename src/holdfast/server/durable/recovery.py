@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.reasons import Reason
 from holdfast.core.records import (
+    RoomRecord,
     SeatRecord,
     SessionRecord,
     TimerRecord,
@@ -72,6 +73,9 @@ class Recovery:
                 self._restore_next()
             self._node.rooms.sort_by_age()
         else:
+            for room_id, entries in self._rooms.items():
+                if (record := _record(entries)) is not None:
+                    self._node.rooms.expect(room_id, record.kind, restored_listing(record))
             self._background = self._loop.create_task(self._restore_by_and_by())
 
     def resume_effects(self) -> None:
@@ -108,6 +112,9 @@ class Recovery:
         entries = self._rooms.pop(room_id, None)
         if entries is not None:
             self._guarded(entries[0].key, self._restore_room, room_id, entries)
+            if self._node.rooms.get(room_id) is None and (record := _record(entries)) is not None:
+                # It was expected, and did not come.
+                self._node.rooms.entries.forget(room_id, restored_listing(record))
 
     def read_again(self, room_id: str, session_ids: list[str]) -> None:
         """A room was written by another after we had read it: bring it back as it is now."""
@@ -277,6 +284,13 @@ def _seated(entries: list[Entry]) -> list[str]:
     except Unreadable:
         return []
     return [seat.session for seat in seats if seat.session]
+
+
+def _record(entries: list[Entry]) -> RoomRecord | None:
+    try:
+        return decode_room(entries[0].value)
+    except Unreadable:
+        return None
 
 
 def _arguments(room: Room[Any], method: Callable[..., Any], saved: list[tuple[str, Any]]) -> tuple[Any, ...]:

@@ -1,0 +1,120 @@
+"""A running node, spoken to through its HTTP API."""
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+import click
+
+from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
+
+_TIMEOUT_S = 30.0
+_PAGE = 100
+
+# A proxy of the environment is for the web, not for a node next door.
+_open = build_opener(ProxyHandler({})).open
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where it is, and the key that opens it."""
+
+    url: str
+    key: str = ""
+
+    def ask(self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+        """The answer, or a `ClickException` that says what the node says."""
+        address = f"{self.url}/v1/{'/'.join(quote(part, safe='') for part in path)}"
+        if query:
+            address += f"?{urlencode({key: value for key, value in query.items() if value}, doseq=True)}"
+        request = Request(address, method=method)  # noqa: S310 - the scheme is checked where the address is given
+        request.add_header("Accept", "application/json, application/problem+json")
+        if self.key:
+            request.add_header("Authorization", f"Bearer {self.key}")
+        if body is not None:
+            request.add_header("Content-Type", "application/json")
+            request.data = json.dumps(body).encode()
+        try:
+            with _open(request, timeout=_TIMEOUT_S) as answer:
+                text = answer.read()
+        except HTTPError as error:
+            raise click.ClickException(_problem(error)) from None
+        except (URLError, HTTPException, OSError) as error:
+            reason = getattr(error, "reason", error)
+            raise click.ClickException(
+                f"No node answers at {self.url} ({reason}). Is `holdfast serve` running, with its HTTP API? "
+                "Say where it is with --url."
+            ) from None
+        try:
+            return json.loads(text) if text else None
+        except ValueError:
+            raise click.ClickException(f"What answers at {self.url} is not a Holdfast node.") from None
+
+    def pages(self, what: str, query: Mapping[str, Any], limit: int) -> Iterator[dict[str, Any]]:
+        """The items of a list, page after page, up to a limit."""
+        cursor = ""
+        while limit > 0:
+            page = self.ask("GET", what, query={**query, "limit": min(limit, _PAGE), "cursor": cursor})
+            items = page[what][:limit]
+            yield from items
+            limit -= len(items)
+            cursor = page.get("cursor", "")
+            if not cursor:
+                return
+
+
+def _problem(error: HTTPError) -> str:
+    try:
+        problem = json.loads(error.read())
+        detail = str(problem.get("detail") or problem["title"])
+    except (ValueError, LookupError, AttributeError):
+        return f"The node answered with {error.code} {error.reason}."
+    hint = " Give one with --api-key or $HOLDFAST_API_KEY." if error.code == 401 else ""  # noqa: PLR2004 - HTTP
+    # One that points at a column ends with the line that does.
+    full_stop = "" if "\n" in detail or detail.endswith(".") else "."
+    return f"{detail[:1].upper()}{detail[1:]}{full_stop}{hint}"
+
+
+def _checked(_context: click.Context, _parameter: click.Parameter, url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise click.BadParameter(f"{url!r} is not an address like http://{DEFAULT_HOST}:{DEFAULT_PORT}")
+    return url.rstrip("/")
+
+
+def of_node(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a command that speaks to a node: it gets `node`, and `as_json`."""
+
+    @functools.wraps(command)
+    def with_node(*, url: str, api_key: str, **arguments: Any) -> None:
+        command(node=Node(url, api_key), **arguments)
+
+    for option in _OPTIONS:
+        with_node = option(with_node)
+    return with_node
+
+
+_OPTIONS = (
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    click.option(
+        "--api-key",
+        envvar="HOLDFAST_API_KEY",
+        default="",
+        metavar="KEY",
+        help="What opens the node's API, if it has keys; better in $HOLDFAST_API_KEY, where nobody sees it.",
+    ),
+    click.option(
+        "--url",
+        envvar="HOLDFAST_URL",
+        default=f"http://{DEFAULT_HOST}:{DEFAULT_PORT}",
+        show_default=True,
+        callback=_checked,
+        help="The HTTP API of the node; also $HOLDFAST_URL.",
+    ),
+)

@@ -1,0 +1,21 @@
+"""A real server with a hall of two seats: who comes third waits in line."""
+
+from typing import Any
+
+from holdfast import PlayerData, Room, Server
+from holdfast.core.limits import Limits
+from holdfast.core.placing import Queue
+
+
+class Hall(Room[PlayerData]):
+    """The first to come is the host."""
+
+    max_players = 2
+    waiting_max = 4
+    election = "oldest"
+
+
+def serve_halls(**options: Any) -> Server:
+    """Changes are told at once; who asks for a room on the moon can wait."""
+    queues = [Queue("here", ("*",)), Queue("moon", ("region:moon",), timeout_s=300.0)]
+    return Server([Hall], **{"port": 0, "tcp_port": 0, "limits": Limits(watch_s=0.01), "queues": queues, **options})

@@ -1,0 +1,271 @@
+"""A room's entry: properties that can be shown and searched, codes to be read out, passwords that are not kept."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from holdfast.core.codec import CODECS
+from holdfast.core.errors import Invalid, WrongPassword
+from holdfast.core.listing import (
+    CODE_LENGTH,
+    CODE_LETTERS,
+    Listing,
+    Password,
+    Properties,
+    RoomEvent,
+    RoomStatus,
+    check_properties,
+    join_code,
+    spelled,
+)
+from holdfast.core.tables import IllegalTransition
+
+BYTES_MAX = 2048
+
+
+# Properties
+
+
+class Watched:
+    """Properties, and how often they said that they were changed."""
+
+    def __init__(self, **values: Any) -> None:
+        self.changes = 0
+        self.properties = Properties(values, self._changed)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+
+def test_properties_are_what_they_were_made_of_and_that_is_no_change() -> None:
+    watched = Watched(map="sea", level=3)
+
+    assert watched.properties == {"map": "sea", "level": 3}
+    assert watched.changes == 0
+
+
+CHANGES = {
+    "assign": lambda p: p.__setitem__("map", "cave"),
+    "delete": lambda p: p.__delitem__("map"),
+    "update": lambda p: p.update({"a": 1, "b": 2}, c=3),
+    "or": lambda p: p.__ior__({"a": 1}),
+    "setdefault": lambda p: p.setdefault("new", 1),
+    "pop": lambda p: p.pop("map"),
+    "popitem": lambda p: p.popitem(),
+    "clear": lambda p: p.clear(),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_every_change_is_told_once_and_after_it_was_made(how: str) -> None:
+    seen: list[dict[str, Any]] = []
+    properties = Properties({"map": "sea", "level": 3}, lambda: seen.append(dict(properties)))
+    plain = {"map": "sea", "level": 3}
+
+    CHANGES[how](properties)
+    CHANGES[how](plain)
+
+    assert seen == [plain]
+
+
+def test_a_change_that_fails_is_not_told() -> None:
+    watched = Watched(map="sea")
+
+    for attempt in (lambda: watched.properties.pop("absent"), lambda: watched.properties.__delitem__("absent")):
+        with pytest.raises(KeyError):
+            attempt()
+
+    assert watched.changes == 0
+
+
+def test_to_look_for_what_is_not_there_is_no_change() -> None:
+    watched = Watched(map="sea")
+
+    assert watched.properties.pop("absent", None) is None
+    assert watched.properties.setdefault("map", "cave") == "sea"
+    assert watched.changes == 0
+
+
+def test_or_with_an_equals_sign_goes_on_with_the_same_properties() -> None:
+    watched = Watched(map="sea")
+    properties = watched.properties
+
+    properties |= {"level": 1}
+
+    assert properties is watched.properties
+    assert properties == {"map": "sea", "level": 1}
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, dict.copy, dict], ids=["copy", "deep", "method", "dict"])
+def test_a_copy_is_a_plain_dict_that_changes_nothing(copied: Any) -> None:
+    watched = Watched(tags=["a"])
+
+    other = copied(watched.properties)
+    other["map"] = "cave"
+
+    assert type(other) is dict
+    assert watched.changes == 0
+    assert watched.properties == {"tags": ["a"]}
+
+
+# What can be a property
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "sea", 0, -5, 2**63 - 1, -(2**63), 0.5, True, False, [], ["a", 1, 0.5, True], ("a", "b"), "ünï 🎲"],
+)
+def test_text_numbers_booleans_and_lists_of_them_are_properties(value: Any) -> None:
+    check_properties({"x": value}, BYTES_MAX)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"bytes",
+        {"a": 1},
+        {1, 2},
+        object(),
+        [None],
+        [["nested"]],
+        [{"a": 1}],
+        2**64,
+        -(2**63) - 1,
+        2**70,
+        float("nan"),
+        float("inf"),
+        [1.0, float("-inf")],
+        "\ud800",
+        ["\udfff"],
+    ],
+    ids=repr,
+)
+def test_nothing_else_is(value: Any) -> None:
+    with pytest.raises(Invalid, match=r"^properties: "):
+        check_properties({"x": value}, BYTES_MAX)
+
+
+@pytest.mark.parametrize("name", ["", "n" * 65, 5, None, "\ud800"], ids=repr)
+def test_a_property_has_a_name_of_1_to_64_characters(name: Any) -> None:
+    with pytest.raises(Invalid, match=r"^properties: "):
+        check_properties({name: 1}, BYTES_MAX)
+
+    check_properties({"n" * 64: 1}, BYTES_MAX)
+
+
+def test_a_room_has_64_properties_at_most() -> None:
+    check_properties({f"p{number}": number for number in range(64)}, BYTES_MAX)
+
+    with pytest.raises(Invalid, match="65 are more than the 64"):
+        check_properties({f"p{number}": number for number in range(65)}, BYTES_MAX)
+
+
+def test_properties_have_so_many_bytes_at_most_in_every_dialect() -> None:
+    # JSON writes a quote as two characters: what fits in MessagePack need not fit in JSON.
+    quotes = {"x": '"' * 60}
+    sizes = {codec.name: len(codec.encode(quotes)) for codec in CODECS.values()}
+    least, most = min(sizes.values()), max(sizes.values())
+    assert least < most
+
+    check_properties(quotes, most)
+    with pytest.raises(Invalid, match=f"{most} bytes are more than the {most - 1}"):
+        check_properties(quotes, most - 1)
+
+
+# Codes
+
+
+def test_a_code_has_six_letters_and_follows_from_the_numbers() -> None:
+    assert join_code(range(CODE_LENGTH)) == CODE_LETTERS[:6]
+    assert join_code([0] * CODE_LENGTH) == CODE_LETTERS[0] * 6
+    assert set(join_code(range(256))) == set(CODE_LETTERS)
+
+
+@pytest.mark.parametrize("group", ["0O", "1IL", "2Z", "5S", "6G", "8B", "UV"])
+def test_of_letters_that_look_alike_a_code_has_one_at_most(group: str) -> None:
+    assert len(set(group) & set(CODE_LETTERS)) <= 1
+
+
+def test_a_code_makes_no_words() -> None:
+    assert not set("AEIOU") & set(CODE_LETTERS)
+    assert len(CODE_LETTERS) == len(set(CODE_LETTERS))
+    assert CODE_LETTERS.upper() == CODE_LETTERS
+
+
+@pytest.mark.parametrize("typed", ["bcd-fgh", " B C D F G H ", "bcdfgh", "BCD.FGH\n", "8CDF6H", "bcd f6h"])
+def test_a_code_is_found_however_it_was_typed(typed: str) -> None:
+    assert spelled(typed) == "BCDFGH"
+
+
+def test_a_code_that_can_be_made_is_spelled_as_it_was_made() -> None:
+    assert spelled(CODE_LETTERS) == CODE_LETTERS
+    assert spelled(CODE_LETTERS.lower()) == CODE_LETTERS
+
+
+def test_what_no_code_can_have_is_not_made_into_another_letter() -> None:
+    assert spelled("0O1IL_?ä") == ""
+
+
+# Passwords
+
+
+def test_a_room_without_a_password_lets_everybody_pass() -> None:
+    Listing().check_password("")
+    Listing().check_password("anything")
+
+
+def test_a_room_with_a_password_lets_those_pass_who_know_it() -> None:
+    listing = Listing(password=Password.of("sesame", b"salt"))
+
+    listing.check_password("sesame")
+    for wrong in ("", "Sesame", "sesame ", "\ud800"):
+        with pytest.raises(WrongPassword):
+            listing.check_password(wrong)
+
+
+def test_who_said_no_password_is_told_that_there_is_one() -> None:
+    with pytest.raises(WrongPassword, match="has a password"):
+        Listing(password=Password.of("sesame", b"salt")).check_password("")
+
+
+def test_an_empty_password_is_none() -> None:
+    assert Password.of("", b"salt") is None
+
+
+def test_the_password_itself_is_not_kept_nor_shown() -> None:
+    kept = Password.of("sesame", b"salt")
+    other = Password.of("sesame", b"pepper")
+
+    assert kept is not None
+    assert other is not None
+    assert kept.digest != other.digest
+    assert "sesame" not in repr(kept)
+    assert repr(kept) == "Password(***)"
+    assert b"sesame" not in kept.digest
+
+
+# Life
+
+
+def test_a_room_begins_as_creating_and_ends_with_its_first_reason() -> None:
+    listing = Listing()
+    assert (listing.status, listing.reason, listing.is_over) == (RoomStatus.CREATING, "", False)
+
+    listing.happened(RoomEvent.ACTIVATED)
+    listing.happened(RoomEvent.CLOSED, "closed")
+    assert (listing.status, listing.is_over) == (RoomStatus.ENDING, False)
+    listing.happened(RoomEvent.DESTROYED)
+
+    assert (listing.status, listing.reason, listing.is_over) == (RoomStatus.ENDED, "closed", True)
+
+
+def test_what_a_room_cannot_go_through_changes_nothing() -> None:
+    listing = Listing()
+    listing.happened(RoomEvent.BROKEN, "abandoned")
+
+    with pytest.raises(IllegalTransition):
+        listing.happened(RoomEvent.ACTIVATED, "no")
+
+    assert (listing.status, listing.reason, listing.is_over) == (RoomStatus.FAILED, "abandoned", True)

@@ -1,0 +1,50 @@
+"""Every route, with what a key needs for it and a body that it takes: the tests walk this table."""
+
+from typing import Any, NamedTuple
+
+from holdfast.http.keys import Scope
+
+
+class Route(NamedTuple):
+    """One thing to ask for."""
+
+    method: str
+    path: str
+    scope: Scope | None
+    body: dict[str, Any] | None = None
+
+    @property
+    def url(self) -> str:
+        """The path with ids in it."""
+        ids = {"room_id": "r", "player_id": "p", "session_id": "s", "placement_id": "m"}
+        return self.path.format(**ids)
+
+
+ROUTES = [
+    Route("GET", "/v1/rooms", Scope.READ),
+    Route("POST", "/v1/rooms", Scope.ROOMS, {"kind": "arena"}),
+    Route("GET", "/v1/rooms/{room_id}", Scope.READ),
+    Route("PATCH", "/v1/rooms/{room_id}", Scope.ROOMS, {"name": "x"}),
+    Route("DELETE", "/v1/rooms/{room_id}", Scope.ROOMS),
+    Route("GET", "/v1/rooms/{room_id}/seats", Scope.READ),
+    Route("POST", "/v1/rooms/{room_id}/reservations", Scope.ROOMS, {"players": ["p"]}),
+    Route("DELETE", "/v1/rooms/{room_id}/reservations/{player_id}", Scope.ROOMS),
+    Route("DELETE", "/v1/rooms/{room_id}/seats/{player_id}", Scope.ADMIN),
+    Route("GET", "/v1/sessions", Scope.READ),
+    Route("GET", "/v1/sessions/{session_id}", Scope.READ),
+    Route("DELETE", "/v1/sessions/{session_id}", Scope.ADMIN),
+    Route("GET", "/v1/players", Scope.READ),
+    Route("GET", "/v1/players/{player_id}", Scope.READ),
+    Route("GET", "/v1/queues", Scope.READ),
+    Route("GET", "/v1/placements", Scope.READ),
+    Route("POST", "/v1/placements", Scope.ROOMS, {"queue": "europe", "kind": "arena"}),
+    Route("GET", "/v1/placements/{placement_id}", Scope.READ),
+    Route("DELETE", "/v1/placements/{placement_id}", Scope.ROOMS),
+    Route("GET", "/v1/node", Scope.READ),
+    Route("GET", "/v1/events", Scope.READ),
+    Route("GET", "/livez", None),
+    Route("GET", "/readyz", None),
+    Route("GET", "/openapi.json", None),
+    Route("GET", "/docs", None),
+]
+NAMES = [f"{route.method} {route.path}" for route in ROUTES]

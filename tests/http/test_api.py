@@ -1,0 +1,57 @@
+"""The API as a server is given it: opened and closed, and not even imported by those who do not want it."""
+
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from holdfast.http.api import HttpApi
+from holdfast.http.keys import ApiKey
+from holdfast.http.port import Api
+from tests.http.backend import FakeBackend
+
+
+async def test_it_answers_from_open_to_close(world: object) -> None:
+    api: Api = HttpApi(port=0)
+
+    host, port = await api.open(FakeBackend())
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.get(f"http://{host}:{port}/livez")
+        await api.close()
+        with pytest.raises(httpx.ConnectError):
+            await client.get(f"http://{host}:{port}/livez")
+    await api.close()
+
+    assert answer.json() == {"status": "live"}
+
+
+async def test_a_port_that_is_taken_leaves_nothing_behind() -> None:
+    first, second = HttpApi(port=0), HttpApi(port=0)
+    taken = await first.open(FakeBackend())
+    second = HttpApi(*taken)
+
+    with pytest.raises(OSError, match="in use"):
+        await second.open(FakeBackend())
+    await second.close()
+    await first.close()
+    assert await second.open(FakeBackend()) == taken
+    await second.close()
+
+
+def test_it_is_not_open_to_everybody_by_mistake() -> None:
+    with pytest.raises(ValueError, match="API key"):
+        HttpApi("0.0.0.0")  # noqa: S104 - that is the mistake
+
+    HttpApi("0.0.0.0", keys=[ApiKey("0123456789abcdef", ["read"])])  # noqa: S104 - and this is how it is meant
+
+
+def test_who_does_not_open_it_does_not_pay_for_it() -> None:
+    program = """
+import sys, holdfast, holdfast.http.api, holdfast.http.keys, holdfast.http.port
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"litestar", "uvicorn", "h11", "httpx", "jinja2"}))
+"""
+
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert told.stdout.split() == []

@@ -1,0 +1,146 @@
+"""The page for people: everything is on it, and nothing comes from elsewhere."""
+
+import re
+import shlex
+from html.parser import HTMLParser
+
+import pytest
+
+from holdfast.http.app import make_app
+from holdfast.http.context import context_of
+from holdfast.http.keys import Scope
+from holdfast.http.problems import KINDS
+from tests.http.backend import FakeBackend
+from tests.http.routes import NAMES, ROUTES, Route
+from tests.http.world import KEYS, SECRETS, World, url_of
+
+VOID = {"meta", "link", "br"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in {"href", "src", "action", "srcset", "data", "poster"}:
+                self.addresses.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.words))
+
+
+async def test_the_page_loads_nothing_from_elsewhere(world: World) -> None:
+    server = await world.serve()
+    client = await world.client(server)
+
+    answer = await client.get("/docs")
+    page = Page(answer.text)
+
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert {address for address in page.addresses if not address.startswith("#")} == {"/openapi.json", "data:,"}
+    assert set(re.findall(r"https?://[^/\s]+", answer.text)) == {url_of(server)}
+    assert not {"script", "iframe", "img", "object", "form"} & set(page.tags)
+    assert "@import" not in answer.text
+    assert "url(" not in answer.text
+
+
+async def test_the_page_is_well_formed_and_its_links_lead_somewhere(world: World) -> None:
+    client = await world.client()
+
+    page = Page((await client.get("/docs")).text)
+
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert {address.removeprefix("#") for address in page.addresses if address.startswith("#")} <= set(page.ids)
+    assert {f"problem-{code}" for code in KINDS} <= set(page.ids)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=NAMES)
+def test_every_route_is_on_the_page_with_all_there_is_to_know(route: Route) -> None:
+    context = context_of(make_app(FakeBackend(), KEYS))
+    operation = context.document["paths"][route.path][route.method.lower()]
+
+    article = Page(article_in(context.page("http://localhost"), operation["operationId"])).text
+
+    assert f"{route.method} {route.path}" in article
+    assert operation["summary"] in article
+    assert "curl" in article
+    for parameter in operation["parameters"]:
+        assert f"{parameter['name']}{parameter['in']}" in article
+    for status in operation["responses"]:
+        assert status in article
+    if route.scope:
+        assert f"needs a key with the scope {route.scope.value}" in article
+
+
+async def test_the_examples_work_as_they_stand(world: World) -> None:
+    world.backend.stop()
+    server = await world.serve(KEYS)
+    client = await world.client(server)
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    text = (await client.get("/docs")).text
+
+    for route in ROUTES:
+        article = article_in(text, paths[route.path][route.method.lower()]["operationId"])
+        example = "".join(Page(article[article.index("<pre>") : article.index("</pre>") + 6]).words)
+        method, url, headers, body = as_request(example.replace("$HOLDFAST_KEY", SECRETS[Scope.ADMIN]))
+        answer = await client.request(method, url, headers=headers, content=body)
+        assert (method, url.startswith(url_of(server))) == (route.method, True)
+        # Whatever it is about need not exist; but the request is understood.
+        assert answer.status_code in {200, 201, 202, 204, 404}, answer.text
+
+
+def article_in(text: str, operation_id: str) -> str:
+    """What the page says about one operation."""
+    return text.partition(f'<article id="{operation_id}">')[2].partition("</article>")[0]
+
+
+def as_request(command: str) -> tuple[str, str, dict[str, str], str | None]:
+    """What curl would make of a line."""
+    words = shlex.split(command.replace("\\\n", ""))
+    assert words.pop(0) == "curl"
+    method, url, headers, body = "GET", "", {}, None
+    while words:
+        word = words.pop(0)
+        if word == "-X":
+            method = words.pop(0)
+        elif word == "-H":
+            name, _, value = words.pop(0).partition(": ")
+            headers[name] = value
+        elif word == "-d":
+            body = words.pop(0)
+        elif word != "-N":
+            url = word
+    return method, url, headers, body
+
+
+async def test_the_page_does_not_show_a_host_that_anybody_may_write(world: World) -> None:
+    client = await world.client(await world.serve(KEYS))
+
+    answer = await client.get("/docs", headers={"Host": "evil.example"})
+
+    assert answer.status_code == 200
+    assert "evil" not in answer.text

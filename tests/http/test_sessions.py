@@ -1,0 +1,45 @@
+"""Sessions and players over HTTP."""
+
+from tests.http.world import World, problem_in
+
+
+async def test_sessions_are_listed_by_player_and_by_page(world: World) -> None:
+    for number, player in enumerate(["ann", "bob", "ann"]):
+        world.backend.add_session(f"s{number}", player)
+    client = await world.client()
+
+    of_ann = (await client.get("/v1/sessions", params={"player": "ann"})).json()
+    first = (await client.get("/v1/sessions", params={"limit": 2})).json()
+    second = (await client.get("/v1/sessions", params={"limit": 2, "cursor": first["cursor"]})).json()
+
+    assert [session["id"] for session in of_ann["sessions"]] == ["s0", "s2"]
+    assert [session["id"] for session in first["sessions"] + second["sessions"]] == ["s0", "s1", "s2"]
+    assert second["cursor"] == ""
+
+
+async def test_a_session_is_shown_and_ended_with_a_reason(world: World) -> None:
+    world.backend.add_session("s", "ann")
+    client = await world.client()
+
+    shown = await client.get("/v1/sessions/s")
+    ended = await client.delete("/v1/sessions/s", params={"reason": "banned"})
+
+    assert (shown.json()["player"], shown.json()["status"]) == ("ann", "connected")
+    assert ended.status_code == 204
+    assert world.backend.told == [("end_session", "s", "banned")]
+    problem_in(await client.get("/v1/sessions/s"), 404, "not_found")
+    problem_in(await client.delete("/v1/sessions/s"), 404, "not_found")
+
+
+async def test_players_are_listed_by_page_and_shown_with_what_is_theirs(world: World) -> None:
+    world.backend.add_room("r")
+    world.backend.add_session("s1", "ann", "r")
+    world.backend.add_session("s2", "bob")
+    client = await world.client()
+
+    page = (await client.get("/v1/players", params={"limit": 1})).json()
+    ann = (await client.get("/v1/players/ann")).json()
+
+    assert page == {"players": [ann], "cursor": "1"}
+    assert ann == {"id": "ann", "sessions": ["s1"], "rooms": ["r"]}
+    problem_in(await client.get("/v1/players/zoe"), 404, "not_found")

@@ -1,0 +1,143 @@
+"""What the tests about seats play with: a server in memory and in virtual time, and callers that ask for one thing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from holdfast import Auth, ClientSession, Limits, Player, PlayerData, Room
+from holdfast.core.codec import MSGPACK
+from holdfast.core.errors import refusal
+from holdfast.core.frames import Hello, Notice, Reply, Welcome
+from holdfast.core.infos import RoomInfo, SeatInfo, WaitInfo
+from holdfast.server.operator import Operator
+from holdfast.server.server import transport_limits
+from holdfast.testing import MemoryServer, Named
+from holdfast.testing.server import URL
+from holdfast.transports.port import Dialect
+from tests.server.raw_client import RawClient
+
+T = TypeVar("T")
+
+# A caller made by hand answers no ping: it must not be taken for lost.
+PATIENT = Limits(ping_s=3600.0, silence_s=7200.0)
+
+
+class Arena(Room[PlayerData]):
+    """Two seats. Make one with `arena`."""
+
+    max_players = 2
+
+
+class Guarded(Arena):
+    """A room that thinks about every newcomer until `door` is set, and turns away whom it does not like."""
+
+    door: ClassVar[asyncio.Event]
+    asked: ClassVar[list[str]]
+    unloved: ClassVar[set[str]]
+
+    async def admit(self, player: Player[PlayerData]) -> None:
+        self.asked.append(player.id)
+        await self.door.wait()
+        if player.id in self.unloved:
+            raise refusal("refused", "not you")
+
+
+def arena(base: type[Room[Any]] = Arena, **settings: Any) -> type[Any]:
+    """A kind of room called "arena" with these settings."""
+    return type("Arena", (base,), {"kind": "arena", **settings})
+
+
+def guarded(base: type[Room[Any]] = Guarded, **settings: Any) -> type[Any]:
+    """The same with a guard; its door is shut."""
+    return arena(base, **{"door": asyncio.Event(), "asked": [], "unloved": set(), **settings})
+
+
+class Caller:
+    """A player with a connection made by hand, which asks one thing at a time."""
+
+    def __init__(self, client: RawClient, welcome: Welcome) -> None:
+        self.client = client
+        self.welcome = welcome
+
+    async def ask(self, operation: str, kind: type[T], **arguments: Any) -> T:
+        """What the server answers, or the refusal."""
+        return _answer(await self.client.request(operation, **arguments), kind)
+
+    async def tell(self, operation: str, **arguments: Any) -> None:
+        """Ask for something that is answered with nothing."""
+        await self.ask(operation, type(None), **arguments)
+
+    async def join(self, room_id: str) -> RoomInfo:
+        return await self.ask("join", RoomInfo, room=room_id)
+
+    async def join_or_create(self, **wish: Any) -> RoomInfo:
+        reply = await self.client.request("join_or_create", kind="arena", **wish)
+        return _answer(reply, RoomInfo)
+
+    async def wait(self, room_id: str) -> WaitInfo:
+        return await self.ask("wait", WaitInfo, room=room_id)
+
+    @property
+    def offers(self) -> list[WaitInfo]:
+        """The seats that this player was offered, from the first on."""
+        notices = [notice for notice in self.client.all_heard(Notice) if notice.topic == "offer"]
+        return [msgspec.convert(notice.body, WaitInfo) for notice in notices]
+
+
+def _answer(reply: Reply, kind: type[T]) -> T:
+    if reply.problem is not None:
+        raise refusal(reply.problem.code, reply.problem.message)
+    return msgspec.convert(reply.result, kind)
+
+
+async def call(server: MemoryServer, name: str) -> Caller:
+    """Connect as the player with this name."""
+    client = RawClient(MSGPACK)
+    dialect = Dialect(MSGPACK.name, MSGPACK.text)
+    await server.network.dial(client, URL, dialects=[dialect], limits=transport_limits(server.limits))
+    client.say(Hello(Auth(Named.scheme, name)))
+    return Caller(client, await client.hear(Welcome))
+
+
+@asynccontextmanager
+async def served(*kinds: type[Room[Any]], **options: Any) -> AsyncIterator[MemoryServer]:
+    """A server that made no mistake of its own by the end."""
+    async with MemoryServer(kinds, **{"limits": PATIENT, **options}) as server:
+        yield server
+        assert server.counters.internal_errors == 0, "an internal error was logged"
+
+
+async def connected(server: MemoryServer, *names: str) -> list[ClientSession]:
+    """Clients for these players."""
+    return [await server.connect(name) for name in names]
+
+
+def seats(server: MemoryServer, room_id: str) -> dict[str, str]:
+    """Who has a seat in a room, and in which state."""
+    return {seat.player: seat.state for seat in _seats(server, room_id)}
+
+
+def seconds_left(server: MemoryServer, room_id: str, player_id: str) -> float:
+    """For how long a reserved or held seat is kept."""
+    return next(seat.expires_in_s for seat in _seats(server, room_id) if seat.player == player_id)
+
+
+def _seats(server: MemoryServer, room_id: str) -> list[SeatInfo]:
+    return Operator(server.node).seats_of(room_id)
+
+
+async def told(server: MemoryServer, player_id: str = "") -> list[str]:
+    """What whoever watches the node heard of seats so far: of one player their states, else "player state"."""
+    events, mark = server.node.events, object()
+    events.publish("mark", mark=mark)
+    lines: list[str] = []
+    async for event in events.read(0):
+        if event.body.get("mark") is mark:
+            break
+        if event.type.startswith("seat."):
+            state, player = event.type.removeprefix("seat."), event.body["player"]
+            lines += [f"{player} {state}"] if not player_id else [state] if player == player_id else []
+    return lines
