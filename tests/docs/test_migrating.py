@@ -1,15 +1,30 @@
-"""The guide for those who come from elsewhere: every row of its tables leads to an example, and every example runs."""
+"""The guides to the directory. For those who come from elsewhere: every row of the tables leads to an example, and
+every example runs. For all: searches can be read, and commands are answered."""
 
 import asyncio
+import os
 import re
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple
 
 import pytest
 
+from holdfast import PlayerData, Room, Server
+from holdfast.core.query import parse_query
+from holdfast.http.api import HttpApi
+from holdfast.http.keys import ApiKey
+
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "migrating.md"
 TEXT = PAGE.read_text()
+DIRECTORY = (PAGE.parent / "directory.md").read_text()
+COMMANDS = re.findall(r"^```sh\n(.*?)^```", DIRECTORY, re.MULTILINE | re.DOTALL)
+SEARCHES = re.findall(r"^    (.+)$", re.sub(r"```.*?```", "", DIRECTORY, flags=re.DOTALL), re.MULTILINE)
+KEY = "a-key-for-tests-0123456789"
+NEEDS_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 # No example takes longer, however it fails.
 EXAMPLE_S = 30.0
 
@@ -65,10 +80,11 @@ CALLS = """
 
     CreateSessionAsync CreateOrJoinSessionAsync JoinSessionByIdAsync JoinSessionByCodeAsync QuerySessionsAsync
     MatchmakeSessionAsync ReconnectToSessionAsync GetJoinedSessionIdsAsync LeaveAsync RemovePlayerAsync DeleteAsync
-    SetProperty SavePropertiesAsync RefreshAsync IsPrivate IsLocked Password SessionHostChanged PlayerJoined PlayerHasLeft
+    SetProperty SavePropertiesAsync RefreshAsync IsPrivate IsLocked Password
+    SessionHostChanged PlayerJoined PlayerHasLeft
 
     SessionManager OnSessionStarted OnSessionEnded SetupConnectingPlayerSessionData DisconnectClient
-""".split()
+"""
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.anchor for example in EXAMPLES])
@@ -104,10 +120,72 @@ def test_every_row_of_a_table_with_examples_has_one() -> None:
 def test_no_call_of_theirs_was_forgotten() -> None:
     named = {call for cells, _ in ROWS for call in CALL.findall(cells)}
 
-    assert set(CALLS) <= named
+    assert set(CALLS.split()) <= named
 
 
 def test_links_within_the_page_lead_to_a_heading() -> None:
     targets = set(re.findall(r"\]\(#([^)]+)\)", TEXT))
 
     assert targets <= {anchor(heading) for heading in HEADING.findall(TEXT)}
+
+
+# The other page: what it shows of searches and commands
+
+
+def test_the_searches_of_the_directorys_guide_can_be_read() -> None:
+    assert SEARCHES
+    for where in SEARCHES:
+        parse_query(where, ())
+
+
+class Arena(Room[PlayerData]):
+    max_players = 8
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    api = HttpApi(port=0, keys=[ApiKey(KEY, ["admin"])])
+    async with Server([Arena], port=0, tcp_port=None, http=api) as server:
+        yield server
+
+
+async def shell(script: str, server: Server, **variables: str) -> asyncio.subprocess.Process:
+    """Run a script that speaks to a node, and fails with the first answer that is a refusal."""
+    host, port = server.addresses["http"]
+    return await asyncio.create_subprocess_exec(
+        "bash",
+        "-ec",
+        'curl() { command curl --silent --show-error --fail-with-body "$@"; }\n'
+        + script.replace("http://127.0.0.1:7778", f"http://{host}:{port}"),
+        env={**os.environ, "no_proxy": "*", "HOLDFAST_API_KEY": KEY, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@NEEDS_CURL
+async def test_the_commands_of_the_directorys_guide_are_answered(server: Server) -> None:
+    room = await server.create_room("arena")
+
+    async with asyncio.timeout(EXAMPLE_S):
+        process = await shell(COMMANDS[0], server, ROOM=room.id)
+        output, errors = await process.communicate()
+
+    assert process.returncode == 0, (output, errors)
+    assert [each.name for each in server.rooms] == ["Friday night"]
+
+
+@NEEDS_CURL
+async def test_the_events_of_the_directorys_guide_are_told_as_they_happen(server: Server) -> None:
+    process = await shell("exec " + COMMANDS[1], server)
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(EXAMPLE_S):
+            while b"node.ready" not in await process.stdout.readline():
+                pass
+            await server.create_room("arena")
+            while b"room.created" not in await process.stdout.readline():
+                pass
+    finally:
+        process.kill()
+        await process.communicate()

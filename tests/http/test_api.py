@@ -48,7 +48,8 @@ def test_it_is_not_open_to_everybody_by_mistake() -> None:
 
 def test_who_does_not_open_it_does_not_pay_for_it() -> None:
     program = """
-import sys, holdfast, holdfast.http.api, holdfast.http.keys, holdfast.http.port
+import sys, holdfast
+from holdfast.http import api, bodies, keys, port, problems
 print(*sorted({name.partition(".")[0] for name in sys.modules} & {"litestar", "uvicorn", "h11", "httpx", "jinja2"}))
 """
 

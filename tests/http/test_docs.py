@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.http.app import make_app
 from holdfast.http.context import context_of
-from holdfast.http.keys import Scope
+from holdfast.http.keys import ApiKey, Scope
 from holdfast.http.problems import KINDS
 from tests.http.backend import FakeBackend
 from tests.http.routes import NAMES, ROUTES, Route
@@ -67,8 +67,9 @@ async def test_the_page_loads_nothing_from_elsewhere(world: World) -> None:
     assert "url(" not in answer.text
 
 
-async def test_the_page_is_well_formed_and_its_links_lead_somewhere(world: World) -> None:
-    client = await world.client()
+@pytest.mark.parametrize("keys", [KEYS, []], ids=["with keys", "without"])
+async def test_the_page_is_well_formed_and_its_links_lead_somewhere(world: World, keys: list[ApiKey]) -> None:
+    client = await world.client(await world.serve(keys))
 
     page = Page((await client.get("/docs")).text)
 

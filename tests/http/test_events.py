@@ -114,6 +114,9 @@ async def test_a_reader_that_leaves_is_forgotten(world: World) -> None:
         await world.backend.reader_left.wait()
 
     assert world.backend.readers == 0
+    async with reading(client):
+        # There is a place for the next.
+        pass
 
 
 async def test_there_are_only_so_many_readers_at_a_time(world: World) -> None:
@@ -177,7 +180,9 @@ async def test_a_server_that_stops_ends_its_streams_at_once(world: World) -> Non
     assert world.backend.readers == 0
 
 
-async def test_a_server_that_stops_does_not_wait_for_a_reader_that_does_not_read(world: World) -> None:
+async def test_a_server_that_stops_does_not_wait_for_a_reader_that_does_not_read(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     limits = HttpLimits(stop_s=0.05, stream_bytes_max=10**9)
     server = HttpServer(make_app(world.backend, limits=limits), port=0)
     await server.start()
@@ -192,6 +197,9 @@ async def test_a_server_that_stops_does_not_wait_for_a_reader_that_does_not_read
         await server.stop()
 
     assert world.backend.readers == 0
+    # It got what was on its way, and nothing is kept for it.
+    assert len(await stuck.rest()) < 15_000_000
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_events_that_break_off_end_the_stream_and_are_logged(

@@ -91,7 +91,7 @@ async def test_a_bug_is_logged_once_and_told_to_nobody(
     problem_in(answer, 500, "internal")
     assert "hunter2" not in answer.text
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert (record.name, record.levelname) == ("holdfast.http.problems", "ERROR")
+    assert (record.name, record.levelname) == ("holdfast.http.answers", "ERROR")
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], RuntimeError)
     assert (await client.get("/livez")).status_code == 200
@@ -166,6 +166,7 @@ async def test_a_body_that_does_not_fit_is_refused_with_the_place_of_the_mistake
         ("order_by=" + "x" * 97, "order_by[0]"),
         ("limt=5", "limt"),
         ("=5", ""),
+        ("x" * 20_000, "x" * 64),
     ],
 )
 async def test_a_parameter_that_does_not_fit_is_refused_with_its_name(world: World, query: str, at: str) -> None:

@@ -1,14 +1,31 @@
-"""What is answered: the structs of core/infos.py as JSON, with every field there, and a room's version as its ETag."""
+"""What is answered: the structs of core/infos.py as JSON, with every field there; or a problem document."""
 
+import logging
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from litestar import Response
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
 from msgspec import Struct
 
+from holdfast.core.errors import Refused
 from holdfast.core.infos import RoomInfo
+from holdfast.http.problems import MEDIA_TYPE, Mistaken, Problem, ProblemError, problem
 
 T = TypeVar("T")
+
+# When to try again after `throttled`: limits are counted in what is there now, and that changes by the second.
+RETRY_AFTER_S = 1
+
+# What Litestar refuses by itself: it knows the status only.
+_BY_STATUS = {400: "invalid", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+_DETAILS = {
+    404: "there is nothing at this path; /docs shows what there is",
+    405: "this cannot be done here; the Allow header says what can",
+}
+
+_log = logging.getLogger(__name__)
 
 
 class Answer(Response[T]):
@@ -40,3 +57,42 @@ def of_room(room: RoomInfo, status: int = 200) -> Answer[RoomInfo]:
 def path_to(collection: str, resource_id: str) -> str:
     """For the Location header."""
     return f"/v1/{collection}/{quote(resource_id, safe='')}"
+
+
+def problem_of(error: Exception) -> Problem:
+    """The document for an error; what nobody raised on purpose is told to nobody."""
+    match error:
+        case Mistaken():
+            return problem(error.code, str(error), errors=[error.mistake])
+        case ProblemError():
+            return problem(error.code, str(error), reasons=error.reasons)
+        case Refused():
+            return problem(error.code, str(error))
+        case HTTPException(status_code=status) if status in _BY_STATUS:
+            return problem(_BY_STATUS[status], _DETAILS.get(status, error.detail))
+        case _:
+            return problem("internal", "this is a bug; the node's log has the details")
+
+
+def answer_problem(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The answer to a request that could not be carried out."""
+    document = problem_of(error)
+    if document.code == "internal":
+        # The route, not the URL: that may hold what only the asker should know.
+        route = request.scope.get("path_template", "an unknown path")
+        _log.error("%s %s failed", request.method, route, exc_info=error)
+    return Response(
+        msgspec.json.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=_headers(error)
+    )
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    match error:
+        case ProblemError():
+            return error.headers
+        case Refused(code="throttled"):
+            return {"Retry-After": str(RETRY_AFTER_S)}
+        case HTTPException():
+            return dict(error.headers or {})
+        case _:
+            return {}

@@ -9,14 +9,14 @@ from litestar.di import Provide
 from litestar.enums import ScopeType
 from litestar.types import LifeSpanReceive, LifeSpanScope, LifeSpanSend, Message, Receive, Scope, Send
 
-from holdfast.http.answers import Answer
+from holdfast.http.answers import Answer, answer_problem
 from holdfast.http.context import Context, context_of
 from holdfast.http.guards import admit
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
 from holdfast.http.openapi import document
 from holdfast.http.port import Backend
-from holdfast.http.problems import ProblemError, answer_problem
+from holdfast.http.problems import ProblemError
 from holdfast.http.requests import ApiRequest, asked, escape_path, unescape
 from holdfast.http.routes import documents, node, placements, players, rooms, seats, sessions
 

@@ -1,22 +1,13 @@
 """How the API says no: RFC 9457 problem documents, with the same codes as everywhere else in Holdfast."""
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException
 from msgspec import Struct
 
-from holdfast.core.errors import Refused
-from holdfast.core.frames import sentence
+from holdfast.core.frames import NAME_CHARS_MAX, sentence
 
 MEDIA_TYPE = "application/problem+json"
-# When to try again after `throttled`: limits are counted in what is there now, and that changes by the second.
-RETRY_AFTER_S = 1
-
-_log = logging.getLogger(__name__)
 
 
 class Kind(NamedTuple):
@@ -55,12 +46,6 @@ KINDS: Mapping[str, Kind] = {
 
 # A game may refuse with a code of its own.
 _OF_THE_GAME = "refused"
-# What Litestar refuses by itself: it knows the status only.
-_BY_STATUS = {400: "invalid", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
-_DETAILS = {
-    404: "there is nothing at this path; /docs shows what there is",
-    405: "this cannot be done here; the Allow header says what can",
-}
 
 
 class Mistake(Struct, frozen=True, rename={"place": "in"}):
@@ -103,6 +88,8 @@ class Mistaken(ProblemError):
     """The request does not have the form it must have, in one place."""
 
     def __init__(self, place: str, at: str, detail: str) -> None:
+        # What was asked is repeated, but not at any length.
+        at = at[:NAME_CHARS_MAX]
         super().__init__("invalid", f"{place} {at}: {detail}")
         self.mistake = Mistake(place, at, detail)
 
@@ -119,42 +106,3 @@ def problem(code: str, detail: str, **more: Any) -> Problem:
     known = code if code in KINDS else _OF_THE_GAME
     kind = KINDS[known]
     return Problem(f"/docs#problem-{known}", kind.title, kind.status, sentence(detail), sentence(code), **more)
-
-
-def problem_of(error: Exception) -> Problem:
-    """The document for an error; what nobody raised on purpose is told to nobody."""
-    match error:
-        case Mistaken():
-            return problem(error.code, str(error), errors=[error.mistake])
-        case ProblemError():
-            return problem(error.code, str(error), reasons=error.reasons)
-        case Refused():
-            return problem(error.code, str(error))
-        case HTTPException(status_code=status) if status in _BY_STATUS:
-            return problem(_BY_STATUS[status], _DETAILS.get(status, error.detail))
-        case _:
-            return problem("internal", "this is a bug; the node's log has the details")
-
-
-def answer_problem(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """The answer to a request that could not be carried out."""
-    document = problem_of(error)
-    if document.code == "internal":
-        # The route, not the URL: that may hold what only the asker should know.
-        route = request.scope.get("path_template", "an unknown path")
-        _log.error("%s %s failed", request.method, route, exc_info=error)
-    return Response(
-        msgspec.json.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=_headers(error)
-    )
-
-
-def _headers(error: Exception) -> dict[str, str]:
-    match error:
-        case ProblemError():
-            return error.headers
-        case Refused(code="throttled"):
-            return {"Retry-After": str(RETRY_AFTER_S)}
-        case HTTPException():
-            return dict(error.headers or {})
-        case _:
-            return {}

@@ -76,7 +76,10 @@ class HttpServer:
                     await config.one_gone.wait()
         for connection in list(state.connections):
             connection.transport.abort()
+        # Streams end by themselves once their connection is cut; what still waits for the node is given up.
         if tasks := set(state.tasks):
+            _, tasks = await asyncio.wait(tasks, timeout=config.limits.stop_s)
+        if tasks:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -116,7 +119,6 @@ class _Config(uvicorn.Config):
             log_config=None,
             workers=1,
             proxy_headers=False,
-            server_header=False,
             timeout_keep_alive=limits.idle_s,
             h11_max_incomplete_event_size=limits.head_bytes_max,
         )
@@ -148,7 +150,7 @@ class _Connection(H11Protocol):
         self.config.one_gone.set()
 
     def data_received(self, data: bytes) -> None:
-        # uvicorn's own clock ticks ten times a second, for this alone.
+        # These alone: not what serves them. uvicorn's own clock would tick ten times a second for it.
         self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().data_received(data)
         if self.conn.their_state in {h11.IDLE, h11.SEND_BODY}:

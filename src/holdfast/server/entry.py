@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.election import elect
+from holdfast.core.errors import NotFound
+from holdfast.core.listing import RoomStatus
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.core.player import Player
 from holdfast.core.updates import apply_update
@@ -26,27 +28,38 @@ class Entry:
         room, node = self._room, self._node
         node.rooms.check_name(room, wish.name)
         new_host = apply_update(room, wish, node.limits.properties_bytes_max, node.random.randbytes)
+        old_host = room.host
+        if new_host is not None:
+            room.host = new_host
         node.rooms.renamed(room)
         room.broadcast(RoomUpdated(node.rooms.info_of(self._host, sees_code=True)))
-        node.events.publish("room.updated", room=room.id, version=room.listing.version)
+        if room.listing.status is not RoomStatus.CREATING:
+            # Before that, nobody has heard of the room.
+            node.events.publish("room.updated", room=room.id, version=room.listing.version)
         self._host.follow(room.on_update)
-        if new_host is not None:
-            self.name_host(new_host)
+        if room.host is not old_host:
+            self._tell_host(old_host)
         self._host.door.seat_freed()
 
     def name_host(self, player: Player[Any] | None) -> None:
         """Another player is the host."""
         room = self._room
+        if player is not None and player not in room.players:
+            raise NotFound(f"player {player.id} has no seat in the room, and cannot be its host")
         old, room.host = room.host, player
-        if player is old:
-            return
-        player_id = player.id if player is not None else ""
+        if player is not old:
+            room.listing.version += 1
+            self._host.listed()
+            self._tell_host(old)
+
+    def _tell_host(self, old: Player[Any] | None) -> None:
+        room = self._room
+        player_id = room.host.id if room.host is not None else ""
         if player_id == room.successor:
             room.successor = ""
-        self._host.listed()
         room.broadcast(HostChanged(player_id))
         self._node.events.publish("host.changed", room=room.id, player=player_id)
-        self._host.follow(room.on_host_changed, old, player)
+        self._host.follow(room.on_host_changed, old, room.host)
 
     def check_host(self) -> None:
         """Elect a host if the room has none, or its host has left for good."""
@@ -54,4 +67,6 @@ class Entry:
         if room.is_closing or (room.host is not None and room.host in room.players):
             return
         if room.host is not None or room.election != "none":
-            self.name_host(elect(room.players, room.election, room.successor))
+            # Of who waits for their `on_join`, the room has not heard yet.
+            players = [player for player in room.players if self._host.has_joined(player)]
+            self.name_host(elect(players, room.election, room.successor))

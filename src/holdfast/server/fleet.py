@@ -42,10 +42,10 @@ class OwnFleet:
         return directory.info_of(host, sees_code=True)
 
     def _check_party(self, wish: StartPlacement) -> None:
-        """Refuse for good what no room would ever hold."""
+        """Refuse for good what no room of this kind will ever hold."""
         kind = self._node.rooms.type_of(wish.kind)
-        if kind is not None and len(wish.players) > (seats := wish.max_players or kind.max_players):
-            raise Invalid(f"players: {len(wish.players)} are more than the {seats} seats of the room")
+        if kind is not None and len(wish.players) > kind.max_players:
+            raise Invalid(f"{len(wish.players)} players do not fit in a room for {kind.max_players}")
 
     async def give_up(self, node: str, room_id: str) -> None:
         """Nobody wants the room any more."""

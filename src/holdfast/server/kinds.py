@@ -3,6 +3,7 @@
 from math import inf
 from typing import Any
 
+from holdfast.core.frames import NAME_CHARS_MAX
 from holdfast.core.room import CHOICES, Room
 from holdfast.server.durable.images import check_savable
 
@@ -17,14 +18,13 @@ _LEAST = {
     "reservation_s": 1,
     "waiting_max": 0,
 }
+_WHOLE = {"max_players", "waiting_max"}
+_FLAGS = ("keep_before_start", "unique_names")
 
 
 def check_room_type(room_type: type[Room[Any]], *, has_store: bool) -> None:
     """Refuse settings that cannot be meant, with what to write instead."""
-    for setting, choices in CHOICES.items():
-        value = getattr(room_type, setting)
-        if value not in choices:
-            raise ValueError(f"{room_type.__name__}.{setting} must be one of {', '.join(choices)}; got {value!r}")
+    _check_words(room_type)
     if room_type.durability != "memory":
         if not has_store:
             raise ValueError(
@@ -34,9 +34,25 @@ def check_room_type(room_type: type[Room[Any]], *, has_store: bool) -> None:
         check_savable(room_type)
     for setting, least in _LEAST.items():
         value = getattr(room_type, setting)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < inf:
-            raise ValueError(f"{room_type.__name__}.{setting} must be a number of at least {least}; got {value!r}")
+        kinds, what = (int, "a whole number") if setting in _WHOLE else ((int, float), "a number")
+        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < inf:
+            raise ValueError(f"{room_type.__name__}.{setting} must be {what} of at least {least}; got {value!r}")
     try:
         room_type.data_type()
     except TypeError as error:
         raise ValueError(f"{room_type.data_type.__name__} needs a default for every field ({error})") from None
+
+
+def _check_words(room_type: type[Room[Any]]) -> None:
+    name = room_type.__name__
+    kind: Any = room_type.kind
+    if not isinstance(kind, str) or not 0 < len(kind) <= NAME_CHARS_MAX:
+        raise ValueError(f"{name}.kind must be text of 1 to {NAME_CHARS_MAX} characters; got {kind!r}")
+    for setting, choices in CHOICES.items():
+        value = getattr(room_type, setting)
+        if value not in choices:
+            raise ValueError(f"{name}.{setting} must be one of {', '.join(choices)}; got {value!r}")
+    for setting in _FLAGS:
+        value = getattr(room_type, setting)
+        if not isinstance(value, bool):
+            raise ValueError(f"{name}.{setting} must be True or False; got {value!r}")  # noqa: TRY004 - as all of them

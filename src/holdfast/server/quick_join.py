@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from holdfast.core.errors import Refused, RoomFull
+from msgspec import structs
+
+from holdfast.core.errors import Refused
 from holdfast.core.infos import RoomInfo
 from holdfast.core.listing import check_properties
 from holdfast.core.query import Query, Row, parse_query
@@ -24,19 +26,26 @@ TakeSeat = Callable[[Session, "RoomHost"], Awaitable[RoomInfo]]
 class _Making:
     """A room that is being made, and who is to get a seat in it; the first is who has it made."""
 
-    def __init__(self, wish: JoinOrCreate, row: Row) -> None:
+    def __init__(self, wish: JoinOrCreate, key: bytes, row: Row) -> None:
         self.wish = wish
+        self.key = key
         self.row = row
         self.guests: list[PlayerId] = []
         self.refusals: dict[PlayerId, Refused] = {}
         """Who did not get one after all."""
         self.task: asyncio.Task[RoomHost]
 
-    def takes(self, wish: JoinOrCreate, query: Query, now: float) -> bool:
-        """Whether the room will do for another wish, and has a seat left."""
-        if len(self.guests) >= self.row.max_players or not _is_open(self.wish):
-            return False
-        return query.matches(self.row, now) or fingerprint(wish) == fingerprint(self.wish)
+    @property
+    def has_seats(self) -> bool:
+        """Whether somebody else may have a seat in it."""
+        is_open = self.wish.visibility == "public" and not self.wish.password
+        return is_open and len(self.guests) < self.row.max_players
+
+    def suits(self, query: Query, key: bytes, now: float) -> bool:
+        """Whether it is what somebody looks for, or what they would have made themselves."""
+        seats = len(self.guests)
+        row = structs.replace(self.row, players=seats, open_seats=self.row.max_players - seats)
+        return self.key == key or query.matches(row, now)
 
 
 class QuickJoin:
@@ -49,19 +58,19 @@ class QuickJoin:
 
     async def join(self, session: Session, wish: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
         """Take a seat in a room that is there, or in a new one."""
+        check_properties(wish.properties, self._node.limits.properties_bytes_max)
         tries = _TRIES_MAX
         while True:
             tries -= 1
             host, was_kept = await self._find(session, wish)
             try:
                 return await take_seat(session, host)
-            except Refused:
-                if tries == 0 or not host.room.is_closing:
-                    raise
-            finally:
+            except BaseException as error:
                 if not was_kept:
-                    # Who has not taken the seat does not want it, or is not wanted.
+                    # Who did not take it is gone, or is not wanted there.
                     host.door.release([session.player_id])
+                if tries == 0 or not (isinstance(error, Refused) and host.room.is_closing):
+                    raise
 
     async def _find(self, session: Session, wish: JoinOrCreate) -> "tuple[RoomHost, bool]":
         """A room with a seat that is this player's or reserved for them; and whether it was before."""
@@ -73,27 +82,34 @@ class QuickJoin:
                     return host, was_kept
             making = self._under_way(wish) or self._make(wish, player_id)
             making.guests.append(player_id)
-            # Who goes away must not keep the others from their room.
-            host = await asyncio.shield(making.task)
+            try:
+                # Who goes away must not keep the others from their room.
+                host = await asyncio.shield(making.task)
+            except Refused:
+                if making.key == fingerprint(wish):
+                    raise
+                # That was somebody else's wish.
+                continue
             refusal = making.refusals.get(player_id)
             if refusal is None:
                 return host, False
-            has_made = making.guests[0] == player_id
-            if has_made and (wish.idempotency_key or not isinstance(refusal, RoomFull)):
-                # As its game has it, or it was made long ago: another one would be no better.
+            if making.guests[0] == player_id:
+                # Its game has locked it, say: another one would be no better.
                 raise refusal
-            # Others have its seats: look again. Whoever has a room made is done with it, so this comes to an end.
+            # It has fewer seats than it might have had: look again. With each room somebody's search is over, so all
+            # of them come to an end.
 
     def _candidates(self, player_id: PlayerId, wish: JoinOrCreate) -> "list[RoomHost]":
         directory = self._node.rooms
-        mine = [
-            host for host in directory.rooms_of(player_id) if host.room.kind == wish.kind and _is_back(host, player_id)
+        mine = [host for host in directory.rooms_of(player_id) if host.room.kind == wish.kind]
+        return [
+            *(host for host in mine if _is_back(host, player_id)),
+            *directory.listings.first_open(wish.kind, wish.where),
         ]
-        return [*mine, *directory.listings.first_open(wish.kind, wish.where)]
 
     @staticmethod
     def _has_seat(host: "RoomHost", player_id: PlayerId) -> bool:
-        if _is_back(host, player_id) and player_id not in host.room.reservations:
+        if _has_own(host, player_id):
             return True
         try:
             host.room.check_open(player_id)
@@ -103,13 +119,13 @@ class QuickJoin:
         return True
 
     def _under_way(self, wish: JoinOrCreate) -> _Making | None:
-        if not _is_open(wish):
+        making = [each for each in self._making if each.has_seats]
+        if not making:
             return None
-        query = parse_query(wish.where, (), kind=wish.kind)
-        return next((each for each in self._making if each.takes(wish, query, self._node.wall())), None)
+        query, key, now = parse_query(wish.where, (), kind=wish.kind), fingerprint(wish), self._node.wall()
+        return next((each for each in making if each.suits(query, key, now)), None)
 
     def _make(self, wish: JoinOrCreate, player_id: PlayerId) -> _Making:
-        check_properties(wish.properties, self._node.limits.properties_bytes_max)
         kind = self._node.rooms.type_of(wish.kind)
         seats = wish.max_players or (kind.max_players if kind is not None else 1)
         row = Row(
@@ -123,7 +139,7 @@ class QuickJoin:
             properties=wish.properties,
             creator=player_id,
         )
-        making = _Making(wish, row)
+        making = _Making(wish, fingerprint(wish), row)
         making.task = asyncio.get_running_loop().create_task(self._made(making, player_id))
         # If nobody is left who waits for it, nobody wants to know how it failed.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -144,15 +160,13 @@ class QuickJoin:
         return host
 
 
-def _is_open(wish: Create) -> bool:
-    """Whether others may find the room that is wished for."""
-    return wish.visibility == "public" and not wish.password
+def _has_own(host: "RoomHost", player_id: PlayerId) -> bool:
+    """Whether a player has a seat to come back to; where they may have a second one, they want that."""
+    return host.room.duplicate != "allow" and host.room.seat_of(player_id) is not None
 
 
 def _is_back(host: "RoomHost", player_id: PlayerId) -> bool:
-    """Whether a player has a seat to come back to, or one that waits for them; a second one is another matter."""
-    room = host.room
-    return player_id in room.reservations or (room.duplicate != "allow" and room.seat_of(player_id) is not None)
+    return player_id in host.room.reservations or _has_own(host, player_id)
 
 
 def _plain(wish: JoinOrCreate) -> Create:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Failed, NotFound, Refused
 from holdfast.core.frames import Seat, sentence
-from holdfast.core.listing import RoomEvent
+from holdfast.core.listing import RoomEvent, check_wish
 from holdfast.core.messages import SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
@@ -165,7 +165,9 @@ class RoomHost:
 
     async def join(self, session: Session, outlet_of: OutletOf) -> Player[Any]:
         """Seat a session."""
-        return await self.door.join(session, outlet_of)
+        player = await self.door.join(session, outlet_of)
+        self.follow(self.entry.check_host)
+        return player
 
     def has_joined(self, player: Player[Any]) -> bool:
         """Whether the room has heard of a player on one of its seats."""
@@ -183,7 +185,6 @@ class RoomHost:
         self.was_joined = True
         self._give_seat(player, session, outlet_of)
         self.seat_changed(player.id, player.seat)
-        self.entry.check_host()
 
     def seat_changed(self, player_id: str, state: SeatState) -> None:
         """A seat is in another state: whoever watches the node hears of it."""
@@ -329,6 +330,7 @@ class RoomHost:
 
     def update(self, wish: Update) -> None:
         """The game changes its entry."""
+        check_wish(wish)
         self.follow(self.entry.apply, wish)
 
     async def saved(self) -> None:

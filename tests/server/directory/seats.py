@@ -117,7 +117,8 @@ async def connected(server: MemoryServer, *names: str) -> list[ClientSession]:
 
 def seats(server: MemoryServer, room_id: str) -> dict[str, str]:
     """Who has a seat in a room, and in which state."""
-    return {seat.player: seat.state for seat in _seats(server, room_id)}
+    # A reservation that is in use is remembered beside its seat, which is what counts.
+    return {seat.player: seat.state for seat in reversed(_seats(server, room_id))}
 
 
 def seconds_left(server: MemoryServer, room_id: str, player_id: str) -> float:

@@ -118,6 +118,19 @@ async def test_those_who_want_different_rooms_at_once_get_different_rooms() -> N
 
 
 @in_virtual_time
+async def test_a_room_that_is_being_made_is_looked_at_as_it_will_be() -> None:
+    async with served(arena(Slow)) as server:
+        crowd = await _crowd(server, 20)
+
+        joined = await asyncio.gather(*(each.join_or_create("arena", where="players < 4") for each in crowd[:4]))
+        others = await asyncio.gather(
+            *(each.join_or_create("arena", where="players < 4", name=each.player_id) for each in crowd[4:])
+        )
+
+        assert _occupancy(server, [*joined, *others]) == {4: 5}
+
+
+@in_virtual_time
 async def test_a_room_that_turns_out_smaller_than_its_kind_is_filled_and_the_rest_get_others() -> None:
     class Small(Slow):
         async def on_create(self, config: dict[str, Any]) -> None:
@@ -289,6 +302,38 @@ async def test_a_room_that_its_game_refuses_is_refused_to_all_who_wait_for_it() 
 
         assert [str(answer) for answer in answers] == ["no such map"] * 5
         assert len(server.rooms) == 0
+
+
+@in_virtual_time
+async def test_who_wished_for_something_else_is_not_refused_with_the_others() -> None:
+    class Maps(Slow):
+        async def on_create(self, config: dict[str, Any]) -> None:
+            await super().on_create(config)
+            if config["map"] != "cave":
+                raise Refused("no such map")
+
+    async with served(arena(Maps)) as server:
+        ada, bob = await _crowd(server, 2)
+
+        refused, seat = await asyncio.gather(
+            ada.join_or_create("arena", properties={"map": "moon"}),
+            bob.join_or_create("arena", properties={"map": "cave"}),
+            return_exceptions=True,
+        )
+
+        assert str(refused) == "no such map"
+        assert isinstance(seat, ClientRoom)
+
+
+@in_virtual_time
+async def test_a_wish_that_no_room_could_have_is_refused_whatever_there_is() -> None:
+    async with served(arena()) as server:
+        await server.create_room("arena")
+        ada, bob = await connected(server, "ada", "bob")
+
+        for session in (ada, bob):
+            with pytest.raises(Invalid):
+                await session.join_or_create("arena", properties={"map": {"of": "maps"}})
 
 
 @in_virtual_time

@@ -169,7 +169,7 @@ class Columns:
                 column.move(birth, keys_of(was), keys_of(now))
         before = {} if old is None else old.properties
         after = {} if new is None else new.properties
-        for name in before.keys() | after.keys():
+        for name in {**before, **after}:  # in the order of their coming: the first have columns
             was, now = before.get(name), after.get(name)
             if was is not now:
                 self._move_property(name, birth, keys_of(was), keys_of(now))

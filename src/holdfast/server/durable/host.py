@@ -147,6 +147,7 @@ class DurableHost(RoomHost):
     def recovered(self) -> None:
         """Everybody is on their seat: go on."""
         self._turns.take(self.room.on_recover, (), self._hook_ended, ("on_recover",))
+        self.follow(self.entry.check_host)
         self._begin()
         # The first commit takes the room over from whoever had it.
         self._ledger.mark(self.keeper)

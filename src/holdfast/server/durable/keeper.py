@@ -282,6 +282,13 @@ class RoomKeeper:
             raise TypeError(f"max_players must be a whole number; it is {room.max_players!r}")
         if not all(isinstance(name, str) for name in room.properties):
             raise TypeError("properties are named by text")
+        if not isinstance(room.is_locked, bool):
+            raise TypeError("use lock() and unlock(); `is_locked` is True or False")
+        if not isinstance(room.host, Player | None):
+            raise TypeError("the host is a player of the room: use name_host(player)")
+        if not isinstance(room.successor, str):
+            raise TypeError("the successor is named by the player's id")
+        room.successor.encode()
 
     def _cut_data(self, player: Player[Any]) -> bytes:
         data = _encode(player.data)

@@ -1,0 +1,381 @@
+"""One of the players may be the host: named, elected when there is none, and never for the while of a drop."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import HostChanged, NotAllowed, NotFound, Player, Refused, RoomUpdated
+from holdfast.server.operator import Operator
+from tests.server.directory.test_lifecycle import events_of
+from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
+from tests.server.durable.rooms import Do, Hero, Say, Table, table
+
+
+def name(player: Player[Any] | None) -> str:
+    return player.id if player is not None else "nobody"
+
+
+class Led(Table):
+    """Tells who leads it. In memory unless it is said otherwise."""
+
+    durability = "memory"  # type: ignore[assignment]  # a table that does not last
+    election = "oldest"
+
+    def on_host_changed(self, old: Player[Hero] | None, new: Player[Hero] | None) -> Any:
+        self.story.append(f"host {name(old)} -> {name(new)}")
+
+    # What can be done
+
+    def crown(self, player: Player[Hero], who: str) -> None:
+        self.name_host(self.player(who))
+
+    def succeed(self, player: Player[Hero], who: str) -> None:
+        self.successor = who
+
+
+def host_of(bench: Bench, sitting: Sitting) -> str:
+    return name(bench.room(sitting).host)
+
+
+def changes(sitting: Sitting) -> list[str]:
+    """The hosts that a member was told of."""
+    return [message.player for message in sitting.heard if isinstance(message, HostChanged)]
+
+
+async def settled(sitting: Sitting) -> None:
+    """Everything that was said before has been applied, and its answer heard."""
+    await sitting.send(Say("settled"))
+    await sitting.has_heard(f"{sitting.session.player_id}:settled")
+
+
+# Elections
+
+
+@in_virtual_time
+async def test_who_joins_first_is_the_host_and_the_game_hears_of_the_player_first() -> None:
+    kind = table(Led)
+    async with Bench(kind) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        await settled(bob)
+
+        assert kind.story == ["join ada", "host nobody -> ada", "join bob"]
+        assert (changes(ada), changes(bob)) == (["ada"], [])
+        assert ada.room.host == bob.room.host == host_of(bench, ada) == "ada"
+        assert ada.room.info is not None
+        assert ada.room.info.host == "ada"
+
+
+@in_virtual_time
+async def test_without_an_election_nobody_is_the_host() -> None:
+    kind = table(Led, election="none")
+    async with Bench(kind) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        await ada.room.leave()
+        await settled(bob)
+
+        assert (host_of(bench, bob), changes(bob)) == ("nobody", [])
+        assert not [line for line in kind.story if line.startswith("host")]
+
+
+@in_virtual_time
+async def test_when_the_host_leaves_the_next_is_elected_after_the_game_heard_of_the_leave() -> None:
+    kind = table(Led)
+    async with Bench(kind) as bench:
+        ada, bob, cyd = [await bench.sit(each) for each in ("ada", "bob", "cyd")]
+
+        await ada.room.leave()
+        await settled(bob)
+        await settled(cyd)
+
+        assert kind.story[-2:] == ["leave ada left", "host ada -> bob"]
+        assert changes(bob) == changes(cyd) == ["bob"]
+        assert bob.room.host == cyd.room.host == host_of(bench, bob) == "bob"
+        shown = await bob.session.search(where="host = 'bob'")
+        assert [info.host for info in shown] == ["bob"]
+
+
+@in_virtual_time
+async def test_when_the_last_has_left_nobody_is_the_host_and_who_comes_next_is() -> None:
+    kind = table(Led)
+    async with Bench(kind) as bench:
+        ada = await bench.sit("ada")
+        room = bench.room(ada)
+        await ada.room.leave()
+        await a_moment()
+        assert room.host is None
+
+        bob = await bench.connect("bob")
+        await bob.join(room.id)
+
+        assert name(room.host) == "bob"
+        assert kind.story[-4:] == ["leave ada left", "host ada -> nobody", "join bob", "host nobody -> bob"]
+
+
+@in_virtual_time
+async def test_a_host_who_drops_is_the_host_while_the_seat_is_held_and_no_longer() -> None:
+    kind = table(Led, grace_s=60.0)
+    async with Bench(kind) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        await ada.session.suspend()
+
+        await a_moment(59.0)
+        assert (host_of(bench, bob), changes(bob)) == ("ada", [])
+        await a_moment(2.0)
+
+        assert (host_of(bench, bob), changes(bob)) == ("bob", ["bob"])
+        assert kind.story[-2:] == ["leave ada grace_ended", "host ada -> bob"]
+
+
+@in_virtual_time
+async def test_a_host_who_drops_and_returns_has_been_the_host_all_along() -> None:
+    kind = table(Led, grace_s=60.0)
+    async with Bench(kind) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+
+        bench.link(ada).cut()
+        await ada.back()
+        await settled(bob)
+
+        assert (host_of(bench, bob), changes(bob)) == ("ada", [])
+
+
+@in_virtual_time
+async def test_a_host_who_comes_back_from_another_device_is_still_the_host() -> None:
+    async with Bench(table(Led)) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+
+        again = await bench.connect("ada")
+        await again.join(ada.room.id)
+        await settled(bob)
+
+        assert (host_of(bench, bob), changes(bob)) == ("ada", [])
+
+
+@in_virtual_time
+async def test_who_is_here_goes_before_who_is_away() -> None:
+    async with Bench(table(Led, grace_s=60.0)) as bench:
+        ada, bob, cyd = [await bench.sit(each) for each in ("ada", "bob", "cyd")]
+        await bob.session.suspend()
+
+        await ada.room.leave()
+        await settled(cyd)
+
+        assert host_of(bench, cyd) == "cyd"
+
+
+@in_virtual_time
+async def test_who_has_the_shortest_round_trip_is_elected() -> None:
+    async with Bench(table(Led, election="latency")) as bench:
+        ada, bob, cyd = [await bench.sit(each) for each in ("ada", "bob", "cyd")]
+        room = bench.room(ada)
+        for who, latency_ms in (("bob", 80.0), ("cyd", 20.0)):
+            room.player(who).session.latency.smoothed_ms = latency_ms
+
+        await ada.room.leave()
+        await settled(cyd)
+
+        assert host_of(bench, bob) == "cyd"
+
+
+class Shy(Led):
+    """Takes its time with everybody but ada, and turns eve away."""
+
+    async def on_join(self, player: Player[Hero]) -> None:
+        super().on_join(player)
+        if player.id != "ada":
+            await self.door.wait()
+        if player.id == "eve":
+            raise Refused("not you")
+
+
+@in_virtual_time
+async def test_who_is_turned_away_was_never_the_host() -> None:
+    kind = table(Shy)
+    async with Bench(kind) as bench:
+        room = await bench.server.create_room("table")
+        eve, bob = await bench.connect("eve"), await bench.connect("bob")
+
+        with pytest.raises(Refused, match="not you"):
+            await eve.join(room.id)
+        await bob.join(room.id)
+
+        assert [line for line in kind.story if line.startswith("host")] == ["host nobody -> bob"]
+
+
+@in_virtual_time
+async def test_who_has_not_been_heard_of_is_not_elected_before() -> None:
+    kind = table(Shy, door=asyncio.Event())
+    async with Bench(kind) as bench:
+        ada = await bench.sit("ada")
+        room = bench.room(ada)
+        bob, cyd = await bench.connect("bob"), await bench.connect("cyd")
+        coming = asyncio.create_task(asyncio.wait([asyncio.create_task(each.join(room.id)) for each in (bob, cyd)]))
+        await a_moment()
+        room.player("ada").kick()
+
+        kind.door.set()
+        await coming
+        await a_moment()
+
+        assert kind.story == [
+            "join ada",
+            "host nobody -> ada",
+            "join bob",
+            "leave ada kicked",
+            "host ada -> bob",
+            "join cyd",
+        ]
+
+
+# Named hosts
+
+
+@in_virtual_time
+async def test_the_game_names_the_host() -> None:
+    kind = table(Led, election="none")
+    async with Bench(kind) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        version = bench.room(ada).listing.version
+
+        await ada.send(Do("crown", ["bob"]), Do("crown", ["bob"]), Do("crown", ["nobody"]), Do("crown", ["ada"]))
+        await settled(ada)
+        await settled(bob)
+
+        assert kind.story[2:] == ["host nobody -> bob", "host bob -> nobody", "host nobody -> ada"]
+        assert changes(ada) == changes(bob) == ["bob", "", "ada"]
+        assert bench.room(ada).listing.version == version + 3
+
+
+@in_virtual_time
+async def test_one_who_is_not_in_the_room_cannot_be_named() -> None:
+    async with Bench(table(Led)) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        room = bench.room(ada)
+        gone = room.player("bob")
+        await bob.room.leave()
+        await a_moment()
+
+        with pytest.raises(NotFound, match="bob"):
+            room.name_host(gone)
+
+        assert host_of(bench, ada) == "ada"
+
+
+@pytest.mark.parametrize("election", ["none", "oldest", "latency"])
+@in_virtual_time
+async def test_the_named_successor_is_the_next_host_and_then_no_successor_any_more(election: str) -> None:
+    async with Bench(table(Led, election=election)) as bench:
+        ada, bob, cyd = [await bench.sit(each) for each in ("ada", "bob", "cyd")]
+        await ada.send(Do("crown", ["ada"]), Do("succeed", ["cyd"]))
+        await settled(ada)
+
+        await ada.room.leave()
+        await settled(bob)
+        room = bench.room(bob)
+        assert (name(room.host), room.successor) == ("cyd", "")
+        await cyd.room.leave()
+        await settled(bob)
+
+        assert name(room.host) == ("nobody" if election == "none" else "bob")
+
+
+@in_virtual_time
+async def test_the_host_passes_the_role_on_with_an_update_that_counts_once() -> None:
+    kind = table(Led)
+    async with Bench(kind) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        version = bench.room(ada).listing.version
+
+        info = await ada.room.update(host="bob", name="bob's")
+        await settled(bob)
+
+        assert (info.host, info.version, info.name) == ("bob", version + 1, "bob's")
+        assert [message for message in bob.heard if isinstance(message, RoomUpdated | HostChanged)] == [
+            RoomUpdated(info),
+            HostChanged("bob"),
+        ]
+        assert kind.story[-1] == "host ada -> bob"
+        cyd = await bench.sit("cyd")
+        with pytest.raises(NotAllowed):
+            await cyd.room.update(host="cyd")
+
+
+@in_virtual_time
+async def test_an_update_that_names_the_present_host_changes_no_host() -> None:
+    kind = table(Led)
+    async with Bench(kind) as bench:
+        ada = await bench.sit("ada")
+        before = list(kind.story)
+
+        await ada.room.update(host="ada")
+        await settled(ada)
+
+        assert changes(ada) == ["ada"]
+        assert kind.story == before
+
+
+@in_virtual_time
+async def test_a_closing_room_elects_nobody() -> None:
+    kind = table(Led)
+    async with Bench(kind) as bench:
+        ada, _ = await bench.sit("ada"), await bench.sit("bob")
+
+        bench.room(ada).close()
+        await a_moment()
+
+        assert [line for line in kind.story if line.startswith("host")] == ["host nobody -> ada"]
+
+
+@in_virtual_time
+async def test_who_watches_the_node_hears_of_hosts_and_sees_whose_seat_it_is() -> None:
+    async with Bench(table(Led)) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        seats = Operator(bench.server.node).seats_of(ada.room.id)
+        await ada.room.leave()
+        await settled(bob)
+
+        found = await events_of(bench.server.node, "host.changed")
+
+        assert {seat.player: seat.is_host for seat in seats} == {"ada": True, "bob": False}
+        assert [event.body["player"] for event in found] == ["ada", "bob"]
+
+
+# Durable rooms
+
+
+@pytest.mark.parametrize("durability", ["commit", "checkpoint"])
+@in_virtual_time
+async def test_the_host_and_the_successor_are_who_they_were_after_a_crash(durability: str) -> None:
+    kind = table(Led, durability=durability, checkpoint_s=1.0)
+    async with Bench(kind) as bench:
+        ada, bob, _ = [await bench.sit(each) for each in ("ada", "bob", "cyd")]
+        await ada.send(Do("crown", ["bob"]), Do("succeed", ["cyd"]))
+        await settled(ada)
+        await a_moment(2.0)
+        version = bench.room(ada).listing.version
+
+        await bench.restart()
+        room = bench.server.rooms.host(ada.room.id).room
+        assert (name(room.host), room.successor, room.listing.version) == ("bob", "cyd", version)
+        await until(lambda: all(player.connected for player in room.players))
+        await bob.room.leave()
+        await settled(ada)
+
+        assert name(room.host) == "cyd"
+        assert kind.story[-1] == "host bob -> cyd"
+        assert ada.room.host == "cyd"
+
+
+@in_virtual_time
+async def test_a_room_that_comes_back_without_a_host_elects_one() -> None:
+    kind = table(Led, durability="commit", election="none")
+    async with Bench(kind) as bench:
+        ada, _ = await bench.sit("ada"), await bench.sit("bob")
+
+        kind.election = "oldest"
+        await bench.restart()
+        await ada.back()
+        await settled(ada)
+
+        assert host_of(bench, ada) == ada.room.host == "ada"
