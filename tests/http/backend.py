@@ -70,6 +70,8 @@ class FakeBackend:
         for value in wish.properties.values():
             if not all(isinstance(each, str | float | int) for each in (value if isinstance(value, list) else [value])):
                 raise Invalid("properties: use text, numbers, true, false and lists of them")
+        if wish.max_players is not None and wish.max_players < 1:
+            raise Invalid(f"max_players must be at least 1; got {wish.max_players}")
         if (known := self._known(wish.idempotency_key, wish)) is not None:
             return self.rooms[known]
         if wish.name and any(room.name == wish.name for room in self.rooms.values()):

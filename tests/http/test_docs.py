@@ -107,7 +107,7 @@ async def test_the_examples_work_as_they_stand(world: World) -> None:
     for route in ROUTES:
         article = article_in(text, paths[route.path][route.method.lower()]["operationId"])
         example = "".join(Page(article[article.index("<pre>") : article.index("</pre>") + 6]).words)
-        method, url, headers, body = as_request(example.replace("$HOLDFAST_KEY", SECRETS[Scope.ADMIN]))
+        method, url, headers, body = as_request(example.replace("$HOLDFAST_API_KEY", SECRETS[Scope.ADMIN]))
         answer = await client.request(method, url, headers=headers, content=body)
         assert (method, url.startswith(url_of(server))) == (route.method, True)
         # Whatever it is about need not exist; but the request is understood.

@@ -118,7 +118,7 @@ def test_a_wish_is_described_as_strictly_as_it_is_checked(document: Json) -> Non
 
     assert wish["additionalProperties"] is False
     assert wish["required"] == ["kind"]
-    assert wish["properties"]["max_players"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 100_000}
+    assert wish["properties"]["max_players"]["anyOf"][0] == {"type": "integer", "maximum": 100_000}
     assert wish["properties"]["properties"]["propertyNames"] == {"minLength": 1, "maxLength": 64}
     assert {"type": "boolean"} in wish["properties"]["properties"]["additionalProperties"]["anyOf"]
 

@@ -78,6 +78,7 @@ async def test_an_idempotency_key_that_cannot_be_meant_is_refused(world: World, 
     ("body", "status", "code"),
     [
         ({"kind": "golf"}, 404, "not_found"),
+        ({"kind": "arena", "max_players": 0}, 400, "invalid"),
         ({"kind": "arena", "properties": {"map": "forbidden"}}, 409, "refused"),
         ({"kind": "arena", "properties": {"map": "broken"}}, 500, "failed"),
         ({"kind": "arena", "name": "taken"}, 409, "name_taken"),

@@ -91,7 +91,7 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionPage(Struct, frozen=True, omit_defaults=True):
-    """One page of the sessions, oldest first; the cursor gets the next one, and is empty after the last."""
+    """One page of the sessions, by id; the cursor gets the next one, and is empty after the last."""
 
     sessions: list[SessionInfo]
     cursor: str = ""

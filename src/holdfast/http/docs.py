@@ -190,7 +190,7 @@ def _curl(method: str, url: str, operation: dict[str, Any]) -> str:
         words += ["-X", method.upper()]
     words.append(quote(f"{url}?{urlencode(query, doseq=True)}" if query else url))
     if operation.get("security"):
-        words.append('-H "Authorization: Bearer $HOLDFAST_KEY"')
+        words.append('-H "Authorization: Bearer $HOLDFAST_API_KEY"')
     if "requestBody" in operation:
         example = operation["requestBody"]["content"]["application/json"]["examples"]["example"]["value"]
         words += ['-H "Content-Type: application/json"', f"\\\n  -d {quote(json.dumps(example))}"]

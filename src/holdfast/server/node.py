@@ -58,6 +58,7 @@ class Node:
         effects: Mapping[str, Carry],
         store: Store | None,
         fatal: Callable[[Exception], None],
+        name: str,
         region: str,
         queues: Iterable[Queue],
     ) -> None:
@@ -68,7 +69,9 @@ class Node:
         self.random = random
         self.grace_s = grace_s
         self.region = region
-        self.name = printable(random.randbytes(6))
+        self.life = printable(random.randbytes(6))
+        """Of this start of the node, and of no other."""
+        self.name = name or self.life
         self.counters = Counters()
         self.events = EventLog(loop, wall=wall, kept_max=limits.events_kept_max)
         self.notices = Notices(self)
@@ -113,7 +116,7 @@ class Node:
     def next_connection_id(self) -> ConnectionId:
         """A fresh connection id."""
         self._connections_opened += 1
-        return ConnectionId(f"{self.name}-{self._connections_opened}")
+        return ConnectionId(f"{self.life}-{self._connections_opened}")
 
     def opened(self, connection: LiveConnection) -> None:
         """A link is up; strangers have `hello_s` to say who they are."""

@@ -119,7 +119,7 @@ class RoomHost:
             self.free(seat, Reason.ROOM_CLOSED)
         self.door.close()
         self._turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
-        self._turns.follow(self._destroyed, ())
+        self._turns.follow(self._destroyed, (), self._hook_ended, ("the end",))
 
     def abandon(self) -> None:
         """End the room in the middle of a turn, when there is no more time."""
@@ -142,7 +142,7 @@ class RoomHost:
         self._clockwork.stop()
         self._cancel_empty_timer()
         self._turns.follow(self.room.on_destroyed, (), self._hook_ended, ("on_destroyed",))
-        self._turns.follow(self._gone, ())
+        self._turns.follow(self._gone, (), self._hook_ended, ("the end",))
 
     def _gone(self) -> None:
         self.room.listing.happened(RoomEvent.DESTROYED)

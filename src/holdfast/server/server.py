@@ -77,6 +77,7 @@ class Server:
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
         http: Api | None = None,
+        name: str = "",
         region: str = "local",
         queues: Iterable[Queue] = (),
         limits: Limits | None = None,
@@ -92,7 +93,8 @@ class Server:
         called when what was saved may be lost, as after a failed fsync: going on would break our word.
 
         `http` is the API for backends and operators, as in `HttpApi(port=7778)` from `holdfast.http.api`. `queues` are
-        where placements can be started; `region` is where this node stands, for their latency policies.
+        where placements can be started; `name` and `region` say which node this is and where it stands, for their
+        destinations and latency policies (without a name it makes one up at each start).
 
         `random`, `now` and `wall` are replaced in tests; `now` must count as the event loop's timers do. (uvloop's own
         clock ticks in milliseconds: too coarse for a round trip on a local network.)
@@ -106,6 +108,7 @@ class Server:
         self._recovery: Pace = recovery
         self._effects = dict(effects or {})
         self._http = http
+        self._name = name
         self._region = region
         self._queues = list(queues)
         self._wall = wall
@@ -184,6 +187,7 @@ class Server:
             effects=self._effects,
             store=self._store,
             fatal=self._fatal,
+            name=self._name,
             region=self._region,
             queues=self._queues,
         )

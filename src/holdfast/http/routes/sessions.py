@@ -14,7 +14,7 @@ _TAGS = ["sessions"]
 
 @get(_PATH, tags=_TAGS, summary="List sessions", opt=needs(Scope.READ, "expired", example={"player": "guest-7Jm2"}))
 async def list_sessions(backend: Node, asked: NamedDependency[SessionQuery]) -> SessionPage:
-    """Oldest first; all, or those of one player."""
+    """All, or those of one player."""
     return backend.list_sessions(player=asked.player, limit=asked.limit, cursor=asked.cursor)
 
 

@@ -250,7 +250,7 @@ class RoomKeeper:
         room = self._room
         return RoomRecord(
             kind=room.kind,
-            node=self._node.name,
+            node=self._node.life,
             epoch=self.epoch,
             index=self.index + 1,
             previous=self.previous,
