@@ -101,6 +101,8 @@ class Limits:
     watches_per_session_max: int = 4
     watches_max: int = 2_000
     watch_s: float = 0.25
+    # Rooms that such a search tells of at a time: what it knows is remembered for each.
+    watch_rooms_max: int = 1_000
     # Rooms that ended, and the keys they were made with, are remembered for a while.
     ended_kept_s: float = 600.0
     ended_kept_max: int = 10_000

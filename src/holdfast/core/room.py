@@ -84,7 +84,7 @@ class Room(Seating[D]):
             cls.kind = snake_case(cls.__name__)
         for base in getattr(cls, "__orig_bases__", ()):
             origin, arguments = get_origin(base), get_args(base)
-            if isinstance(origin, type) and issubclass(origin, Room) and isinstance(arguments[0], type):
+            if isinstance(origin, type) and issubclass(origin, Room) and _is_data(arguments[0]):
                 cls.data_type = arguments[0]
 
     def __init__(self, room_id: str, host: Host, random: "Random") -> None:
@@ -295,3 +295,8 @@ class Room(Seating[D]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.phase} {self.seats_used}/{self.max_players}>"
+
+
+def _is_data(argument: Any) -> bool:
+    """Whether it says what players keep: `Any` does not, though it is a class in some Pythons."""
+    return isinstance(argument, type) and issubclass(argument, PlayerData)

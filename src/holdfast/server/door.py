@@ -48,14 +48,14 @@ class Door:
 
     def close(self) -> None:
         """The room ends: no seat is kept any more, and nobody waits for one."""
-        for player_id in self._line:
-            self._line.leave(player_id)
+        self._line = Line()
         for player_id, _ in self._room.reservations:
             self._drop(player_id)
             self._host.seat_changed(player_id, SeatState.FREED)
 
     def stop(self) -> None:
         """The room is gone from here, whatever becomes of it elsewhere."""
+        self._line = Line()
         for player_id, _ in self._room.reservations:
             self._drop(player_id)
 
@@ -256,7 +256,7 @@ class Door:
             self.release([player_id])
 
     def opened(self) -> None:
-        """What is shown of the room has changed: it may have seats for those who wait, when this turn is over."""
+        """What is shown of the room has changed: it may have a seat for who waits, when all that belongs to it is done."""
         if len(self._line) and not self._is_line_watched and self._room.open_seats > 0:
             self._is_line_watched = True
             self._loop.call_soon(self._look_at_line)

@@ -163,9 +163,8 @@ class DirectoryDesk:
         return self._shown(session, host)
 
     def _shown(self, session: Session, host: RoomHost) -> RoomInfo:
-        room = host.room
-        knows_code = session.player_id == room.listing.creator or room.seat_of(session.player_id) is not None
-        return self._node.rooms.info_of(host, sees_code=knows_code)
+        viewer = self._node.rooms.listings.visible_to(session.player_id)
+        return self._node.rooms.info_of(host, sees_code=viewer.knows(host))
 
     # Placements
 

@@ -222,7 +222,6 @@ class RoomHost:
         if player.seat is SeatState.RESERVED:
             player.happened(SeatEvent.FREED)
             self.room.remove_seat(player)
-            self.door.seat_freed()
             self.check_empty()
 
     def dropped(self, player: Player[Any]) -> None:
@@ -263,8 +262,6 @@ class RoomHost:
         self._turns.forget(player)
         self._take_seat_away(player.session)
         self.seat_changed(player.id, player.seat)
-        # Now, or somebody else might have the seat before who waits for it.
-        self.door.seat_freed()
         if self.door.forget(player):
             self._left(None, None, player, reason, message)
         else:

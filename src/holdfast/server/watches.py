@@ -160,6 +160,8 @@ class Watches:
         changed: list[RoomInfo] = []
         removed: list[str] = []
         for room_id, row in rows.items():
+            if not self._may_know(watch, room_id):
+                continue
             if row is not None and watch.query.matches(row, now) and watch.viewer(row):
                 host = self._listings.host(room_id)
                 watch.known.add(room_id)
@@ -169,6 +171,9 @@ class Watches:
                 removed.append(room_id)
         self._send(session, watch_id, changed, removed)
         return len(changed) + len(removed)
+
+    def _may_know(self, watch: Watching, room_id: str) -> bool:
+        return room_id in watch.known or len(watch.known) < self._limits.watch_rooms_max
 
     def _send(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
         part: list[RoomInfo] = []

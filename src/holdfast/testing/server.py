@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.client.session import ClientSession, connect
 from holdfast.core.frames import Auth
 from holdfast.core.limits import Limits
+from holdfast.core.placing import Queue
 from holdfast.core.room import Room
 from holdfast.core.wishes import Create
 from holdfast.identity.port import Authenticator, Identity, NotAuthentic
@@ -61,6 +62,9 @@ class MemoryServer(Server):
         recovery: Pace = "eager",
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
+        name: str = "",
+        region: str = "local",
+        queues: Iterable[Queue] = (),
         limits: Limits | None = None,
     ) -> None:
         """Everything that is left to chance follows from `seed`: ids, tokens, jitter, the network.
@@ -78,6 +82,9 @@ class MemoryServer(Server):
             recovery=recovery,
             effects=effects,
             grace_s=grace_s,
+            name=name,
+            region=region,
+            queues=queues,
             limits=limits,
             random=random,
             now=_now,

@@ -1,13 +1,14 @@
 """What the tests about seats play with: a server in memory and in virtual time, and callers that ask for one thing."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from holdfast import Auth, ClientSession, Limits, Player, PlayerData, Room
+from holdfast import Auth, ClientRoom, ClientSession, Limits, Player, PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
 from holdfast.core.frames import Hello, Notice, Reply, Welcome
@@ -43,6 +44,23 @@ class Guarded(Arena):
         await self.door.wait()
         if player.id in self.unloved:
             raise refusal("refused", "not you")
+
+
+class Slow(Room[PlayerData]):
+    """Takes its time with everything."""
+
+    max_players = 10
+
+    async def on_create(self, config: dict[str, Any]) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.2)
+
+    async def admit(self, player: Player[PlayerData]) -> None:
+        await asyncio.sleep(0.01 * (int(player.id[1:]) % 7))
+
+    async def on_join(self, player: Player[PlayerData]) -> None:
+        await asyncio.sleep(0)
 
 
 def arena(base: type[Room[Any]] = Arena, **settings: Any) -> type[Any]:
@@ -113,6 +131,18 @@ async def served(*kinds: type[Room[Any]], **options: Any) -> AsyncIterator[Memor
 async def connected(server: MemoryServer, *names: str) -> list[ClientSession]:
     """Clients for these players."""
     return [await server.connect(name) for name in names]
+
+
+async def a_crowd(server: MemoryServer, count: int) -> list[ClientSession]:
+    """Clients for so many players: p0, p1 and so on."""
+    return await asyncio.gather(*(server.connect(f"p{number}") for number in range(count)))
+
+
+def occupancy(server: MemoryServer, joined: list[ClientRoom]) -> Counter[int]:
+    """How many rooms have how many players, by what the server and by what the clients know."""
+    by_room = Counter(room.id for room in joined)
+    assert by_room == {room.id: len(room.players) for room in server.rooms}
+    return Counter(by_room.values())
 
 
 def seats(server: MemoryServer, room_id: str) -> dict[str, str]:

@@ -22,8 +22,7 @@ class _Placing(MemoryServer):
     """A server in memory with a queue."""
 
     def __init__(self, *rooms: type[Room[Any]], **options: Any) -> None:
-        super().__init__(rooms, **{"limits": PATIENT, **options})
-        self._queues = [ANYWHERE]
+        super().__init__(rooms, **{"limits": PATIENT, "queues": [ANYWHERE], **options})
 
 
 def _start(server: MemoryServer, *players: str, kind: str = "arena", **wish: Any) -> str:

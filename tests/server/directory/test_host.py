@@ -79,6 +79,23 @@ async def test_without_an_election_nobody_is_the_host() -> None:
 
 
 @in_virtual_time
+async def test_without_an_election_a_successor_waits_for_the_host_to_go() -> None:
+    async with Bench(table(Led, election="none")) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        await ada.send(Do("succeed", ["bob"]))
+        await settled(ada)
+
+        await bench.sit("cyd")
+        assert host_of(bench, ada) == "nobody"
+        await ada.send(Do("crown", ["ada"]))
+        await settled(ada)
+        await ada.room.leave()
+        await settled(bob)
+
+        assert host_of(bench, bob) == "bob"
+
+
+@in_virtual_time
 async def test_when_the_host_leaves_the_next_is_elected_after_the_game_heard_of_the_leave() -> None:
     kind = table(Led)
     async with Bench(kind) as bench:
@@ -205,26 +222,25 @@ async def test_who_is_turned_away_was_never_the_host() -> None:
 
 @in_virtual_time
 async def test_who_has_not_been_heard_of_is_not_elected_before() -> None:
-    kind = table(Shy, door=asyncio.Event())
+    kind = table(Led, door=asyncio.Event())
     async with Bench(kind) as bench:
-        ada = await bench.sit("ada")
-        room = bench.room(ada)
-        bob, cyd = await bench.connect("bob"), await bench.connect("cyd")
-        coming = asyncio.create_task(asyncio.wait([asyncio.create_task(each.join(room.id)) for each in (bob, cyd)]))
+        ada, bob = await bench.sit("ada"), await bench.connect("bob")
+        await ada.send(Do("slow", ["a long turn"]))
         await a_moment()
-        room.player("ada").kick()
+        coming = asyncio.create_task(bob.join(ada.room.id))
+        await a_moment()
+        bench.room(ada).player("ada").kick()
 
         kind.door.set()
         await coming
-        await a_moment()
 
         assert kind.story == [
             "join ada",
             "host nobody -> ada",
-            "join bob",
             "leave ada kicked",
-            "host ada -> bob",
-            "join cyd",
+            "host ada -> nobody",
+            "join bob",
+            "host nobody -> bob",
         ]
 
 

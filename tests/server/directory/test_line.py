@@ -169,21 +169,22 @@ async def test_nobody_gets_in_before_who_waits_however_slow_the_room_is() -> Non
         await ada.join(room.id)
 
 
+@pytest.mark.parametrize("operation", ["join", "reserve"])
 @in_virtual_time
-async def test_nobody_gets_a_new_seat_before_who_waits() -> None:
+async def test_nobody_gets_a_new_seat_before_who_waits(operation: str) -> None:
     async with served(arena(Hall)) as server:
         room, _ = await _full(server)
         (ada,) = await _line(server, room.id, "ada")
-        (eve,) = await connected(server, "eve")
+        (eve,) = await _callers(server, "eve")
 
         room.max_players = 2
 
         with pytest.raises(RoomFull):
-            await eve.join(room.id)
+            await eve.ask(operation, object, room=room.id)
         assert len(ada.offers) == 1
         room.max_players = 3
-        await eve.reserve(room.id)
-        assert seats(server, room.id) == {"zoe": "taken", "ada": "reserved", "eve": "reserved"}
+        await eve.ask(operation, object, room=room.id)
+        assert {**seats(server, room.id), "eve": ""} == {"zoe": "taken", "ada": "reserved", "eve": ""}
 
 
 # What moves the line

@@ -195,6 +195,22 @@ async def test_a_session_and_a_node_have_so_many_watches_and_one_that_ends_makes
 
 
 @in_virtual_time
+async def test_a_watch_tells_of_so_many_rooms_and_of_another_when_one_has_left_it() -> None:
+    async with served(arena(), limits=_limits(watch_rooms_max=2)) as server:
+        ada = await call(server, "ada")
+        board = await _watch(ada)
+        first, second, third = [await server.create_room("arena") for _ in range(3)]
+        await a_moment()
+        assert set(board.rooms) == {first.id, second.id}
+
+        server.machine.call(first.close)
+        await a_moment()
+        await _change(server, third, level=1)
+
+        assert set(board.rooms) == {second.id, third.id}
+
+
+@in_virtual_time
 async def test_nothing_is_told_after_the_end_of_a_watch() -> None:
     async with served(arena()) as server:
         ada = await call(server, "ada")
