@@ -115,8 +115,8 @@ class Room(Seating[D]):
 
     @properties.setter
     def properties(self, values: Mapping[str, Any]) -> None:
-        self.set_properties(values)
-        self._entry_changed()
+        # A copy: they may be the same.
+        self._properties.replace(dict(values))
 
     def set_properties(self, values: Mapping[str, Any]) -> None:
         """The room begins, or goes on, with these: nothing has changed for anybody."""

@@ -1,10 +1,10 @@
 """A change of a room's entry in the directory: all of it, or a refusal and nothing."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.core.listing import SALT_BYTES, Password, Properties, check_properties
+from holdfast.core.listing import SALT_BYTES, Password, check_properties
 from holdfast.core.player import Player
 from holdfast.core.room import Room
 from holdfast.core.wishes import Update
@@ -47,5 +47,5 @@ def apply_update(
     if wish.password is not None:
         listing.password = Password.of(wish.password, chance(SALT_BYTES))
     # Also if there is nothing to set: this is what raises the version, once. In place: the game may have kept them.
-    cast("Properties", room.properties).replace(properties)
+    room.properties = properties
     return new_host

@@ -274,6 +274,8 @@ class Directory:
 
     def rooms_of(self, player_id: str) -> list[RoomHost]:
         """Where a player has a seat, or one that is reserved."""
+        if self._node.recovery is not None:
+            self._node.recovery.restore_rooms_of(player_id)
         return list(self._of_player.get(player_id, ()))
 
     def players(self) -> list[str]:

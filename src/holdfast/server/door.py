@@ -256,7 +256,8 @@ class Door:
             self.release([player_id])
 
     def opened(self) -> None:
-        """What is shown of the room has changed: it may have a seat for who waits, when all that belongs to it is done."""
+        """What is shown of the room has changed: it may have a seat for who waits."""
+        # Not now: it is in the middle of something.
         if len(self._line) and not self._is_line_watched and self._room.open_seats > 0:
             self._is_line_watched = True
             self._loop.call_soon(self._look_at_line)

@@ -78,10 +78,22 @@ class DirectoryDesk:
         """Change a room's entry: for who made it, and for its host."""
         host = self._node.rooms.host(wish.room)
         room = host.room
-        if session.player_id not in {room.listing.creator, room.host.id if room.host is not None else ""}:
-            raise NotAllowed("only who made the room and its host may change it")
-        await host.call(host.entry.apply, wish)
-        await host.saved()
+        is_member = session.room is room
+        if is_member:
+            # Its answer is saved together with the change: asked again after a crash, it is not done again.
+            self._doors[session] = host
+
+        def update() -> None:
+            if session.player_id not in {room.listing.creator, room.host.id if room.host is not None else ""}:
+                raise NotAllowed("only who made the room and its host may change it")
+            if is_member:
+                host.update_for(session, wish)
+            else:
+                host.entry.apply(wish)
+
+        await host.call(update)
+        if not is_member:
+            await host.saved()
         return self._shown(session, host)
 
     # Seats

@@ -330,6 +330,10 @@ class RoomHost:
         check_wish(wish)
         self.follow(self.entry.apply, wish)
 
+    def update_for(self, session: Session, wish: Update) -> None:
+        """A member changes the entry, and will be answered."""
+        self.entry.apply(wish)
+
     async def saved(self) -> None:
         """Wait until what was changed will outlive a crash, if the room is one that does."""
 

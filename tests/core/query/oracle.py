@@ -94,57 +94,72 @@ def cut(value: Any) -> Any:
     return value[:32] if isinstance(value, str) else value
 
 
-# Few different values, so that they meet
+# Few different values, so that they meet; and some at the edges of what a key can hold
 
-TEXTS = [
-    "",
-    "a",
-    "b",
-    "B",
-    "ä",
-    "it's",
-    'say "hi"',
-    "back\\slash",
-    "new\nline",
-    *("x" * length for length in (31, 32, 33, 40)),
-]
-NUMBERS = [-1, 0, 1, 2, 0.5, 1.0, -0.0, 1e300, 2**53, 2**70, 2**70 + 1, -(2**80)]
-scalars = st.one_of(st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(TEXTS))
-unsearchable: st.SearchStrategy[Any] = st.sampled_from([None, {}, float("nan"), [[1]], b"a"])
-property_values = st.one_of(
-    scalars, scalars, scalars, st.lists(st.one_of(scalars, unsearchable), max_size=3), unsearchable
+TEXTS = ["", "a", "b", "it's", "new\nline", *("x" * length for length in (31, 32, 33)), "x" * 32 + "y"]
+LARGE = [0, -1.5, 2**62, 2**63, 2**70, 2**70 + 1, float(2**70), -(2**80), 1e300]
+SMALL: list[Value] = [0, 1, 1.0, 2, "a", "b", True, False]
+UNSEARCHABLE: list[Any] = [None, {}, float("nan"), b"a"]
+
+small = st.sampled_from(SMALL)
+texts = st.sampled_from(TEXTS)
+large = st.sampled_from(LARGE)
+lists = st.lists(st.one_of(small, small, st.sampled_from([*UNSEARCHABLE, ["a"]])), max_size=3)
+properties = st.fixed_dictionaries(
+    {},
+    optional={
+        "a": small,
+        "a key": st.one_of(small, lists, st.sampled_from(UNSEARCHABLE)),
+        "large": st.one_of(large, st.sampled_from([10**400, -(10**400)])),
+        "text": texts,
+    },
 )
-KEYS = ["a", "b", "a key"]
-
 rows = st.builds(
     Row,
     id=st.sampled_from([f"r{number}" for number in range(16)]),
     kind=st.sampled_from(["arena", "coop"]),
-    name=st.sampled_from(TEXTS),
-    players=st.integers(0, 3),
+    name=texts,
+    players=st.integers(0, 2),
     max_players=st.just(4),
-    open_seats=st.integers(0, 3),
+    open_seats=st.integers(0, 2),
     created_at=st.sampled_from([1.0, 2.0, 2.5, 9.0]),
-    phase=st.sampled_from(["lobby", "playing"]),
-    properties=st.dictionaries(st.sampled_from(KEYS), property_values, max_size=3),
-    creator=st.sampled_from(["", "ann"]),
-    host=st.just(""),
+    phase=st.just("lobby"),
+    properties=properties,
     is_locked=st.booleans(),
-    has_password=st.just(False),
 )
-terms = st.one_of(
-    st.sampled_from(["id", "kind", "name", "players", "open_seats", "created_at", "age_s", "creator", "is_locked"]).map(
-        Term
-    ),
-    st.sampled_from([Term("properties", key) for key in [*KEYS, "unknown"]]),
+
+
+def properties_named(*keys: str) -> st.SearchStrategy[Term]:
+    return st.sampled_from([Term("properties", key) for key in keys])
+
+
+def terms_named(*names: str) -> st.SearchStrategy[Term]:
+    return st.sampled_from([Term(name) for name in names])
+
+
+def comparisons(terms: st.SearchStrategy[Term], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Expression]:
+    how = st.sampled_from(list(Operator))
+    some = st.lists(values, min_size=1, max_size=3).map(tuple)
+    return st.one_of(*[st.builds(Comparison, terms, how, values)] * 3, st.builds(Membership, terms, some))
+
+
+anything = st.one_of(
+    comparisons(terms_named("players", "open_seats"), st.integers(-1, 3)),
+    comparisons(terms_named("kind"), st.sampled_from(["arena", "coop"])),
+    comparisons(terms_named("is_locked"), st.booleans()),
+    comparisons(terms_named("id"), st.sampled_from(["r1", "r2", "r11"])),
+    comparisons(terms_named("created_at"), st.sampled_from([1, 2.0, 2.25, 9])),
+    comparisons(terms_named("age_s"), st.sampled_from([9, 8.0, 7.75, 1])),
+    comparisons(properties_named("a", "a key", "unknown"), small),
+    comparisons(properties_named("large"), large),
+    comparisons(st.one_of(terms_named("name"), properties_named("text")), texts),
+    comparisons(terms_named("players", "name", "age_s"), st.one_of(small, texts, large)),
 )
-likely = st.sampled_from([0, 1, 2, 2.5, 8.0, "arena", "a", "r3", True])
-literals = st.one_of(likely, scalars)
-comparisons = st.one_of(
-    st.builds(Comparison, terms, st.sampled_from(list(Operator)), literals),
-    st.builds(Membership, terms, st.lists(literals, min_size=1, max_size=3).map(tuple)),
+ordered_terms = st.one_of(
+    terms_named("players", "kind", "is_locked", "players", "kind", "is_locked", "name", "id", "created_at", "age_s"),
+    properties_named("a", "a key", "large", "text", "unknown"),
 )
-orderings = st.lists(st.builds(Ordering, terms, st.booleans()), max_size=3)
+orderings = st.lists(st.builds(Ordering, ordered_terms, st.booleans()), max_size=4)
 
 
 def _larger(parts: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
@@ -152,7 +167,7 @@ def _larger(parts: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressio
     return st.one_of(st.builds(Not, parts), st.builds(And, several), st.builds(Or, several))
 
 
-expressions = st.one_of(st.just(And(())), st.recursive(comparisons, _larger, max_leaves=5))
+expressions = st.one_of(st.just(And(())), anything, st.recursive(anything, _larger, max_leaves=5))
 
 
 # As text

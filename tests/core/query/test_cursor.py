@@ -113,6 +113,14 @@ def test_a_cursor_that_cannot_be_is_refused(fields: tuple[Any, ...]) -> None:
         an_index().search(query, now=NOW, limit=2, cursor=forged(query, *fields))
 
 
+@pytest.mark.parametrize("broken", ["{} ", "{}!", "\n{}", "{0}{0}", "ä{}"])
+def test_a_cursor_that_was_not_copied_well_is_refused(broken: str) -> None:
+    index, query = an_index(), parse_query("", ["players"])
+
+    with pytest.raises(Invalid, match="this is none"):
+        index.search(query, now=NOW, limit=2, cursor=broken.format(first_cursor(index, query)))
+
+
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=40))
 births = st.one_of(st.none(), st.tuples(st.floats(), st.text(max_size=8)))
 

@@ -1,6 +1,7 @@
 """The index: what it finds, in which order, how much it looks at for it, and what it makes of rooms that change."""
 
 from enum import StrEnum
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -20,9 +21,10 @@ def an_index(*rows: Row, columns_max: int = 64) -> Index:
 
 
 def many_rooms() -> Index:
-    """3,000 rooms: every third is full, levels from 0 to 99, ratings all different, three modes."""
+    """3,000 rooms: every third is full, levels go from 0 to 99, ratings are all different; some have a clan."""
     index = Index()
     for number in range(ROOMS):
+        properties = {"level": number % 100, "rating": number / 7, "mode": "ctf" if number % 3 else "duel"}
         index.put(
             a_room(
                 f"r{number:04}",
@@ -31,7 +33,9 @@ def many_rooms() -> Index:
                 max_players=9,
                 open_seats=number % 3,
                 created_at=float(number),
-                properties={"level": number % 100, "rating": number / 7, "mode": "ctf" if number % 3 else "duel"},
+                properties=properties | {"clan": f"Clan {number}" if number % 3 else number}
+                if number % 2
+                else properties,
             )
         )
     return index
@@ -149,21 +153,40 @@ def test_further_terms_decide_between_rooms_that_are_alike() -> None:
     assert ids(found(index, "", "players desc", "properties.level")) == ["r1", "r4", "r2", "r0", "r3"]
 
 
+def test_long_texts_and_large_numbers_are_compared_whole_and_ordered_roughly() -> None:
+    same = "x" * 32
+    texts = {"r1": same + "b", "r2": same + "a", "r3": same}
+    numbers = {"r1": 10**400, "r2": 2**70 + 1, "r3": 2**70}
+    index = an_index(*(a_room(each, name=texts[each], properties={"n": numbers[each]}) for each in texts))
+
+    assert ids(found(index, f"name > '{same}'", "name")) == ["r1", "r2"]
+    assert ids(found(index, f"name < '{same}b'", "name desc")) == ["r2", "r3"]
+    assert ids(found(index, f"properties.n > {2**70}", "properties.n")) == ["r2", "r1"]
+    assert ids(found(index, f"properties.n < {2**70 + 1}")) == ["r3"]
+    assert [ids(found(index, "", "properties.n desc", limit=1))] == [["r1"]]
+    assert found(index, "", "properties.n desc", limit=1).cursor
+
+
 # Pages
 
 
-@pytest.mark.parametrize("order_by", [(), ("players desc",), ("players desc", "name"), ("properties.rating desc",)])
-@pytest.mark.parametrize("where", ["", "open_seats > 0", "properties.level IN (1, 2, 3)", "players = 3"])
-def test_pages_add_up(where: str, order_by: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "order_by",
+    [(), ("players desc",), ("players desc", "properties.level", "created_at desc"), ("properties.clan desc", "name")],
+)
+@pytest.mark.parametrize("where", ["", "open_seats > 0", "properties.level IN (1, 2) OR players = 3", "players = 3"])
+def test_pages_add_up_whatever_the_budget(where: str, order_by: tuple[str, ...]) -> None:
     index = many_rooms()
-    whole = found(index, where, *order_by, limit=ROOMS, budget=10 * ROOMS)
+    whole = found(index, where, *order_by, limit=2 * ROOMS, budget=10 * ROOMS)
     seen: list[str] = []
-    page = found(index, where, *order_by, limit=700)
+    cursor = ""
 
-    seen += ids(page)
-    while page.cursor:
-        page = found(index, where, *order_by, limit=700, cursor=page.cursor)
+    for budget in cycle((150, 4000, 2000)):
+        page = found(index, where, *order_by, limit=70, budget=budget, cursor=cursor)
         seen += ids(page)
+        cursor = page.cursor
+        if not cursor:
+            break
 
     assert whole.cursor == ""
     assert seen == ids(whole)
@@ -218,10 +241,13 @@ def test_a_search_can_be_for_one_kind_of_rooms() -> None:
         ("properties.mode = 'duel'", (), 20),
         ("open_seats > 0", ("properties.rating desc",), 31),
         ("", ("properties.unknown",), 20),
+        ("properties.clan >= 2997", ("properties.clan",), 1),
+        ("properties.clan > 'Clan 2' AND properties.clan < 'Clan 3'", ("properties.clan",), 20),
     ],
 )
-def test_little_is_looked_at(where: str, order_by: tuple[str, ...], looked_max: int) -> None:
-    page = found(many_rooms(), where, *order_by)
+@pytest.mark.parametrize("budget", [600, 4000])
+def test_little_is_looked_at(where: str, order_by: tuple[str, ...], looked_max: int, budget: int) -> None:
+    page = found(many_rooms(), where, *order_by, budget=budget)
 
     assert page.looked <= looked_max
     assert len(page.rows) == min(looked_max, 20)

@@ -57,7 +57,7 @@ class Slow(Room[PlayerData]):
         await asyncio.sleep(0.2)
 
     async def admit(self, player: Player[PlayerData]) -> None:
-        await asyncio.sleep(0.01 * (int(player.id[1:]) % 7))
+        await asyncio.sleep(0.01 * (ord(player.id[-1]) % 7))
 
     async def on_join(self, player: Player[PlayerData]) -> None:
         await asyncio.sleep(0)

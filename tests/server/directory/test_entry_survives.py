@@ -356,3 +356,21 @@ async def test_an_entry_that_cannot_be_saved_holds_everything_back_until_it_can(
         await bench.restart()
         assert bench.server.node.recovery is not None
         assert bench.server.node.recovery.set_aside == {}
+
+
+@pytest.mark.parametrize("moment", Moment)
+@in_virtual_time
+async def test_a_member_s_update_is_made_once_whenever_the_server_crashes(moment: Moment) -> None:
+    async with Bench(table()) as bench:
+        ada = await bench.sit("ada")
+        await a_moment()
+        version = bench.room(ada).listing.version
+        bench.crash_at(bench.store.commits + 1, moment)
+
+        info = await ada.room.update(name="arena", if_version=version)
+        await until(lambda: bench.started == 2)
+        await ada.back()
+
+        assert (info.name, info.version) == ("arena", version + 1)
+        assert bench.room(ada).name == "arena"
+        assert bench.room(ada).listing.version == version + 1

@@ -10,6 +10,7 @@ from holdfast import ClientRoom, ClientSession, PlayerData, Room, RoomFull
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import Slow, a_crowd, arena, connected, occupancy, seats, served, told
 from tests.server.durable.bench import in_virtual_time
+from tests.server.world import World
 
 
 class Quick(Room[PlayerData]):
@@ -162,3 +163,13 @@ async def test_who_looks_while_a_room_is_made_does_not_take_the_seat_of_who_has_
         joined = await asyncio.gather(*(come(number, session) for number, session in enumerate(crowd)))
 
         assert occupancy(server, joined) == {1: 50}
+
+
+async def test_players_on_real_sockets_share_rooms_too(world: World) -> None:
+    server = await world.serve(arena(Slow, max_players=5))
+    crowd = await asyncio.gather(*(world.connect(server) for _ in range(40)))
+
+    joined = await asyncio.gather(*(each.join_or_create("arena") for each in crowd))
+
+    assert Counter(Counter(seat.id for seat in joined).values()) == {5: 8}
+    assert [room.seats_used for room in server.rooms] == [5] * 8

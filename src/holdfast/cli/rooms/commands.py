@@ -186,6 +186,7 @@ def import_room(store: str, file: Path, room_id: str | None, *, replace: bool) -
     The next server that starts on the store goes on with the room. Every seat is held for its player, who signs in
     and joins as if for the first time; guests can do that only where the server has the key it had, so if this is
     another store, give both servers the same --secret-file. Who was in the room that is replaced signs in again too.
+    A file holds no password: a room that had one comes back without.
     """
     try:
         read = from_text(file.read_text("utf-8"))

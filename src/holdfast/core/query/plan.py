@@ -17,7 +17,7 @@ from holdfast.core.query.ast import (
 from holdfast.core.query.columns import Bucket, Columns, Span, overlap, size_of, span
 from holdfast.core.query.order import by_creation
 from holdfast.core.query.predicate import born
-from holdfast.core.query.values import NUMBER, rank_of
+from holdfast.core.query.values import NUMBER, key_of, rank_of
 
 
 class Plan:
@@ -31,7 +31,7 @@ class Plan:
         self._size_max = size_max
         self._parts = where.parts if isinstance(where, And) else (where,)
         self.spans = self._spans()
-        """The keys between which the rooms stand in the columns of some terms."""
+        """The keys between which the rooms stand in the columns of some terms, if they stand there at all."""
         self.buckets = self._fewest()
         """The fewest rooms to look at; None if nothing tells, or they are more than would be counted."""
 
@@ -43,6 +43,11 @@ class Plan:
                 case Comparison(term, _, value) if term.name in AGES and rank_of(value) == NUMBER:
                     found = overlap(found, span(births, *born(part, self._now), by_creation))
         return found
+
+    def between(self, term: Term) -> list[Bucket] | None:
+        """The rooms that the column of a term has between these keys; None if there are none, or too many to count."""
+        column = self._columns.get(term)
+        return None if column is None or term not in self.spans else column.between(self.spans[term], self._size_max)
 
     def _spans(self) -> dict[Term, Span]:
         spans: dict[Term, Span] = {}
@@ -58,16 +63,12 @@ class Plan:
 
     def _fewest(self) -> list[Bucket] | None:
         options = [self._having(part) for part in self._parts]
-        options += [self._between(term, keys) for term, keys in self.spans.items()]
+        options += map(self.between, self.spans)
         births = self._columns.births
         start, end = self.window(births)
         if end - start < len(births) and end - start <= self._size_max:
             options.append([births[start:end]])
         return min((option for option in options if option is not None), key=size_of, default=None)
-
-    def _between(self, term: Term, keys: Span) -> list[Bucket] | None:
-        column = self._columns.get(term)
-        return None if column is None else column.between(keys, self._size_max)
 
     def _having(self, part: Expression) -> list[Bucket] | None:
         match part:
@@ -82,7 +83,10 @@ class Plan:
 
     def _equal(self, term: Term, values: tuple[Value, ...]) -> list[Bucket] | None:
         column = self._columns.get(term)
-        return None if column is None else [bucket for value in values for bucket in column.having(value)]
+        if column is None:
+            return None
+        different = {key_of(value): value for value in values}.values()
+        return [bucket for value in different for bucket in column.having(value)]
 
 
 def _united(options: list[list[Bucket] | None]) -> list[Bucket] | None:

@@ -65,7 +65,7 @@ class Search:
         order = self.query.order
         plan = Plan(self.query.where, columns, self.now, self.rows_max)
         walker = Walker(rows, columns, plan.spans, self.rows_max)
-        few = self._few(plan.buckets, columns)
+        few = self._few(plan, columns)
         if few is not None:
             births = dict.fromkeys(sorted(chain.from_iterable(few)))
             return [Pile(walker.rows_of(births), len(births), order, after)]
@@ -90,20 +90,22 @@ class Search:
 
         return wants
 
-    def _few(self, buckets: list[Bucket] | None, columns: Columns) -> list[Bucket] | None:
+    def _few(self, plan: Plan, columns: Columns) -> list[Bucket] | None:
         """The rooms to gather; None if it is better to walk."""
-        rungs = self.query.order.rungs
+        buckets, rungs = plan.buckets, self.query.order.rungs
         if any(columns.get(rung.term) is None for rung in rungs):
-            buckets = [columns.births] if buckets is None else buckets
+            everybody = [columns.births]
+            buckets = everybody if buckets is None else min(buckets, everybody, key=size_of)
             if size_of(buckets) > self.rows_max:
                 raise Invalid("order_by: too many rooms to sort by a property without a column; narrow the search")
             return buckets
         if buckets is None or (len(buckets) == 1 and not rungs):
             return None
-        size = size_of(buckets)
-        # If so many match, a walk passes about this many others until it has found enough.
-        passed = self.limit * len(columns.births) // max(1, size)
-        return buckets if size <= min(self.rows_max, PILE_MAX, max(PILE_MIN, _CAUTION * passed)) else None
+        # Among so many a walk would look for these, and pass about as many as there are to each of them.
+        among = plan.between(rungs[0].term) if rungs else None
+        passed = (len(columns.births) if among is None else size_of(among)) // max(1, size_of(buckets)) * self.limit
+        few = min(self.rows_max, PILE_MAX, max(PILE_MIN, _CAUTION * passed))
+        return buckets if size_of(buckets) <= few else None
 
 
 class _Page:

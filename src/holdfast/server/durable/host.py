@@ -15,6 +15,7 @@ from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
+from holdfast.core.wishes import Update
 from holdfast.server.clockwork import RoomTimer
 from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.keeper import RoomKeeper
@@ -57,6 +58,8 @@ class DurableHost(RoomHost):
         # Who asked to come in or to go out, and has not been answered.
         self._arriving: set[Session] = set()
         self._parting: dict[Session, Player[Any]] = {}
+        # Whose change has been made, and who has not been answered.
+        self._answering: set[Session] = set()
         # How many turns of `on_resync` wait for each player.
         self._resyncs: dict[Player[Any], int] = {}
         self.keeper = RoomKeeper(node, self)
@@ -72,6 +75,8 @@ class DurableHost(RoomHost):
     def is_at_rest(self) -> bool:
         """Whether the room is between two turns, and nobody has come or gone who was not answered yet."""
         if not self._turns.is_at_rest:
+            return False
+        if self._answering:
             return False
         has_come = any(each.player is not None and self.has_joined(each.player) for each in self._arriving)
         return not has_come and not any(player.seat is SeatState.FREED for player in self._parting.values())
@@ -120,6 +125,7 @@ class DurableHost(RoomHost):
         self.keeper.is_ended = True
         self._arriving.clear()
         self._parting.clear()
+        self._answering.clear()
         self._ledger.mark(self.keeper)
 
     def reseat(self, session: Session, data: PlayerData) -> Player[Any]:
@@ -194,9 +200,15 @@ class DurableHost(RoomHost):
         """Who asked to come or to go has been answered."""
         self._arriving.discard(session)
         self._parting.pop(session, None)
+        self._answering.discard(session)
         # It may have been saved at the door, for another reason: now it has its seat, and both say so.
         self._ledger.moved(session)
         self._ledger.mark(self.keeper)
+
+    def update_for(self, session: Session, wish: Update) -> None:
+        """A member changes the entry, and will be answered: both are saved in one breath."""
+        super().update_for(session, wish)
+        self._answering.add(session)
 
     def returned(self, player: Player[Any], *, is_resynced: bool) -> None:
         """The player is back on their seat."""

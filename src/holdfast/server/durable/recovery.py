@@ -55,6 +55,8 @@ class Recovery:
         self._ledger = ledger
         self._rooms: dict[str, list[Entry]] = {}
         self._sessions: dict[str, Entry] = {}
+        # Where players have a seat, or one that is reserved, of rooms that nobody has asked for yet.
+        self._rooms_of: dict[str, list[str]] = {}
         self._effects: list[Entry] = []
         self._background: asyncio.Task[None] | None = None
         self._reading: set[asyncio.Task[None]] = set()
@@ -76,6 +78,8 @@ class Recovery:
             for room_id, entries in self._rooms.items():
                 if (record := _record(entries)) is not None:
                     self._node.rooms.expect(room_id, record.kind, restored_listing(record))
+                    for player_id in _players(record):
+                        self._rooms_of.setdefault(player_id, []).append(room_id)
             self._background = self._loop.create_task(self._restore_by_and_by())
 
     def resume_effects(self) -> None:
@@ -88,6 +92,7 @@ class Recovery:
         while self._rooms or self._sessions:
             self._restore_next()
             await asyncio.sleep(_LAZY_PAUSE_S)
+        self._rooms_of.clear()
 
     def _restore_next(self) -> None:
         if self._rooms:
@@ -115,6 +120,11 @@ class Recovery:
             if self._node.rooms.get(room_id) is None and (record := _record(entries)) is not None:
                 # It was expected, and did not come.
                 self._node.rooms.entries.forget(room_id, restored_listing(record))
+
+    def restore_rooms_of(self, player_id: str) -> None:
+        """Bring the rooms back in which a player has a seat."""
+        for room_id in self._rooms_of.pop(player_id, ()):
+            self.restore_room(room_id)
 
     def read_again(self, room_id: str, session_ids: list[str]) -> None:
         """A room was written by another after we had read it: bring it back as it is now."""
@@ -284,6 +294,15 @@ def _seated(entries: list[Entry]) -> list[str]:
     except Unreadable:
         return []
     return [seat.session for seat in seats if seat.session]
+
+
+def _players(record: RoomRecord) -> set[str]:
+    """Who has a seat in a room, or one that is reserved."""
+    try:
+        seated = {decode_seat(seat).player for seat in record.seats}
+    except Unreadable:
+        return set()
+    return seated | {kept.player for kept in record.listing.reservations}
 
 
 def _record(entries: list[Entry]) -> RoomRecord | None:
