@@ -74,6 +74,7 @@ class Operator:
         reserved = [
             SeatInfo(player_id, SeatState.RESERVED.value, expires_in_s=self._seconds_until(kept.until))
             for player_id, kept in room.reservations
+            if room.reservations.is_waiting(player_id)
         ]
         return [*(self._seat(seat, is_host=seat is room.host) for seat in room.seats), *reserved]
 
