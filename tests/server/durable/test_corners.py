@@ -41,13 +41,13 @@ async def test_a_part_may_have_a_long_name() -> None:
         def on_create(self, config: dict[str, Any]) -> Any:
             self.state = Grid(Parts())
 
-        def name(self, player: Player[Hero], name: str) -> None:
+        def name_cell(self, player: Player[Hero], name: str) -> None:
             self.state.cells[name] = Hero(7)
             player.send(Said("named"))
 
     async with Bench(table(Lettered)) as bench:
         ada = await bench.sit("ada")
-        await ada.send(Do("name", ["ä" * 500]))
+        await ada.send(Do("name_cell", ["ä" * 500]))
         await ada.has_heard("named")
 
         await bench.restart()

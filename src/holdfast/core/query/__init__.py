@@ -21,8 +21,9 @@ Keywords may be written in any case; terms and texts are what they are. What hol
   It has no order.
 - `age_s` is compared as what it says of `created_at`: `age_s < 60` is `created_at > now - 60`.
 - Rooms are in the order of their `order_by` terms, then oldest first. Types stand in the order boolean, number, text;
-  text is put in order by its first 32 characters. Rooms that lack the term, or have a list, come last both ways.
-  No two rooms are of the same age (their ids decide), so terms after `created_at` or `age_s` change nothing.
+  text is put in order by its first 32 characters, integers beyond 64 bits by their nearest floats. Rooms that lack
+  the term, or have a list, come last both ways. No two rooms are of the same age (their ids decide), so terms after
+  `created_at` or `age_s` change nothing.
 """
 
 from holdfast.core.query.index import Index

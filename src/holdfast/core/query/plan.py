@@ -5,6 +5,8 @@ A plan may give rooms that do not match, and lacks none that do.
 
 from holdfast.core.query.ast import (
     AGES,
+    CREATED_AT,
+    MIRRORED,
     And,
     Comparison,
     Expression,
@@ -16,7 +18,6 @@ from holdfast.core.query.ast import (
 )
 from holdfast.core.query.columns import Bucket, Columns, Span, overlap, size_of, span
 from holdfast.core.query.order import by_creation
-from holdfast.core.query.predicate import born
 from holdfast.core.query.values import NUMBER, key_of, rank_of
 
 
@@ -41,7 +42,7 @@ class Plan:
         for part in self._parts:
             match part:
                 case Comparison(term, _, value) if term.name in AGES and rank_of(value) == NUMBER:
-                    found = overlap(found, span(births, *born(part, self._now), by_creation))
+                    found = overlap(found, span(births, *_born(part, self._now), by_creation))
         return found
 
     def between(self, term: Term) -> list[Bucket] | None:
@@ -96,3 +97,11 @@ def _united(options: list[list[Bucket] | None]) -> list[Bucket] | None:
             return None
         united += option
     return united
+
+
+def _born(comparison: Comparison, now: float) -> tuple[Operator, float]:
+    """What a comparison of an age with a number says of `created_at`."""
+    number: float = key_of(comparison.value)[1]
+    if comparison.term.name == CREATED_AT:
+        return comparison.operator, number
+    return MIRRORED[comparison.operator], now - number

@@ -66,14 +66,6 @@ def weight_of(expression: Expression) -> int:
             return 1
 
 
-def born(comparison: Comparison, now: float) -> tuple[Operator, float]:
-    """What a comparison of an age with a number says of `created_at`."""
-    number: float = key_of(comparison.value)[1]
-    if comparison.term.name == CREATED_AT:
-        return comparison.operator, number
-    return MIRRORED[comparison.operator], now - number
-
-
 def _always(_row: Row, _now: float) -> bool:
     return True
 
@@ -112,17 +104,18 @@ def _comparison(term: Term, how: Operator, wanted: Value) -> Test:
     if rank_of(wanted) != RANKS[TERMS[term.name]]:
         return _always if how is Operator.NE else _never
     if term.name in AGES:
-        return _of_age(Comparison(term, how, wanted))
+        return _of_age(term, how, wanted)
     read, compare = reader(term), _COMPARE[how]
     return lambda row, now: compare(read(row), wanted)
 
 
-def _of_age(comparison: Comparison) -> Test:
-    def holds(row: Row, now: float) -> bool:
-        how, moment = born(comparison, now)
-        return _COMPARE[how](row.created_at, moment)
-
-    return holds
+def _of_age(term: Term, how: Operator, wanted: Value) -> Test:
+    number = key_of(wanted)[1]
+    if term.name == CREATED_AT:
+        compare = _COMPARE[how]
+        return lambda row, now: compare(row.created_at, number)
+    compare = _COMPARE[MIRRORED[how]]
+    return lambda row, now: compare(row.created_at, now - number)
 
 
 def _of_property(key: str, how: Operator, wanted: Value) -> Test:
@@ -161,11 +154,15 @@ def _membership(term: Term, values: tuple[Value, ...]) -> Test:
     if term.name in AGES:
         return _some([_comparison(term, Operator.EQ, value) for value in values])
     read = reader(term)
-    choices = frozenset((rank_of(value), value) for value in values)
+    by_rank = {rank: frozenset(value for value in values if rank_of(value) == rank) for rank in RANKS.values()}
+    by_kind = {kind: by_rank[rank] for kind, rank in RANKS.items()}
 
     def is_choice(value: Any) -> bool:
-        rank = rank_of(value)
-        return rank is not None and (rank, value) in choices
+        choices = by_kind.get(type(value))
+        if choices is None:
+            rank = rank_of(value)
+            return rank is not None and value in by_rank[rank]
+        return value in choices
 
     def is_or_has(row: Row, _now: float) -> bool:
         value = read(row)

@@ -16,7 +16,7 @@ from holdfast.core.query.values import Key
 from holdfast.core.query.walk import PILE_MAX, PILE_MIN, Piece, Pile, Stretch, Walker
 
 # So many comparisons are part of looking at a room; with more, it counts as several.
-COMPARISONS = 8
+COMPARISONS = 4
 # A walk may pass many more than would be gathered, if what matches stands at the end.
 _CAUTION = 4
 
@@ -55,11 +55,12 @@ class Search:
 
     def page(self, rows: Mapping[str, Row], columns: Columns, cursor: str) -> Found:
         """The page that a cursor goes on with."""
-        page = _Page(self)
+        page, next_cursor = _Page(self), ""
         for piece in self._pieces(rows, columns, self.query.position(cursor)):
             if not page.take(piece):
-                return Found(page.found, self.query.cursor_at(page.position), page.looked * self.cost)
-        return Found(page.found, "", page.looked * self.cost)
+                next_cursor = self.query.cursor_at(page.position)
+                break
+        return Found(page.found, next_cursor, min(self.budget, page.looked * self.cost))
 
     def _pieces(self, rows: Mapping[str, Row], columns: Columns, after: Position | None) -> Iterable[Piece]:
         order = self.query.order
