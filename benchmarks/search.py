@@ -26,6 +26,7 @@ REGIONS = ("af", "as", "eu", "na", "oc", "sa")
 TAGS = ("beginner", "chat", "classic", "event", "family", "fast", "hard", "long", "modded", "new", "night", "pro")
 # Memory is measured with fewer: tracing it is slow.
 TRACED_ROOMS = 20_000
+WIDTH = 120
 
 
 class Case(NamedTuple):
@@ -127,6 +128,11 @@ class Load:
         self.applied = 0
         self.cpu_s = 0.0
 
+    @property
+    def cpu_us(self) -> float:
+        """What a change costs."""
+        return self.cpu_s / max(1, self.applied) * 1e6
+
     def catch_up(self) -> None:
         """Apply what has become due."""
         due = int((time.perf_counter() - self._began_at) * self._per_s) - self.applied
@@ -167,7 +173,7 @@ class Times:
         """What the table says of them."""
         shown = [percentile(self.clock_ms, 0.5), percentile(self.clock_ms, 0.99), max(self.clock_ms)]
         shown += [percentile(self.cpu_ms, 0.5), percentile(self.cpu_ms, 0.99), self.scan_ms]
-        return [f"{figure:.2f}" for figure in shown] + [f"{self.scan_ms / percentile(self.cpu_ms, 0.5):,.0f}"]
+        return [f"{figure:.2f}" for figure in shown] + [f"{self.scan_ms / percentile(self.cpu_ms, 0.5):,.0f} ×"]
 
 
 def percentile(times: list[float], share: float) -> float:
@@ -193,7 +199,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=1000, help="changes per second")
     parser.add_argument("--rounds", type=int, default=200, help="how often each search is made")
     options = parser.parse_args()
-    console = Console()
+    console = Console(width=WIDTH)
     world, index = World(options.rooms, seed=1), Index()
     cpu = time.thread_time()
     for row in world.rows:
@@ -206,7 +212,7 @@ def main() -> None:
         for number, query in enumerate(queries):
             load.catch_up()
             found[number] = len(times[number].search(index, query).rows)
-    table = Table("search", "found", "looked", "p50 ms", "p99", "max", "CPU p50", "p99", "scan", "ratio")
+    table = Table("search", "found", "looked at", "p50", "p99", "max", "CPU p50", "CPU p99", "CPU of a scan", "ratio")
     for case, query, each, rows in zip(CASES, queries, times, found, strict=True):
         each.scan(world.rows, query)
         table.add_row(case.name, str(rows), str(each.looked), *each.figures())
@@ -214,12 +220,14 @@ def main() -> None:
     all_times.clock_ms = [ms for each in times for ms in each.clock_ms]
     all_times.cpu_ms = [ms for each in times for ms in each.cpu_ms]
     all_times.scan_ms = sum(each.scan_ms for each in times) / len(times)
+    table.caption = "milliseconds"
     table.add_section()
     table.add_row("all", "", "", *all_times.figures())
     console.print(table)
     console.print(
-        f"{options.rooms:,} rooms; {load.applied:,} changes meanwhile, {load.cpu_s / max(1, load.applied) * 1e6:.0f} us "
-        f"each; {put_us:.0f} us for a new room; {bytes_per_room(world.rows[:TRACED_ROOMS]):,.0f} bytes a room beside its row"
+        f"{options.rooms:,} rooms, {load.applied:,} changes meanwhile. CPU time: {load.cpu_us:.0f} us for a change, "
+        f"{put_us:.0f} us for a new room. Memory: {bytes_per_room(world.rows[:TRACED_ROOMS]):,.0f} bytes a room "
+        "beside its row."
     )
 
 

@@ -7,11 +7,10 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from holdfast.core.query.ast import AGES, PROPERTIES, TERMS, Operator, Term, Value
-from holdfast.core.query.order import Birth, birth_of
-from holdfast.core.query.row import Row
+from holdfast.core.query.row import Place, Row
 from holdfast.core.query.values import ELEMENT, Key, is_whole, key_of, keys_of
 
-Bucket = list[Birth]
+Bucket = list[Place]
 """Rooms, oldest first. A plain list: to move the tail of a hundred thousand still takes microseconds."""
 Span = tuple[int, int]
 """From one place in a sorted list to before another."""
@@ -20,6 +19,7 @@ _INDEXED = tuple(name for name in TERMS if name not in AGES)
 _read = attrgetter(*_INDEXED)
 _NONE = (None,) * len(_INDEXED)
 _by_rank = itemgetter(0)
+by_birth = attrgetter("birth")
 # A value that is cut in its key may stand on either side of it.
 _CAUTIOUS = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}
 
@@ -90,28 +90,28 @@ class Column:
         buckets = [self._buckets[key] for key in self.keys[start:end]]
         return buckets if len(buckets) == 1 or size_of(buckets) <= size_max else None
 
-    def move(self, birth: Birth, before: Collection[Key], after: Collection[Key]) -> None:
+    def move(self, place: Place, before: Collection[Key], after: Collection[Key]) -> None:
         """A room has other keys than before."""
         for key in before:
             if key not in after:
-                self._discard(key, birth)
+                self._discard(key, place)
         for key in after:
             if key not in before:
-                self._add(key, birth)
+                self._add(key, place)
 
-    def _add(self, key: Key, birth: Birth) -> None:
+    def _add(self, key: Key, place: Place) -> None:
         self._count(key, 1)
         bucket = self._buckets.get(key)
         if bucket is None:
-            self._buckets[key] = [birth]
+            self._buckets[key] = [place]
             insort(self.keys, key)
         else:
-            insort(bucket, birth)
+            insort(bucket, place, key=by_birth)
 
-    def _discard(self, key: Key, birth: Birth) -> None:
+    def _discard(self, key: Key, place: Place) -> None:
         self._count(key, -1)
         bucket = self._buckets[key]
-        del bucket[bisect_left(bucket, birth)]
+        del bucket[bisect_left(bucket, place.birth, key=by_birth)]
         if not bucket:
             del self._buckets[key]
             del self.keys[bisect_left(self.keys, key)]
@@ -126,10 +126,10 @@ class Column:
 class Columns:
     """All rooms by age, a column for every other term, and one for as many properties as there may be columns for."""
 
-    __slots__ = ("_of_properties", "_of_rooms", "_properties_max", "_without", "births")
+    __slots__ = ("_of_properties", "_of_rooms", "_properties_max", "_without", "everyone")
 
     def __init__(self, properties_max: int) -> None:
-        self.births: Bucket = []
+        self.everyone: Bucket = []
         self._of_rooms = {name: Column() for name in _INDEXED}
         self._of_properties: dict[str, Column] = {}
         self._properties_max = properties_max
@@ -143,38 +143,35 @@ class Columns:
         column = self._of_properties.get(term.key)
         return Column() if column is None and term.key not in self._without else column
 
-    def add(self, row: Row) -> None:
+    def add(self, place: Place) -> None:
         """A room has come."""
-        birth = birth_of(row)
-        insort(self.births, birth)
-        self._move(birth, None, row)
+        insort(self.everyone, place, key=by_birth)
+        self._move(place, None, place.row)
 
-    def change(self, old: Row, new: Row) -> None:
-        """A room has changed, but for its age."""
-        # The tuple that is in the columns already, so that each room has one and not one for each column.
-        birth = self.births[bisect_left(self.births, birth_of(old))]
-        self._move(birth, old, new)
+    def change(self, place: Place, row: Row) -> None:
+        """A room has another row."""
+        self._move(place, place.row, row)
+        place.row = row
 
-    def remove(self, row: Row) -> None:
+    def remove(self, place: Place) -> None:
         """A room has gone."""
-        birth = birth_of(row)
-        del self.births[bisect_left(self.births, birth)]
-        self._move(birth, row, None)
+        del self.everyone[bisect_left(self.everyone, place.birth, key=by_birth)]
+        self._move(place, place.row, None)
 
-    def _move(self, birth: Birth, old: Row | None, new: Row | None) -> None:
+    def _move(self, place: Place, old: Row | None, new: Row | None) -> None:
         befores = _NONE if old is None else _read(old)
         afters = _NONE if new is None else _read(new)
         for column, was, now in zip(self._of_rooms.values(), befores, afters, strict=True):
             if was != now:
-                column.move(birth, keys_of(was), keys_of(now))
+                column.move(place, keys_of(was), keys_of(now))
         before = {} if old is None else old.properties
         after = {} if new is None else new.properties
         for name in {**before, **after}:  # in the order of their coming: the first have columns
             was, now = before.get(name), after.get(name)
             if was is not now:
-                self._move_property(name, birth, keys_of(was), keys_of(now))
+                self._move_property(name, place, keys_of(was), keys_of(now))
 
-    def _move_property(self, name: str, birth: Birth, before: Collection[Key], after: Collection[Key]) -> None:
+    def _move_property(self, name: str, place: Place, before: Collection[Key], after: Collection[Key]) -> None:
         column = self._of_properties.get(name)
         if column is None:
             if name in self._without or len(self._of_properties) >= self._properties_max:
@@ -183,6 +180,6 @@ class Columns:
                     del self._without[name]
                 return
             column = self._of_properties[name] = Column()
-        column.move(birth, before, after)
+        column.move(place, before, after)
         if not column.keys:
             del self._of_properties[name]

@@ -8,7 +8,8 @@ import msgspec
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
 from holdfast.core.query.ast import Value
-from holdfast.core.query.order import Birth, Position
+from holdfast.core.query.order import Position
+from holdfast.core.query.row import Birth
 from holdfast.core.query.values import MISSING, key_of
 from holdfast.core.tokens import printable
 

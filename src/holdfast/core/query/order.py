@@ -2,24 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from holdfast.core.query.ast import AGES, CREATED_AT, PROPERTIES, TERMS, Ordering, Term
-from holdfast.core.query.row import Row, reader
+from holdfast.core.query.row import Birth, Row, birth_of, reader
 from holdfast.core.query.values import MISSING, Key, key_of
-
-Birth = tuple[float, str]
-"""When a room was created, and its id: its place by age, which never changes."""
-by_creation = itemgetter(0)
 
 # Stands below every key: there, what is missing comes last if the order descends.
 _LOWEST: Key = (-1, None)
-
-
-def birth_of(row: Row) -> Birth:
-    """A row's place by age."""
-    return (row.created_at, row.id)
 
 
 class Position(NamedTuple):

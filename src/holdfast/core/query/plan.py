@@ -3,6 +3,8 @@
 A plan may give rooms that do not match, and lacks none that do.
 """
 
+from operator import attrgetter
+
 from holdfast.core.query.ast import (
     AGES,
     CREATED_AT,
@@ -17,8 +19,9 @@ from holdfast.core.query.ast import (
     Value,
 )
 from holdfast.core.query.columns import Bucket, Columns, Span, overlap, size_of, span
-from holdfast.core.query.order import by_creation
 from holdfast.core.query.values import NUMBER, key_of, rank_of
+
+_by_creation = attrgetter("row.created_at")
 
 
 class Plan:
@@ -36,13 +39,13 @@ class Plan:
         self.buckets = self._fewest()
         """The fewest rooms to look at; None if nothing tells, or they are more than would be counted."""
 
-    def window(self, births: Bucket) -> Span:
+    def window(self, bucket: Bucket) -> Span:
         """The part of a bucket in which the rooms are of an age that can match."""
-        found = 0, len(births)
+        found = 0, len(bucket)
         for part in self._parts:
             match part:
                 case Comparison(term, _, value) if term.name in AGES and rank_of(value) == NUMBER:
-                    found = overlap(found, span(births, *_born(part, self._now), by_creation))
+                    found = overlap(found, span(bucket, *_born(part, self._now), _by_creation))
         return found
 
     def between(self, term: Term) -> list[Bucket] | None:
@@ -65,10 +68,10 @@ class Plan:
     def _fewest(self) -> list[Bucket] | None:
         options = [self._having(part) for part in self._parts]
         options += map(self.between, self.spans)
-        births = self._columns.births
-        start, end = self.window(births)
-        if end - start < len(births) and end - start <= self._size_max:
-            options.append([births[start:end]])
+        everyone = self._columns.everyone
+        start, end = self.window(everyone)
+        if end - start < len(everyone) and end - start <= self._size_max:
+            options.append([everyone[start:end]])
         return min((option for option in options if option is not None), key=size_of, default=None)
 
     def _having(self, part: Expression) -> list[Bucket] | None:

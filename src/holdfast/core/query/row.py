@@ -27,6 +27,22 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
     has_password: bool = False
 
 
+Birth = tuple[float, str]
+"""When a room was created, and its id: its place by age, which no other room has and which never changes."""
+
+
+def birth_of(row: Row) -> Birth:
+    """The birth of a row's room."""
+    return (row.created_at, row.id)
+
+
+class Place(Struct, eq=False, gc=False):
+    """A room in the columns of an index: its birth, and its row of the moment."""
+
+    birth: Birth
+    row: Row
+
+
 def reader(term: Term) -> Callable[[Row], Any]:
     """Reads a term of a row; None if the row lacks it."""
     if term.name == PROPERTIES:

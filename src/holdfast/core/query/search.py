@@ -1,19 +1,19 @@
 """One page of a search: what can match is gathered and sorted if it is little, and walked to in order if it is much."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from msgspec import Struct
 
 from holdfast.core.errors import Invalid
-from holdfast.core.query.columns import Bucket, Columns, size_of
+from holdfast.core.query.columns import Bucket, Columns, by_birth, size_of
 from holdfast.core.query.order import Position
 from holdfast.core.query.plan import Plan
 from holdfast.core.query.query import Query
 from holdfast.core.query.row import Row
 from holdfast.core.query.values import Key
-from holdfast.core.query.walk import PILE_MAX, PILE_MIN, Piece, Pile, Stretch, Walker
+from holdfast.core.query.walk import PILE_MAX, PILE_MIN, Piece, Pile, Stretch, Walker, rows_of
 
 # So many comparisons are part of looking at a room; with more, it counts as several.
 COMPARISONS = 4
@@ -53,27 +53,27 @@ class Search:
         """How many rooms the budget is enough for."""
         return max(1, self.budget // self.cost)
 
-    def page(self, rows: Mapping[str, Row], columns: Columns, cursor: str) -> Found:
+    def page(self, columns: Columns, cursor: str) -> Found:
         """The page that a cursor goes on with."""
         page, next_cursor = _Page(self), ""
-        for piece in self._pieces(rows, columns, self.query.position(cursor)):
+        for piece in self._pieces(columns, self.query.position(cursor)):
             if not page.take(piece):
                 next_cursor = self.query.cursor_at(page.position)
                 break
         return Found(page.found, next_cursor, min(self.budget, page.looked * self.cost))
 
-    def _pieces(self, rows: Mapping[str, Row], columns: Columns, after: Position | None) -> Iterable[Piece]:
+    def _pieces(self, columns: Columns, after: Position | None) -> Iterable[Piece]:
         order = self.query.order
         plan = Plan(self.query.where, columns, self.now, self.rows_max)
-        walker = Walker(rows, columns, plan.spans, self.rows_max)
+        walker = Walker(columns, plan.spans, self.rows_max)
         few = self._few(plan, columns)
         if few is not None:
-            births = dict.fromkeys(sorted(chain.from_iterable(few)))
-            return [Pile(walker.rows_of(births), len(births), order, after)]
+            places = dict.fromkeys(sorted(chain.from_iterable(few), key=by_birth))
+            return [Pile(rows_of(places), len(places), order, after)]
         if order.rungs:
             return walker.walk(order, after)
-        bucket = plan.buckets[0] if plan.buckets is not None and len(plan.buckets) == 1 else columns.births
-        return [Stretch(walker.rows_of(walker.by_age(bucket, plan.window(bucket), order, after)))]
+        bucket = plan.buckets[0] if plan.buckets is not None and len(plan.buckets) == 1 else columns.everyone
+        return [Stretch(rows_of(walker.by_age(bucket, plan.window(bucket), order, after)))]
 
     def wants(self, keys: tuple[Key, ...]) -> Callable[[Row], bool]:
         """Whether a row is to be found, given the keys that it must have of the first terms of the order."""
@@ -95,8 +95,8 @@ class Search:
         """The rooms to gather; None if it is better to walk."""
         buckets, rungs = plan.buckets, self.query.order.rungs
         if any(columns.get(rung.term) is None for rung in rungs):
-            everybody = [columns.births]
-            buckets = everybody if buckets is None else min(buckets, everybody, key=size_of)
+            everyone = [columns.everyone]
+            buckets = everyone if buckets is None else min(buckets, everyone, key=size_of)
             if size_of(buckets) > self.rows_max:
                 raise Invalid("order_by: too many rooms to sort by a property without a column; narrow the search")
             return buckets
@@ -104,7 +104,7 @@ class Search:
             return None
         # Among so many a walk would look for these, and pass about as many as there are to each of them.
         among = plan.between(rungs[0].term) if rungs else None
-        passed = (len(columns.births) if among is None else size_of(among)) // max(1, size_of(buckets)) * self.limit
+        passed = (len(columns.everyone) if among is None else size_of(among)) // max(1, size_of(buckets)) * self.limit
         few = min(self.rows_max, PILE_MAX, max(PILE_MIN, _CAUTION * passed))
         return buckets if size_of(buckets) <= few else None
 
@@ -137,16 +137,20 @@ class _Page:
         return self._take_pile(piece) if isinstance(piece, Pile) else self._take_stretch(piece)
 
     def _take_stretch(self, stretch: Stretch) -> bool:
-        found, limit, rows_max = self.found, self._search.limit, self._search.rows_max
+        found, limit, row = self.found, self._search.limit, None
         wants = self._search.wants(stretch.keys)
-        for row in stretch.rows:
-            if len(found) == limit or self.looked == rows_max:
-                return False
-            self._piece, self._row = stretch, row
-            self.looked += 1
-            if wants(row):
-                found.append(row)
-        return True
+        rows = iter(stretch.rows)
+        looked = self.looked
+        if len(found) < limit:
+            for row in islice(rows, self._search.rows_max - looked):
+                looked += 1
+                if wants(row):
+                    found.append(row)
+                    if len(found) == limit:
+                        break
+        if row is not None:
+            self._piece, self._row, self.looked = stretch, row, looked
+        return next(rows, None) is None
 
     def _take_pile(self, pile: Pile) -> bool:
         found, limit = self.found, self._search.limit

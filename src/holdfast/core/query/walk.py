@@ -8,13 +8,13 @@ rooms on it that are not of the pile are passed over.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from holdfast.core.query.ast import Term
-from holdfast.core.query.columns import Bucket, Column, Columns, Span, overlap, size_of
-from holdfast.core.query.order import BEHIND_ALL, Birth, Order, Position, Rung
-from holdfast.core.query.row import Row
+from holdfast.core.query.columns import Bucket, Column, Columns, Span, by_birth, overlap, size_of
+from holdfast.core.query.order import BEHIND_ALL, Order, Position, Rung
+from holdfast.core.query.row import Place, Row
 from holdfast.core.query.values import MISSING, Key
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ T = TypeVar("T")
 # the rest to be sorted.
 PILE_MIN, PILE_MAX = 100, 2000
 
-_by_id = itemgetter(1)
+_row = attrgetter("row")
 
 
 class Stretch(NamedTuple):
@@ -51,23 +51,19 @@ Piece = Stretch | Pile
 class Walker:
     """Walks through an index, for somebody who looks at no more than `rows_max` rows."""
 
-    __slots__ = ("_columns", "_pile_max", "_rows", "_rows_max", "_spans")
+    __slots__ = ("_columns", "_pile_max", "_rows_max", "_spans")
 
-    def __init__(self, rows: Mapping[str, Row], columns: Columns, spans: Mapping[Term, Span], rows_max: int) -> None:
-        self._rows = rows
+    def __init__(self, columns: Columns, spans: Mapping[Term, Span], rows_max: int) -> None:
         self._columns = columns
         self._spans = spans
         self._rows_max = rows_max
         self._pile_max = min(PILE_MAX, rows_max)
 
-    def rows_of(self, births: Iterable[Birth]) -> Iterable[Row]:
-        """The rows of these rooms."""
-        return map(self._rows.__getitem__, map(_by_id, births))
-
-    def by_age(self, bucket: Bucket, window: Span, order: Order, after: Position | None) -> list[Birth]:
+    def by_age(self, bucket: Bucket, window: Span, order: Order, after: Position | None) -> Bucket:
         """The rooms of a part of a bucket, oldest or newest first, from behind a position on."""
         if after is not None and after.birth is not None:
-            start, end = bisect_right(bucket, after.birth), bisect_left(bucket, after.birth)
+            start = bisect_right(bucket, after.birth, key=by_birth)
+            end = bisect_left(bucket, after.birth, key=by_birth)
             window = overlap(window, (0, end) if order.is_newest_first else (start, len(bucket)))
         # One more than can be looked at tells that there is more.
         return _ahead(bucket, window, self._rows_max + 1, backwards=order.is_newest_first)
@@ -75,8 +71,8 @@ class Walker:
     def walk(self, order: Order, after: Position | None, keys: tuple[Key, ...] = ()) -> Iterator[Piece]:
         """All rooms in order, from behind a position on; `keys` are those of the terms that were walked before."""
         if not order.rungs:
-            births = self._columns.births
-            yield Stretch(self.rows_of(self.by_age(births, (0, len(births)), order, after)), keys)
+            everyone = self._columns.everyone
+            yield Stretch(rows_of(self.by_age(everyone, (0, len(everyone)), order, after)), keys)
             return
         rung = order.rungs[0]
         column = self._columns.get(rung.term)
@@ -85,7 +81,7 @@ class Walker:
             yield self._stretch(column, order, after, keys)
         else:
             yield from self._piles(column, order, after, keys)
-        if rung.term not in self._spans and column.scalars < len(self._columns.births):
+        if rung.term not in self._spans and column.scalars < len(self._columns.everyone):
             within = _within(after, MISSING)
             if within != BEHIND_ALL:
                 yield from self.walk(order.rest, within, (*keys, MISSING))
@@ -94,13 +90,13 @@ class Walker:
         """The rooms of a column in its own order."""
         found = self._keys(order.rungs[0], column, after)
         within = _within(after, found[0]) if found else None
-        first: list[Birth] = []
+        first: Bucket = []
         if within is not None:
             bucket = column[found.pop(0)]
             first = self.by_age(bucket, (0, len(bucket)), order, within)
         buckets = map(column.__getitem__, found)
-        births = chain.from_iterable(map(reversed, buckets) if order.is_newest_first else buckets)
-        return Stretch(self.rows_of(chain(first, births)), keys)
+        places = chain.from_iterable(map(reversed, buckets) if order.is_newest_first else buckets)
+        return Stretch(rows_of(chain(first, places)), keys)
 
     def _piles(self, column: Column, order: Order, after: Position | None, keys: tuple[Key, ...]) -> Iterator[Piece]:
         """The rooms of a column in its order, where more terms follow."""
@@ -109,7 +105,7 @@ class Walker:
             size = size_of(buckets)
             if size <= self._pile_max:
                 end = Position((*keys, batch[-1]), None)
-                yield Pile(self.rows_of(chain.from_iterable(buckets)), size, order, after, keys, end)
+                yield Pile(rows_of(chain.from_iterable(buckets)), size, order, after, keys, end)
             else:
                 yield from self.walk(order.rest, _within(after, batch[0]), (*keys, batch[0]))
 
@@ -145,6 +141,11 @@ def _ahead(items: list[T], span: Span, count: int, *, backwards: bool) -> list[T
     """The first items of a span, in one direction."""
     start, end = span
     return items[max(start, end - count) : end][::-1] if backwards else items[start : min(end, start + count)]
+
+
+def rows_of(places: Iterable[Place]) -> Iterable[Row]:
+    """The rows of these rooms."""
+    return map(_row, places)
 
 
 def _within(after: Position | None, key: Key) -> Position | None:
