@@ -17,7 +17,7 @@ from holdfast.core.query.walk import PILE_MAX, PILE_MIN, Piece, Pile, Stretch, W
 
 # So many comparisons are part of looking at a room; with more, it counts as several.
 COMPARISONS = 4
-# A walk may pass many more than would be gathered, if what matches stands at the end.
+# They may also stand all at its end: rather gather so many times more than a walk is expected to pass.
 _CAUTION = 4
 
 Visible = Callable[[Row], bool]
@@ -102,11 +102,11 @@ class Search:
             return buckets
         if buckets is None or (len(buckets) == 1 and not rungs):
             return None
-        # Among so many a walk would look for these, and pass about as many as there are to each of them.
-        among = plan.between(rungs[0].term) if rungs else None
-        passed = (len(columns.everyone) if among is None else size_of(among)) // max(1, size_of(buckets)) * self.limit
-        few = min(self.rows_max, PILE_MAX, max(PILE_MIN, _CAUTION * passed))
-        return buckets if size_of(buckets) <= few else None
+        size, between = size_of(buckets), plan.between(rungs[0].term) if rungs else None
+        walked = len(columns.everyone) if between is None else size_of(between)
+        # If those that match stand evenly along the way, a walk passes about so many until it has found enough.
+        passed = self.limit * walked // max(1, size)
+        return buckets if size <= min(self.rows_max, PILE_MAX, max(PILE_MIN, _CAUTION * passed)) else None
 
 
 class _Page:
