@@ -66,6 +66,8 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/durable.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/large_state.py
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/directory.py
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

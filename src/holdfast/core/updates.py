@@ -22,7 +22,7 @@ def apply_update(
         raise Conflict(f"the room is at version {listing.version} by now, not {wish.if_version}: look again")
     most = type(room).max_players
     if wish.max_players is not None and not 1 <= wish.max_players <= most:
-        raise Invalid(f"max_players must be from 1 to {most} for a {room.kind}; got {wish.max_players}")
+        raise Invalid(f"max_players must be from 1 to {most} for the kind {room.kind!r}; got {wish.max_players}")
     properties = {**room.properties, **wish.set}
     for name in wish.remove:
         properties.pop(name, None)

@@ -140,7 +140,7 @@ class Directory:
             raise Throttled("this node has no space for another room")
         most = room_type.max_players
         if wish.max_players is not None and not 1 <= wish.max_players <= most:
-            raise Invalid(f"max_players must be from 1 to {most} for a {wish.kind}; got {wish.max_players}")
+            raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
         check_properties(wish.properties, self._node.limits.properties_bytes_max)
         ledger = self._node.ledger
         if room_type.durability != "memory" and ledger is not None and ledger.is_failing:

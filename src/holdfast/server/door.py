@@ -236,7 +236,7 @@ class Door:
         if room.seat_of(player_id) is not None:
             raise AlreadySeated("this player has a seat in the room")
         if room.waiting_max == 0:
-            raise NotFound(f"a {room.kind} has no line to wait in")
+            raise NotFound(f"rooms of the kind {room.kind!r} have no line to wait in")
         if room.is_closing:
             raise NotFound("the room is closing")
         self._send_away_the_gone()

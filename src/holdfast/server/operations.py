@@ -161,7 +161,8 @@ class DirectoryDesk:
 
     def _check_free(self, session: Session) -> None:
         if session.player is not None:
-            raise AlreadySeated("this session has a seat already; leave it first")
+            room = self._node.rooms.host_of(session.player).room
+            raise AlreadySeated(f"this session has a seat in room {room.id} ({room.kind}) already; leave it first")
         if self.is_stopped:
             raise Throttled("this node is stopping")
 

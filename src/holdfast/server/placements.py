@@ -294,6 +294,8 @@ class Placements:
             log.warning("room %s on node %s came too late and cannot be given up: %s", room.id, node, error)
 
     def _note(self, placement: _Placement, reason: str) -> None:
-        """Why it is still pending, for those who ask."""
-        if placement.is_pending:
-            placement.info = structs.replace(placement.info, reason=sentence(reason))
+        """Why it is still pending; told when that is news."""
+        reason = sentence(reason)
+        if placement.is_pending and placement.info.reason != reason:
+            placement.info = structs.replace(placement.info, reason=reason)
+            self._changed(placement.info, placement.owner)

@@ -41,11 +41,11 @@ class _Making:
         is_open = self.wish.visibility == "public" and not self.wish.password
         return is_open and len(self.guests) < self.row.max_players
 
-    def suits(self, query: Query, key: bytes, now: float) -> bool:
-        """Whether it is what somebody looks for, or what they would have made themselves."""
+    def suits(self, query: Query, now: float) -> bool:
+        """Whether it is what somebody looks for."""
         seats = len(self.guests)
         row = structs.replace(self.row, players=seats, open_seats=self.row.max_players - seats)
-        return self.key == key or query.matches(row, now)
+        return query.matches(row, now)
 
 
 class QuickJoin:
@@ -122,8 +122,8 @@ class QuickJoin:
         making = [each for each in self._making if each.has_seats]
         if not making:
             return None
-        query, key, now = parse_query(wish.where, (), kind=wish.kind), fingerprint(wish), self._node.wall()
-        return next((each for each in making if each.suits(query, key, now)), None)
+        query, now = parse_query(wish.where, (), kind=wish.kind), self._node.wall()
+        return next((each for each in making if each.suits(query, now)), None)
 
     def _make(self, wish: JoinOrCreate, player_id: PlayerId) -> _Making:
         kind = self._node.rooms.type_of(wish.kind)

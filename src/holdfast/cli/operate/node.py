@@ -78,7 +78,7 @@ def _problem(error: HTTPError) -> str:
     hint = " Give one with --api-key or $HOLDFAST_API_KEY." if error.code == 401 else ""  # noqa: PLR2004 - HTTP
     # One that points at a column ends with the line that does.
     full_stop = "" if "\n" in detail or detail.endswith(".") else "."
-    return f"{detail[:1].upper()}{detail[1:]}{full_stop}{hint}"
+    return f"{detail}{full_stop}{hint}"
 
 
 def _checked(_context: click.Context, _parameter: click.Parameter, url: str) -> str:

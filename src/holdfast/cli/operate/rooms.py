@@ -1,6 +1,7 @@
 """The rooms of a running node: found, made, changed and ended through its API."""
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ _ROOMS: list[Column] = [
     ("phase", lambda item: item["phase"]),
     ("seats", lambda item: f"{item['players']} of {item['max_players']}"),
     ("open", lambda item: item.get("open_seats", 0)),
+    ("but", lambda item: ", ".join(_hindrances(item))),
     ("code", lambda item: item.get("code", "")),
     ("made", lambda item: ago(item.get("created_at", 0))),
     ("properties", lambda item: json.dumps(item["properties"], ensure_ascii=False) if item["properties"] else ""),
@@ -28,6 +30,16 @@ _SEATS: list[Column] = [
     ("until", lambda item: f"{span(item['expires_in_s'])} more" if item.get("expires_in_s") else ""),
     ("host", lambda item: "host" if item.get("is_host") else ""),
 ]
+
+
+def _hindrances(item: Mapping[str, Any]) -> Iterator[str]:
+    """Why not everybody can join."""
+    if item.get("visibility") == "private":
+        yield "private"
+    if item.get("is_locked") or item.get("join_policy") == "deny_all":
+        yield "locked"
+    if item.get("has_password"):
+        yield "password"
 
 
 def list_running(node: Node, wish: dict[str, Any], limit: int, *, as_json: bool) -> None:

@@ -15,6 +15,9 @@ from rich.text import Text
 PIPE_COLUMNS = 160
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
+LONG = frozenset({"name", "properties", "reason", "destinations", "sessions", "rooms"})
+"""Columns that give way where there is not enough space."""
+
 Column = tuple[str, Callable[[Mapping[str, Any]], object]]
 """A column of a table: its name, and what it shows of an item."""
 
@@ -27,11 +30,14 @@ def show_list(items: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, 
     if not items:
         click.echo(empty)
         return
+    rows = [[_printable(of(item)) for _, of in columns] for item in items]
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for name, _ in columns:
-        table.add_column(name, no_wrap=True)
-    for item in items:
-        table.add_row(*(Text(str(of(item))) for _, of in columns))
+    for number, (name, _) in enumerate(columns):
+        # Ids and states are for copying and for reading at a glance: only what somebody has written at length gives way.
+        longest = max(len(name), *(len(row[number]) for row in rows))
+        table.add_column(name, no_wrap=True, min_width=min(longest, len(name)) if name in LONG else longest)
+    for row in rows:
+        table.add_row(*map(Text, row))
     _print(table)
 
 
@@ -43,12 +49,21 @@ def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in item.items():
         shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else _plain(name, value)
-        table.add_row(Text(name, style="dim"), Text(shown))
+        table.add_row(Text(name, style="dim"), Text(_printable(shown)))
     _print(table)
 
 
 def _plain(name: str, value: Any) -> str:
-    return f"{ago(value)} ({value})" if name.endswith("_at") and value else str(value)
+    if value is None or (name.endswith("_at") and not value):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{ago(value)} ({value})" if name.endswith("_at") else str(value)
+
+
+def _printable(value: object) -> str:
+    """What players write is shown on an operator's terminal: it must not steer it."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(value))
 
 
 def _print(table: Table) -> None:
