@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 import holdfast
 from holdfast import Queue, Room, Server
 from holdfast.cli.main import main
+from holdfast.cli.operate import showing
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
 
@@ -118,7 +119,7 @@ async def test_a_mistake_in_a_search_is_pointed_at(desk: Desk) -> None:
     result = await desk.say("rooms", "list", "--where", "players >> 2")
 
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[0].startswith("Error: Where, column 10:")
+    assert result.stderr.splitlines()[0].startswith("Error: where, column 10:")
     assert result.stderr.rstrip().endswith("^")
 
 
@@ -141,3 +142,22 @@ async def test_a_wrong_key_is_refused_and_nothing_is_shown() -> None:
     assert without.exit_code == may_only_read.exit_code == 1
     assert "Give one with --api-key" in without.stderr
     assert KEY not in without.stderr + may_only_read.stderr
+
+
+async def test_what_players_write_cannot_steer_the_operator_s_terminal(desk: Desk) -> None:
+    await desk.server.create_room("hall", name="\x1b]0;mine\x07\x1b[2Jred\nrow")
+
+    listed = (await desk.say("rooms", "list")).stdout
+
+    assert "\x1b" not in listed
+    assert "\\x1b]0;mine\\x07\\x1b[2Jred\\nrow" in listed
+
+
+async def test_an_id_is_whole_however_long_the_names_are(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "PIPE_COLUMNS", 80)
+    rooms = [await desk.server.create_room("hall", name="long " * 20, properties={"map": "x" * 100}) for _ in range(2)]
+
+    listed = (await desk.say("rooms", "list")).stdout
+
+    assert all(room.id in listed for room in rooms)
+    assert "0 of 2" in listed

@@ -21,11 +21,16 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - to be refused, or with a key
 DOORS = ("--port", "0", "--tcp-port", "0")
 
 
+def written(folder: Path, *more: str) -> Path:
+    """A game's file."""
+    file = folder / "game.py"
+    file.write_text("\n".join([GAME, *more]))
+    return file
+
+
 @pytest.fixture
 def game(tmp_path: Path) -> Path:
-    file = tmp_path / "game.py"
-    file.write_text(GAME)
-    return file
+    return written(tmp_path)
 
 
 async def asked(url: str, key: str = "") -> object:
@@ -69,7 +74,7 @@ async def test_the_api_is_not_opened_to_everybody_without_a_key(game: Path) -> N
     )
 
     assert result.exit_code == 1
-    assert "key" in result.stderr
+    assert "set $HOLDFAST_API_KEY" in result.stderr
 
 
 async def test_a_port_that_is_taken_is_named_with_what_to_do(game: Path) -> None:
@@ -80,3 +85,23 @@ async def test_a_port_that_is_taken_is_named_with_what_to_do(game: Path) -> None
     assert result.exit_code == 1
     assert f"127.0.0.1:{port} is in use" in result.stderr
     assert "--http-port" in result.stderr
+
+
+async def test_a_game_names_its_queues(tmp_path: Path) -> None:
+    game = written(tmp_path, "from holdfast import Queue", "queues = [Queue('eu', ('region:eu',))]")
+    async with holdfast_process("serve", str(game), *DOORS, "--http-port", "0", "--region", "eu") as process:
+        found = re.search(r"http://127\.0\.0\.1:\d+", await read_until(process, "Ctrl-C ends it"))
+        assert found is not None
+
+        queues = await asked(f"{found[0]}/v1/queues")
+
+    assert queues == {"queues": [{"name": "eu", "destinations": ["region:eu"], "timeout_s": 60.0, "pending": 0}]}
+
+
+async def test_queues_that_are_none_are_refused(tmp_path: Path) -> None:
+    game = written(tmp_path, "queues = ['eu']")
+
+    result = await result_of("serve", str(game), *DOORS, "--no-http")
+
+    assert result.exit_code == 1
+    assert "must be a list of holdfast.Queue" in result.stderr

@@ -38,7 +38,7 @@ SPECIFIED: dict[str, dict[str, dict[str, str]]] = {
     },
     "room": {
         "creating": {"activated": "active", "closed": "ending", "broken": "failed"},
-        "active": {"closed": "ending", "destroyed": "ended", "broken": "failed"},
+        "active": {"closed": "ending", "broken": "failed"},
         "ending": {"destroyed": "ended", "broken": "failed"},
         "ended": {},
         "failed": {},

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
@@ -12,18 +12,19 @@ from typing import Any
 import click
 
 import holdfast
-from holdfast import Room, Server
+from holdfast import Queue, Room, Server
 
 _PACKAGE = str(Path(holdfast.__file__).parent)
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """What a file asks for: a server of its own, or rooms to serve."""
+    """What a file asks for: a server of its own, or rooms to serve and queues for placements."""
 
     name: str
     server: Server | None
     rooms: list[type[Room[Any]]]
+    queues: list[Queue] = field(default_factory=list)
 
 
 def load(target: str, *, full_traceback: bool = False) -> Game:
@@ -77,7 +78,7 @@ def _game(target: str, module: ModuleType) -> Game:
         strangers = [room for room in rooms if not _is_room_type(room)]
         if strangers:
             raise click.ClickException(f"`rooms` in {target} must hold Room classes; got {strangers[0]!r}.")
-        return Game(target, None, list(rooms))
+        return Game(target, None, list(rooms), _queues(target, module))
     found = [
         value
         for name, value in vars(module).items()
@@ -87,7 +88,14 @@ def _game(target: str, module: ModuleType) -> Game:
         raise click.ClickException(
             f"{target} has no rooms: define a class that subclasses holdfast.Room, or a list `rooms` of such classes."
         )
-    return Game(target, None, list(dict.fromkeys(found)))
+    return Game(target, None, list(dict.fromkeys(found)), _queues(target, module))
+
+
+def _queues(target: str, module: ModuleType) -> list[Queue]:
+    queues = getattr(module, "queues", [])
+    if not isinstance(queues, list | tuple) or not all(isinstance(queue, Queue) for queue in queues):
+        raise click.ClickException(f"`queues` in {target} must be a list of holdfast.Queue; got {queues!r}.")
+    return list(queues)
 
 
 def _is_room_type(value: object) -> bool:

@@ -70,6 +70,8 @@ class Keeping:
     help=f"Where the HTTP API listens; anywhere but here it needs a key in ${_API_KEY_VARIABLE}.",
 )
 @click.option("--no-http", is_flag=True, help="Open no HTTP API.")
+@click.option("--name", default="", help="What this node is called, for the destinations of queues.")
+@click.option("--region", default="local", show_default=True, help="Where this node stands, for their latencies.")
 @click.option(
     "--grace",
     type=click.FloatRange(0),
@@ -113,6 +115,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     http_port: int,
     http_host: str,
     no_http: bool,
+    name: str,
+    region: str,
     grace: float,
     secret_file: Path | None,
     store: str | None,
@@ -122,7 +126,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     """Run a game until Ctrl-C.
 
     GAME is a Python file (game.py) or module (games.arena). The Room classes that it defines are served, or those in
-    its list `rooms`; if it has a holdfast.Server named `server`, that is run as it is.
+    its list `rooms`; placements can be started in the queues of its list `queues`. If it has a holdfast.Server named
+    `server`, that is run as it is.
 
     Rooms whose `durability` is "checkpoint" or "commit" need a --store. The exit code is 74 when the store cannot be
     trusted any more, as after a failed fsync: start again, and what was saved comes back.
@@ -146,7 +151,10 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             secret=secret,
             store=store,
             recovery=recovery,
-            http=None if no_http else HttpApi(http_host, http_port, keys=_api_keys()),
+            name=name,
+            region=region,
+            queues=loaded.queues,
+            http=None if no_http else _api(http_host, http_port),
         )
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
@@ -195,7 +203,8 @@ def _facts(server: Server, game: Game, keeping: Keeping) -> list[tuple[str, str]
     for transport, scheme in (("websocket", "ws"), ("tcp", "tcp"), ("http", "http")):
         if transport in server.addresses:
             host, port = server.addresses[transport]
-            facts.append((transport, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"))
+            where = "/docs" if transport == "http" else ""
+            facts.append((transport, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{where}"))
     recovery = server.node.recovery
     if recovery is not None:
         facts.append(("store", keeping.store or "of the game's own"))
@@ -257,10 +266,21 @@ def _secret(file: Path | None) -> bytes | None:
     return secret
 
 
+def _api(host: str, port: int) -> HttpApi:
+    keys = _api_keys()
+    try:
+        return HttpApi(host, port, keys=keys)
+    except ValueError as error:
+        raise click.ClickException(f"{error} On the command line: set ${_API_KEY_VARIABLE}.") from None
+
+
 def _api_keys() -> list[ApiKey]:
     """The key that opens everything, if the environment has one."""
     key = os.environ.get(_API_KEY_VARIABLE, "").strip()
-    return [ApiKey(key, [Scope.ADMIN])] if key else []
+    try:
+        return [ApiKey(key, [Scope.ADMIN])] if key else []
+    except ValueError as error:
+        raise click.ClickException(f"${_API_KEY_VARIABLE}: {error}") from None
 
 
 def _closed_door(error: OSError, game: Game) -> str:

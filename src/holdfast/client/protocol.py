@@ -137,6 +137,8 @@ class ClientProtocol:
 
     def body(self, message: Message) -> bytes:
         """A message's body, for `push`; `Invalid` if no payload can carry it."""
+        if not isinstance(message, Message):
+            raise TypeError(f"send a Message, as in `class Move(Message)` and send(Move(1, 2)); got {message!r}")
         return self._fitting(message.wire_name, message)
 
     def push(self, channel: int, name: str, body: bytes) -> None:

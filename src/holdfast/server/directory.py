@@ -101,7 +101,6 @@ class Directory:
         room_id = printable(self._node.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
             self.entries.check_name(room_type.kind, wish.name, room_id)
-            self.entries.name(room_type.kind, wish.name, room_id)
         host = self.new_host(room_type, room_id)
         room = host.room
         room.max_players = wish.max_players or room_type.max_players
@@ -115,6 +114,8 @@ class Directory:
             once=once,
         )
         try:
+            # The game has had no turn yet in which another could have taken the name.
+            self.renamed(room)
             await self._begin(host, wish)
         except BaseException:
             self.entries.forget(room_id, room.listing)
@@ -178,8 +179,7 @@ class Directory:
         room = host.room
         self._hosts[room.id] = host
         self.entries.add(room.id, room.listing)
-        if room.unique_names:
-            self.entries.name(room.kind, room.name, room.id)
+        self.renamed(room)
         self.listings.add(host)
 
     def expect(self, room_id: str, kind: str, listing: Listing) -> None:
@@ -191,12 +191,8 @@ class Directory:
 
     def sort_by_age(self) -> None:
         """After a recovery, which brings rooms back in no order: the oldest first, as they were made."""
-        ages = {
-            room_id: host.room.listing.created_at
-            for room_id, host in self._hosts.items()
-            if isinstance(host, DurableHost)
-        }
-        self._hosts = {room_id: self._hosts[room_id] for room_id in sorted(ages, key=ages.__getitem__)}
+        hosts = sorted(self._hosts.values(), key=lambda host: host.room.listing.created_at)
+        self._hosts = {host.room.id: host for host in hosts}
 
     def type_of(self, kind: str) -> type[Room[Any]] | None:
         """The class of a kind of rooms."""

@@ -1,5 +1,6 @@
 """A room's entry in the directory, as it is changed: everybody in the room is told, and so is whoever watches it."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.election import elect
@@ -18,10 +19,19 @@ if TYPE_CHECKING:
 class Entry:
     """The changes of one room's entry. Each is a turn of the room, or part of one."""
 
-    def __init__(self, host: "RoomHost", node: "Node") -> None:
+    def __init__(self, host: "RoomHost", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._room = host.room
         self._node = node
+        self._loop = loop
+        # The version that everybody in the room knows, or will have heard of when the timer has rung.
+        self._told_version = 0
+        self._telling: asyncio.TimerHandle | None = None
+
+    def stop(self) -> None:
+        """There is nobody to be told any more."""
+        if self._telling is not None:
+            self._telling.cancel()
 
     def apply(self, wish: Update) -> None:
         """Change the entry."""
@@ -32,14 +42,38 @@ class Entry:
         if new_host is not None:
             room.host = new_host
         node.rooms.renamed(room)
-        room.broadcast(RoomUpdated(node.rooms.info_of(self._host, sees_code=True)))
-        if room.listing.status is not RoomStatus.CREATING:
-            # Before that, nobody has heard of the room.
-            node.events.publish("room.updated", room=room.id, version=room.listing.version)
+        self._tell()
         self._host.follow(room.on_update)
         if room.host is not old_host:
             self._tell_host(old_host)
         self._host.door.seat_freed()
+
+    def changed(self) -> None:
+        """Something about the entry may have changed, by the game's own hand: everybody in the room is told soon.
+
+        Not at once: a game may change its properties with every tick.
+        """
+        room = self._room
+        if room.listing.version == self._told_version or self._telling is not None:
+            return
+        if room.players:
+            self._telling = self._loop.call_later(self._node.limits.watch_s, self._tell_soon)
+        else:
+            # Who joins is shown the entry as it is then.
+            self._told_version = room.listing.version
+
+    def _tell_soon(self) -> None:
+        self._telling = None
+        if self._room.listing.version != self._told_version:
+            self._host.take_turn(self._tell)
+
+    def _tell(self) -> None:
+        room = self._room
+        self._told_version = room.listing.version
+        room.broadcast(RoomUpdated(self._node.rooms.info_of(self._host, sees_code=True)))
+        if room.listing.status is not RoomStatus.CREATING:
+            # Before that, nobody has heard of the room.
+            self._node.events.publish("room.updated", room=room.id, version=room.listing.version)
 
     def name_host(self, player: Player[Any] | None) -> None:
         """Another player is the host."""

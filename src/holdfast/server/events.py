@@ -7,6 +7,9 @@ from typing import Any
 
 from holdfast.core.infos import EventInfo
 
+# Ids begin at the time in microseconds: more than can happen meanwhile, and small enough for JavaScript's numbers.
+_IDS_PER_S = 1_000_000
+
 
 class EventLog:
     """The last events, and those who wait for the next."""
@@ -15,7 +18,8 @@ class EventLog:
         self._loop = loop
         self._wall = wall
         self._events: deque[EventInfo] = deque(maxlen=kept_max)
-        self._last_id = 0
+        # Later than every id of a former life of the node, so that who comes back from there is told of the gap.
+        self._last_id = int(wall() * _IDS_PER_S)
         self._news: asyncio.Future[None] | None = None
         self._is_closed = False
 

@@ -5,7 +5,7 @@ A node counts as unwell while many of its rooms were found so at the last round,
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.infos import NodeInfo
 from holdfast.core.room import Room
@@ -112,9 +112,17 @@ class Health:
     async def _is_well(self, host: "RoomHost") -> bool:
         if self._stands_still(host):
             return True
+        limits = self._node.limits
+
+        def on_health_check() -> Any:
+            if not deadline.expired():
+                deadline.reschedule(self._loop.time() + limits.health_timeout_s)
+            return host.room.on_health_check()
+
         try:
-            async with asyncio.timeout(self._node.limits.health_timeout_s):
-                answer = await host.call(host.room.on_health_check)
+            # It may be in the middle of a turn, and has as long for that as for any.
+            async with asyncio.timeout(limits.turn_s) as deadline:
+                answer = await host.call(on_health_check)
             # A hook that only raises when something is wrong says nothing if all is well.
             return answer is None or bool(answer)
         except Exception:  # noqa: BLE001 - it raised, which was logged, or it did not answer

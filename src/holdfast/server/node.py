@@ -240,6 +240,7 @@ class Node:
         connection = self.connection_of(session)
         if self.sessions.end(session, reason):
             self.returned(session)
+            self.rooms.listings.dropped(session)
             if connection is not None:
                 connection.session = None
                 connection.close(reason, retry_after_s=_RETRY_AFTER_STOP_S)

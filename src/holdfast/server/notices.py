@@ -9,9 +9,6 @@ from holdfast.core.session import PlayerId, Session
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
-# As many as fit in a payload, however long their properties are.
-_ROOMS_PER_NOTICE = 16
-
 
 class Notices:
     """Writes notices to the sessions that are connected."""
@@ -20,10 +17,8 @@ class Notices:
         self._node = node
 
     def rooms(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
-        """Of a search that goes on."""
-        for start in range(0, max(len(changed), len(removed)), _ROOMS_PER_NOTICE):
-            part = slice(start, start + _ROOMS_PER_NOTICE)
-            self._send(session, "rooms", watch_id, {"changed": changed[part], "removed": removed[part]})
+        """Of a search that goes on; they must fit in a payload."""
+        self._send(session, "rooms", watch_id, {"changed": changed, "removed": removed})
 
     def offer(self, player_id: PlayerId, place: WaitInfo) -> None:
         """A seat is kept for who has waited for one."""

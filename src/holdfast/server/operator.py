@@ -1,10 +1,11 @@
 """A node, for those who operate it: what the HTTP API is handed."""
 
-from collections.abc import AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.errors import NotFound
+from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.infos import (
     EventInfo,
     NodeInfo,
@@ -23,6 +24,7 @@ from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.server.durable.host import DurableHost
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -58,9 +60,11 @@ class Operator:
         return self._info(host)
 
     async def end_room(self, room_id: str, reason: str) -> RoomInfo:
-        """End a room: everybody leaves, then it is gone."""
+        """End a room: everybody leaves, then it is gone. One that lasts is gone when a crash cannot bring it back."""
         host = self._node.rooms.host(room_id)
         host.end(reason or "ended_by_operator")
+        if isinstance(host, DurableHost):
+            await self._saved(host.keeper.ended())
         return self._info(host)
 
     def _info(self, host: "RoomHost") -> RoomInfo:
@@ -128,8 +132,22 @@ class Operator:
         return self._session(self._find_session(session_id))
 
     async def end_session(self, session_id: str, reason: str) -> None:
-        """End a session for good."""
-        self._node.end_session(self._find_session(session_id), Reason.KICKED, reason)
+        """End a session for good: its token is dead also after a crash."""
+        session = self._find_session(session_id)
+        self._node.end_session(session, Reason.KICKED, reason)
+        keep = self._node.ledger.keep_of(session) if self._node.ledger is not None else None
+        if keep is not None:
+            await self._saved(keep.ended())
+
+    async def _saved(self, end: Awaitable[None]) -> None:
+        """Wait until the store has heard of an end."""
+        limits = self._node.limits
+        try:
+            # It is not saved before the room's present turn is over.
+            async with asyncio.timeout(limits.turn_s + limits.commit_timeout_s):
+                await end
+        except TimeoutError:
+            raise Throttled("it ends, but the store does not save that at the moment") from None
 
     def _find_session(self, session_id: str) -> Session:
         session = self._node.sessions.get(session_id)

@@ -239,7 +239,10 @@ class Placements:
         try:
             while placement.is_pending:
                 relaxed_s = next_relaxation_s(placement.queue, waited_s)
+                known_reason = placement.info.reason
                 await self._ask_nodes(placement, waited_s)
+                if placement.is_pending and placement.info.reason != known_reason:
+                    self._changed(placement.info, placement.owner)
                 waited_s = max(waited_s, self._now() - placement.started)
                 until_s = waited_s + self._retry_s
                 if relaxed_s is not None:
@@ -294,8 +297,6 @@ class Placements:
             log.warning("room %s on node %s came too late and cannot be given up: %s", room.id, node, error)
 
     def _note(self, placement: _Placement, reason: str) -> None:
-        """Why it is still pending; told when that is news."""
-        reason = sentence(reason)
-        if placement.is_pending and placement.info.reason != reason:
-            placement.info = structs.replace(placement.info, reason=reason)
-            self._changed(placement.info, placement.owner)
+        """Why it is still pending."""
+        if placement.is_pending:
+            placement.info = structs.replace(placement.info, reason=sentence(reason))

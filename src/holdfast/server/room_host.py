@@ -63,7 +63,7 @@ class RoomHost:
         self.was_joined = False
         self._is_closing = False
         self.door = Door(self, node, loop)
-        self.entry = Entry(self, node)
+        self.entry = Entry(self, node, loop)
 
     def _make_turns(self) -> Turns:
         return Turns(self._loop, turn_s=self._node.limits.turn_s)
@@ -136,6 +136,7 @@ class RoomHost:
         self._turns.stop()
         self._node.rooms.forget(self)
         self.door.stop()
+        self.entry.stop()
 
     def _destroyed(self) -> Any:
         self._saves.stop()
@@ -324,6 +325,11 @@ class RoomHost:
         """What the directory shows of the room has changed."""
         self._node.rooms.listed(self)
         self.door.opened()
+        self.entry.changed()
+
+    def take_turn(self, hook: Callable[..., Any]) -> None:
+        """Run something of ours as a turn of the room."""
+        self._turns.take(hook, (), self._hook_ended, (hook.__name__,))
 
     def update(self, wish: Update) -> None:
         """The game changes its entry."""

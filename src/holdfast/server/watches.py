@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ROOMS_AT_ONCE = 32
 # To tell of a room takes as long as to look at so many.
 _TELLING_COSTS = 10
-# What a notice has beside the rooms that have changed: the ids of some that are gone.
+# What a notice has beside the rooms that have changed: the ids of those that are gone, of `_ROOMS_AT_ONCE` at most.
 _REMOVED_BYTES = 2 * KIB
 
 
@@ -142,7 +142,8 @@ class Watches:
                     rows = self._rows(room_ids)
                     left = self._limits.search_slice_max
                 if self._of.get(session, {}).get(watch_id) is watch:
-                    left -= len(rows) + _TELLING_COSTS * self._tell(session, watch_id, watch, rows)
+                    told = self._tell(session, watch_id, watch, rows)
+                    left -= watch.query.cost * len(rows) + _TELLING_COSTS * told
             yield
 
     def _all(self) -> list[tuple[Session, str, Watching]]:

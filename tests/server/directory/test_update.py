@@ -368,3 +368,23 @@ async def test_a_room_is_renamed_to_what_no_other_is_called_and_leaves_its_old_n
 
     names = {info.id: (info.name, info.properties) for info in await ada.search()}
     assert names == {first.id: ("c", {"x": 1}), second.id: ("a", {}), third.id: ("b", {})}
+
+
+async def test_what_a_game_changes_by_its_own_hand_is_told_to_who_is_in_the_room_once_in_a_while(world: World) -> None:
+    server = await world.serve(chat(Told))
+    ada = await world.connect(server)
+    room = await ada.join_or_create("chat")
+
+    for word in ("set map sea", "set map cave", "lock"):
+        await room.send(Say(word))
+    told: list[RoomInfo] = []
+    async for message in room:
+        if isinstance(message, RoomUpdated):
+            told.append(message.room)
+            break
+
+    assert [(info.properties, info.is_locked) for info in told] == [({"map": "cave"}, True)]
+    assert told[0].version == room_of(server, room).listing.version
+    # Whoever was told may change it with what they know.
+    assert room.info is not None
+    assert (await room.update(name="arena", if_version=room.info.version)).name == "arena"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from itertools import count
+from itertools import count, groupby
 from typing import Any
 
 from holdfast.core.infos import PlacementInfo, RoomInfo
@@ -92,8 +92,8 @@ class Desk(Placements):
         )
 
     def story_of(self, placement_id: str) -> list[str]:
-        """The states that were told, in order."""
-        return [info.status for info, _ in self.told if info.id == placement_id]
+        """The states that were told, in order; not how often, for what is in the way is told too."""
+        return [status for status, _ in groupby(info.status for info, _ in self.told if info.id == placement_id)]
 
     async def end_of(self, placement_id: str) -> PlacementInfo:
         """Wait until a placement is no longer pending."""

@@ -107,6 +107,8 @@ async def test_nodes_that_refuse_are_asked_again_after_a_pause() -> None:
     assert fleet.asked == [(at_s, node) for at_s in (0.0, 2.0, 4.0) for node in "ab"]
     assert (ended.status, ended.node) == ("fulfilled", "b")
     assert desk.story_of("mine") == ["pending", "fulfilled"], "a refusal on the way is no change of state"
+    told = [info.reason for info, _ in desk.told]
+    assert told == ["", "the game raised", ""], "what is in the way is told when it is news, and only then"
 
 
 PATIENT = Queue("patient", ("*",), latency_policies=(LatencyPolicy(50, 0.25), LatencyPolicy(100, 2.5)))

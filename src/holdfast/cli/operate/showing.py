@@ -15,7 +15,11 @@ from rich.text import Text
 PIPE_COLUMNS = 160
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
-LONG = frozenset({"name", "properties", "reason", "destinations", "sessions", "rooms"})
+_GAP = 2
+_LEAST = 12
+_ENDLESS = 10_000
+
+LONG = frozenset({"properties", "name", "reason", "destinations", "sessions", "rooms"})
 """Columns that give way where there is not enough space."""
 
 Column = tuple[str, Callable[[Mapping[str, Any]], object]]
@@ -30,15 +34,29 @@ def show_list(items: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, 
     if not items:
         click.echo(empty)
         return
-    rows = [[_printable(of(item)) for _, of in columns] for item in items]
+    console = _console()
+    rows = _fitted([[_printable(of(item)) for _, of in columns] for item in items], columns, console.width)
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for number, (name, _) in enumerate(columns):
-        # Ids and states are for copying and for reading at a glance: only what somebody has written at length gives way.
-        longest = max(len(name), *(len(row[number]) for row in rows))
-        table.add_column(name, no_wrap=True, min_width=min(longest, len(name)) if name in LONG else longest)
+        table.add_column(name, no_wrap=True, width=max(len(name), *(len(row[number]) for row in rows)))
     for row in rows:
         table.add_row(*map(Text, row))
-    _print(table)
+    # A line that is too long is wrapped by the terminal, and nothing of it is lost.
+    console.width = max(console.width, console.measure(table, options=console.options.update(width=_ENDLESS)).maximum)
+    console.print(table)
+
+
+def _fitted(rows: list[list[str]], columns: Sequence[Column], width: int) -> list[list[str]]:
+    """Ids are for copying, states for reading at a glance: only what somebody has written at length gives way."""
+    widest = [max(len(name), *(len(row[number]) for row in rows)) for number, (name, _) in enumerate(columns)]
+    too_wide = sum(widest) + _GAP * (len(columns) - 1) - width
+    for number, (name, _) in enumerate(columns):
+        if name in LONG and too_wide > 0:
+            kept = max(_LEAST, widest[number] - too_wide)
+            too_wide -= max(0, widest[number] - kept)
+            for row in rows:
+                row[number] = row[number] if len(row[number]) <= kept else f"{row[number][: kept - 1]}…"
+    return rows
 
 
 def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
@@ -50,7 +68,7 @@ def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
     for name, value in item.items():
         shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else _plain(name, value)
         table.add_row(Text(name, style="dim"), Text(_printable(shown)))
-    _print(table)
+    _console().print(table)
 
 
 def _plain(name: str, value: Any) -> str:
@@ -66,11 +84,11 @@ def _printable(value: object) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(value))
 
 
-def _print(table: Table) -> None:
+def _console() -> Console:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = PIPE_COLUMNS
-    console.print(table)
+    return console
 
 
 def ago(wall_s: float) -> str:

@@ -26,9 +26,6 @@ class Index:
     def __len__(self) -> int:
         return len(self._places)
 
-    def __contains__(self, room_id: str) -> bool:
-        return room_id in self._places
-
     def row(self, room_id: str) -> Row | None:
         """The row of a room."""
         place = self._places.get(room_id)

@@ -11,18 +11,21 @@ from holdfast.core.query.predicate import predicate, weight_of
 from holdfast.core.query.row import Row
 
 _FINGERPRINT_BYTES = 6
+# So many comparisons are part of looking at a room; with more, it counts as several.
+COMPARISONS = 4
 
 
 class Query:
     """What is searched for, and in which order it is wanted; `matches(row, now)` tells whether a row is found."""
 
-    __slots__ = ("_fingerprint", "matches", "order", "weight", "where")
+    __slots__ = ("_fingerprint", "cost", "matches", "order", "where")
 
     def __init__(self, where: Expression, order: Order, fingerprint: bytes) -> None:
         self.where = where
         self.order = order
         self.matches = predicate(where)
-        self.weight = max(1, weight_of(where))
+        self.cost = max(1, -(-weight_of(where) // COMPARISONS))
+        """As how many a room counts that is looked at."""
         self._fingerprint = fingerprint
 
     def cursor_after(self, row: Row) -> str:

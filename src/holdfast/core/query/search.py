@@ -15,8 +15,6 @@ from holdfast.core.query.row import Row
 from holdfast.core.query.values import Key
 from holdfast.core.query.walk import PILE_MAX, PILE_MIN, Piece, Pile, Stretch, Walker, rows_of
 
-# So many comparisons are part of looking at a room; with more, it counts as several.
-COMPARISONS = 4
 # They may also stand all at its end: rather gather so many times more than a walk is expected to pass.
 _CAUTION = 4
 
@@ -44,14 +42,9 @@ class Search:
     visible: Visible | None
 
     @property
-    def cost(self) -> int:
-        """As how many a room counts that is looked at."""
-        return -(-self.query.weight // COMPARISONS)
-
-    @property
     def rows_max(self) -> int:
         """How many rooms the budget is enough for."""
-        return max(1, self.budget // self.cost)
+        return max(1, self.budget // self.query.cost)
 
     def page(self, columns: Columns, cursor: str) -> Found:
         """The page that a cursor goes on with."""
@@ -60,7 +53,7 @@ class Search:
             if not page.take(piece):
                 next_cursor = self.query.cursor_at(page.position)
                 break
-        return Found(page.found, next_cursor, min(self.budget, page.looked * self.cost))
+        return Found(page.found, next_cursor, min(self.budget, page.looked * self.query.cost))
 
     def _pieces(self, columns: Columns, after: Position | None) -> Iterable[Piece]:
         order = self.query.order

@@ -1,9 +1,11 @@
 """What one commit tells the store: for each room that changed, the room, its sessions and its outside effects."""
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.core.channel import Channel
+from holdfast.core.errors import NotFound, Refused
 from holdfast.core.records import ChannelRecord, encode
 from holdfast.core.saving import channel_record, session_record
 from holdfast.core.session import Session
@@ -24,6 +26,7 @@ class SessionKeep:
     """What the store has of one session."""
 
     __slots__ = (
+        "_end_waiters",
         "_leaving",
         "close",
         "held",
@@ -51,6 +54,7 @@ class SessionKeep:
         self._leaving: LiveConnection | None = None
         self.close: Callable[[], None] | None = None
         """What is left to do when the store has heard of its end."""
+        self._end_waiters: list[asyncio.Future[None]] = []
         self.outlets: list[GatedOutlet] = []
         """Of the seat, and of former ones whose last messages are on their way."""
 
@@ -87,8 +91,30 @@ class SessionKeep:
         leaving, self._leaving = self._leaving, None
         if leaving is not None:
             leaving.release()
-        if self.is_gone and self.close is not None:
+        if self.is_gone:
+            self._close(None)
+
+    def lost(self) -> None:
+        """Another has written it: if it had ended here, the store will not hear of that from us."""
+        self._close(NotFound("another server has this session"))
+
+    def _close(self, error: Refused | None) -> None:
+        if self.close is not None:
             self.close()
+        for waiter in self._end_waiters:
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+        self._end_waiters.clear()
+
+    async def ended(self) -> None:
+        """Wait until the session, which has ended here, has no record any more."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._end_waiters.append(ended)
+        await ended
 
 
 class Bundle:

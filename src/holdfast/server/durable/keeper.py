@@ -70,6 +70,7 @@ class RoomKeeper:
         """The store has been told of its end."""
         self.waiters: list[asyncio.Future[None]] = []
         """Who waits for the next commit."""
+        self._end_waiters: list[asyncio.Future[None]] = []
         self._waiting: list[GatedOutlet] = []
         self._leaving: list[GatedOutlet] = []
         self._leaving_waiters: list[asyncio.Future[None]] = []
@@ -213,10 +214,25 @@ class RoomKeeper:
     def fenced(self) -> None:
         """Somebody else has written the room: nothing of what waits may leave."""
         log.error("room %s (%s) was taken over by another server", self._room.id, self._room.kind)
-        for waiter in [*self.waiters, *self._leaving_waiters]:
-            if not waiter.done():
-                waiter.set_exception(NotFound("another server has this room"))
         self._host.fenced()
+
+    def removed(self) -> None:
+        """No commit of the room follows: whoever waits for one hears whether the last has ended it."""
+        for waiter in [*self.waiters, *self._leaving_waiters, *self._end_waiters]:
+            if waiter.done():
+                continue
+            if self.is_gone:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(NotFound("another server has this room"))
+        self.waiters.clear()
+        self._end_waiters.clear()
+
+    async def ended(self) -> None:
+        """Wait until the room, which ends, has no record any more."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._end_waiters.append(ended)
+        await ended
 
     def cannot_be_saved(self, error: Exception) -> None:
         """The game has put something into the room that has no place in a record: its players wait until it is out."""

@@ -71,6 +71,7 @@ class Ledger:
         self._dirty_rooms.pop(keeper, None)
         if (timer := self._checkpoints.pop(keeper, None)) is not None:
             timer.cancel()
+        keeper.removed()
 
     def turn_ended(self, keeper: RoomKeeper) -> None:
         """A room took a turn: save it with the next commit, or with its next checkpoint."""
@@ -106,7 +107,10 @@ class Ledger:
     def _next_commit(self, keeper: RoomKeeper) -> asyncio.Future[None]:
         done = self._loop.create_future()
         keeper.waiters.append(done)
-        self.mark(keeper)
+        if keeper in self._keepers:
+            self.mark(keeper)
+        else:
+            keeper.removed()
         return done
 
     # Sessions
@@ -319,9 +323,7 @@ class Ledger:
         self._node.lost_to_another(keep.session)
         self._keeps.pop(keep.session, None)
         self._dirty_sessions.pop(keep, None)
-        if keep.close is not None:
-            # It had ended here, and the store will not hear of that from us.
-            keep.close()
+        keep.lost()
 
     def refused(self, error: Exception) -> None:
         """Nothing is lost: it is tried again."""
