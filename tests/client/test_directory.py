@@ -346,7 +346,7 @@ async def test_who_comes_back_joins_the_newest_of_their_rooms() -> None:
     async with visit(desk) as session:
         task = asyncio.ensure_future(session.rejoin())
         mine = [room(1, created_at=5.0), room(2, created_at=7.0), room(3, created_at=6.0)]
-        (await desk.asked("mine")).answer(mine)
+        (await desk.asked("mine", seated=True)).answer(mine)
         asked = await desk.asked("join", room="room-2")
         asked.link.say(seat(1, "room-2"), asked.reply(mine[1]))
 

@@ -141,14 +141,15 @@ class Directory:
         return await self._exchange.request(wish, self._seated)
 
     async def my_rooms(self) -> list[RoomInfo]:
-        """The rooms in which this player has a seat, from whichever device."""
+        """The rooms in which this player has a seat or a reserved one, from whichever device."""
         return await self._exchange.ask(Mine(), list[RoomInfo])
 
     async def rejoin(self) -> ClientRoom:
         """Take the seat that this player has, in the newest room if there are several; `NotFound` if there is none."""
         if self._seats.room is not None:
             return self._seats.room
-        rooms = await self.my_rooms()
+        # Not where one is only reserved: anybody may have done that.
+        rooms = await self._exchange.ask(Mine(seated=True), list[RoomInfo])
         if not rooms:
             raise NotFound("you have no seat in any room")
         return await self.join(max(rooms, key=lambda info: info.created_at).id)

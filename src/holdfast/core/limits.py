@@ -89,8 +89,8 @@ class Limits:
     # The longest that a seat may be reserved for somebody, and how many seats one player may have reserved at a time.
     reservation_max_s: float = 3600.0
     reservations_per_player_max: int = 32
-    # Wrong passwords of one session before it is refused for good: six letters are quickly tried.
-    wrong_passwords_max: int = 10
+    # Wrong passwords and codes of one session before it is refused for good: six letters are quickly tried.
+    wrong_guesses_max: int = 10
     # Rooms that a search looks at in one go, before others get their turn of the loop, and in all: then the page is
     # short, and its cursor goes on from there.
     search_slice_max: int = 2_000

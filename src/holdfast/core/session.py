@@ -113,7 +113,7 @@ class Session:
         "room",
         "state",
         "tokens",
-        "wrong_passwords",
+        "wrong_guesses",
     )
 
     def __init__(  # noqa: PLR0913 - one call site; all but the first two by keyword
@@ -136,7 +136,7 @@ class Session:
         self.data: Any = None
         self.created_at = now
         self.last_active_at = now
-        self.wrong_passwords = 0
+        self.wrong_guesses = 0
         self.on_disconnect: Callable[[Session], None] | None = None
 
         self.state = SESSION_TABLE.start

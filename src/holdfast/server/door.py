@@ -31,6 +31,13 @@ class Interrupted(Exception):
     """The session dropped while it was joining; nothing has changed."""
 
 
+def check_reserved(node: "Node", by: str, seats: int) -> None:
+    """Refuse a player who would have more seats reserved than one may; operators and rooms (`by` "") are free to."""
+    most = node.limits.reservations_per_player_max
+    if by and node.rooms.reserved_by[by] + seats > most:
+        raise Throttled(f"a player may have {most} seats reserved at a time")
+
+
 class Door:
     """Joins, reservations and the line of one room."""
 
@@ -153,8 +160,7 @@ class Door:
         party = list(dict.fromkeys(players))
         coming = [each for each in party if room.seat_of(each) is None]
         fresh = [each for each in coming if each not in room.reservations]
-        if by and self._node.rooms.reserved_by[by] + len(fresh) > limits.reservations_per_player_max:
-            raise Throttled(f"a player may have {limits.reservations_per_player_max} seats reserved at a time")
+        check_reserved(self._node, by, len(fresh) + sum(self._makes_own(each, by) for each in coming))
         if room.is_closing or fresh:
             room.check_space(len(fresh))
         for player_id in coming:
@@ -180,12 +186,26 @@ class Door:
         """Keep a seat as a former node has kept it: so many seconds more."""
         self._reserve(player_id, Reservation(self._node.now() + seconds, by))
 
+    def keeps_own(self, player_id: PlayerId) -> bool:
+        """Whether a seat is kept for a player at their own wish, or that of the room or an operator."""
+        # Anybody may reserve a seat for anybody; with that they must not decide where others go.
+        kept = self._room.reservations.get(player_id)
+        return kept is not None and kept.by in {"", player_id}
+
+    def _makes_own(self, player_id: PlayerId, by: str) -> bool:
+        """Whether a seat that somebody else has reserved is the player's own with this wish."""
+        return player_id in self._room.reservations and not self.keeps_own(player_id) and by in {"", player_id}
+
     def _reserve(self, player_id: PlayerId, kept: Reservation) -> None:
-        is_new = player_id not in self._room.reservations
-        if is_new and kept.by:
-            self._node.rooms.reserved_by[kept.by] += 1
+        reservations, rooms = self._room.reservations, self._node.rooms
+        is_new = player_id not in reservations
+        if self._makes_own(player_id, kept.by) and (known := reservations.drop(player_id)) is not None:
+            rooms.unreserved(known.by)
+            kept = Reservation(max(kept.until, known.until), kept.by)
+        if kept.by and player_id not in reservations:
+            rooms.reserved_by[kept.by] += 1
         self._line.leave(player_id)
-        self._room.reservations.keep(player_id, *kept)
+        reservations.keep(player_id, *kept)
         self._watch_expiry()
         if is_new:
             self._host.seat_changed(player_id, SeatState.RESERVED)
@@ -242,6 +262,8 @@ class Door:
         self._send_away_the_gone()
         if player_id not in self._line and len(self._line) >= room.waiting_max:
             raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
+        if player_id not in self._line:
+            check_reserved(self._node, player_id, 1)
         self._line.add(player_id)
 
     def _send_away_the_gone(self) -> None:
@@ -276,9 +298,13 @@ class Door:
         for player_id in self._line:
             if room.open_seats == 0:
                 return
-            if room.seat_of(player_id) is None:
-                self._reserve(player_id, Reservation(until, ""))
+            if room.seat_of(player_id) is None and not self._has_enough(player_id):
+                self._reserve(player_id, Reservation(until, player_id))
                 self._host.once_saved(partial(self._offer, player_id))
+
+    def _has_enough(self, player_id: PlayerId) -> bool:
+        """Who has as many seats reserved as one may is passed over, and keeps their place."""
+        return self._node.rooms.reserved_by[player_id] >= self._node.limits.reservations_per_player_max
 
     def _offer(self, player_id: PlayerId) -> None:
         if self._room.reservations.is_waiting(player_id):

@@ -8,6 +8,7 @@ from holdfast.core.infos import RoomInfo
 from holdfast.core.placing import NodeView
 from holdfast.core.session import PlayerId
 from holdfast.core.wishes import Create, StartPlacement
+from holdfast.server.door import check_reserved
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -24,16 +25,17 @@ class OwnFleet:
         info = self._node.health.info()
         return [NodeView(info.name, info.region, info.is_ready, info.is_healthy, info.rooms, info.rooms_max)]
 
-    async def place(self, node: str, wish: StartPlacement) -> RoomInfo:
+    async def place(self, node: str, wish: StartPlacement, owner: str) -> RoomInfo:
         """Make the room, with a seat for everybody or not at all."""
         directory = self._node.rooms
         self._check_party(wish)
+        # Before the room is made, or one would be made and ended again at each attempt.
+        check_reserved(self._node, owner, len(wish.players))
         host = await directory.create(
-            Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility),
-            wish.players[0].id if wish.players else "",
+            Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility), owner
         )
         try:
-            await host.call(host.door.reserve, [PlayerId(player.id) for player in wish.players], None)
+            await host.call(host.door.reserve, [PlayerId(player.id) for player in wish.players], None, owner)
             await host.saved()
         except BaseException:
             # Also if it is cancelled: nothing is left behind.

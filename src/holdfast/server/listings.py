@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from contextlib import suppress
-from itertools import islice
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, suppress
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Invalid, NotFound
@@ -29,7 +30,7 @@ _REFRESHED_AT_ONCE = 32
 _PAGE_HEAD_BYTES = 1024 + 64
 # What a newcomer looks for.
 _OPEN = (Comparison(Term("open_seats"), Operator.GT, 0), Comparison(Term("has_password"), Operator.EQ, value=False))
-_FIRST_OPEN_MAX = 8
+_OPENINGS_AT_ONCE = 8
 
 
 class Viewer:
@@ -66,6 +67,9 @@ class Listings:
         self._hosts: dict[str, RoomHost] = {}
         # Those whose row is out of date, longest first.
         self._stale: dict[RoomHost, None] = {}
+        # At which touch each has changed last, in that order: what changes while somebody looks for an opening.
+        self._touched: dict[RoomHost, int] = {}
+        self._touches = 0
         self._is_catching_up = False
         self._slices = Slices(loop)
         self._watches = Watches(node, self, self._slices, loop)
@@ -83,6 +87,9 @@ class Listings:
         if self._hosts.get(host.room.id) is not host:
             return
         self._stale[host] = None
+        self._touches += 1
+        self._touched.pop(host, None)
+        self._touched[host] = self._touches
         self._watches.changed(host.room.id)
         if len(self._stale) > _REFRESHED_AT_ONCE and not self._is_catching_up:
             self._is_catching_up = True
@@ -93,6 +100,7 @@ class Listings:
         if self._hosts.get(host.room.id) is host:
             del self._hosts[host.room.id]
             self._stale.pop(host, None)
+            self._touched.pop(host, None)
             self._index.remove(host.room.id)
             self._watches.changed(host.room.id)
 
@@ -192,15 +200,16 @@ class Listings:
         if self._is_catching_up:
             self._slices.add(self._catch_up)
 
-    async def _caught_up(self) -> None:
-        """Wait until everything that has changed before can be found, and it is one's turn to search."""
+    async def _caught_up(self) -> int:
+        """Wait until it is one's turn to search, and all that has changed can be found: until which touch."""
         await self._slices.turn()
-        behind = len(self._stale)
+        behind, touches = len(self._stale), self._touches
         while behind > _REFRESHED_AT_ONCE:
             self._refresh_some(_REFRESHED_AT_ONCE)
             behind -= _REFRESHED_AT_ONCE
             await self._slices.turn()
         self._refresh_some(behind)
+        return touches
 
     # Searching
 
@@ -237,18 +246,55 @@ class Listings:
             if len(rooms) >= wish.limit or not cursor or looked >= self._limits.search_looked_max:
                 return RoomPage(rooms, cursor)
 
-    def first_open(self, kind: str, where: str) -> "list[RoomHost]":
-        """Rooms that a newcomer might join without a password, oldest first: a few of them."""
-        wanted = parse_query(where, (), kind=kind)
-        self._refresh_some(len(self._stale))
-        found = self._index.search(
-            Query(conjunction(*_OPEN, wanted.where), wanted.order, b""),
-            now=self._node.wall(),
-            limit=_FIRST_OPEN_MAX,
-            budget=self._limits.search_looked_max,
-            visible=lambda row: self._hosts[row.id].room.listing.visibility == "public",
-        )
-        return [self._hosts[row.id] for row in found.rows]
+    async def openings(self, wanted: Query) -> AsyncGenerator["RoomHost"]:
+        """Rooms that a newcomer might join without a password, oldest first; last, those that changed meanwhile.
+
+        Each is open when it is told of, and at the end there is no other: whoever goes on from there without an
+        `await` may rely on it.
+        """
+        query = Query(conjunction(*_OPEN, wanted.where), wanted.order, b"")
+        cursor, looked = "", 0
+        since = await self._caught_up()
+        while True:
+            found = self._index.search(
+                query,
+                now=self._node.wall(),
+                limit=_OPENINGS_AT_ONCE,
+                cursor=cursor,
+                budget=self._limits.search_slice_max,
+                visible=self._is_public,
+            )
+            for row in found.rows:
+                yield self._hosts[row.id]
+            cursor, looked = found.cursor, looked + found.looked
+            if not cursor or looked >= self._limits.search_looked_max:
+                break
+            await self._caught_up()
+        async with aclosing(self._opened_since(since, query)) as opened:
+            async for host in opened:
+                yield host
+
+    async def _opened_since(self, since: int, query: Query) -> AsyncGenerator["RoomHost"]:
+        looked = 0
+        while looked < self._limits.search_looked_max:
+            changed = list(islice(self._open_and_touched(since), self._limits.search_slice_max))
+            since, looked = self._touches, looked + len(changed)
+            for number, host in enumerate(changed, 1):
+                row = self.row(host.room.id)
+                if row is not None and self._is_public(row) and query.matches(row, self._node.wall()):
+                    yield host
+                if number % _REFRESHED_AT_ONCE == 0:
+                    await self._slices.turn()
+            if len(changed) < _REFRESHED_AT_ONCE:
+                # Nothing can have changed since.
+                return
+
+    def _open_and_touched(self, since: int) -> "Iterator[RoomHost]":
+        touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
+        return (host for host, _ in touched if self._open_seats(host) > 0)
+
+    def _is_public(self, row: Row) -> bool:
+        return self._hosts[row.id].room.listing.visibility == "public"
 
     # Watching
 

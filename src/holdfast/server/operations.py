@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from holdfast.core.errors import AlreadySeated, NotAllowed, NotSeated, Throttled, WrongPassword
+from holdfast.core.errors import AlreadySeated, NotAllowed, NotFound, NotSeated, Throttled, WrongPassword
 from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
@@ -72,7 +72,11 @@ class DirectoryDesk:
 
     async def mine(self, session: Session, wish: Mine) -> list[RoomInfo]:
         """Where this player has a seat."""
-        return [self._shown(session, host) for host in self._node.rooms.rooms_of(session.player_id)]
+        player_id = session.player_id
+        hosts = self._node.rooms.rooms_of(player_id)
+        if wish.seated:
+            hosts = [host for host in hosts if host.room.seat_of(player_id) is not None]
+        return [self._shown(session, host) for host in hosts]
 
     async def update(self, session: Session, wish: Update) -> RoomInfo:
         """Change a room's entry: for who made it, and for its host."""
@@ -146,18 +150,27 @@ class DirectoryDesk:
 
     def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomHost:
         """The room, for somebody who may know of it: with its password, or a seat in it already."""
-        host = self._node.rooms.find(room_id, code)
+        if code:
+            self._check_guesses(session)
+        try:
+            host = self._node.rooms.find(room_id, code)
+        except NotFound:
+            session.wrong_guesses += bool(code)
+            raise
         room = host.room
         is_known = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
         if room.listing.password is not None and not is_known:
-            if session.wrong_passwords >= self._node.limits.wrong_passwords_max:
-                raise Throttled("too many wrong passwords: sign in again later")
+            self._check_guesses(session)
             try:
                 room.listing.check_password(password)
             except WrongPassword:
-                session.wrong_passwords += bool(password)
+                session.wrong_guesses += bool(password)
                 raise
         return host
+
+    def _check_guesses(self, session: Session) -> None:
+        if session.wrong_guesses >= self._node.limits.wrong_guesses_max:
+            raise Throttled("too many wrong codes and passwords: sign in again later")
 
     def _check_free(self, session: Session) -> None:
         if session.player is not None:
@@ -212,3 +225,5 @@ OPERATIONS: dict[str, tuple[type[Struct], Callable[[DirectoryDesk, Session, Any]
     "wait": (Wait, DirectoryDesk.wait),
     "watch": (Watch, DirectoryDesk.watch),
 }
+READS = frozenset({"get_placement", "mine", "search", "watch"})
+"""Those that change no room and no seat: their answers are long, and asked again they are carried out again."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable
-from heapq import nsmallest
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import NotFound, Throttled
@@ -29,6 +29,9 @@ from holdfast.server.durable.host import DurableHost
 if TYPE_CHECKING:
     from holdfast.server.node import Node
     from holdfast.server.room_host import RoomHost
+
+# Names of a list that are looked at together for a page of it.
+_NAMES_AT_ONCE = 500
 
 
 class Operator:
@@ -123,7 +126,7 @@ class Operator:
         """The sessions of a player, or all if that is empty; by id, so that a page can go on where another ended."""
         registry = self._node.sessions
         sessions = registry.of_player(player) if player else registry
-        page, more = _page((str(each.id) for each in sessions), limit, cursor)
+        page, more = _page((each.id for each in sessions), limit, cursor)
         found = [session for each in page if (session := registry.get(each)) is not None]
         return SessionPage([self._session(session) for session in found], more)
 
@@ -174,8 +177,8 @@ class Operator:
 
     def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
         """Who is here, by id."""
-        everybody = {str(session.player_id) for session in self._node.sessions} | set(self._node.rooms.players())
-        page, more = _page(everybody, limit, cursor)
+        with_session = (session.player_id for session in self._node.sessions)
+        page, more = _page(chain(with_session, self._node.rooms.players()), limit, cursor)
         return PlayerPage([self._player(each) for each in page], more)
 
     def get_player(self, player_id: str) -> PlayerInfo:
@@ -227,6 +230,15 @@ class Operator:
 
 def _page(names: Iterable[str], limit: int, cursor: str) -> tuple[list[str], str]:
     """So many after the one that the last page ended with; and the cursor for more, empty if there are none."""
-    # Many are looked at and few are taken: to sort them all would keep the games waiting.
-    page = nsmallest(limit + 1, (name for name in names if name > cursor))
+    # Many are looked at and few are taken: to sort them all, or to gather them, would keep the games waiting.
+    page: list[str] = []
+    names = iter(names)
+    while some := list(islice(names, _NAMES_AT_ONCE)):
+        if len(page) <= limit:
+            near = [name for name in some if name > cursor]
+        else:
+            last = page[-1]
+            near = [name for name in some if cursor < name < last]
+        if near:
+            page = sorted({*page, *near})[: limit + 1]
     return page[:limit], page[limit - 1] if len(page) > limit else ""

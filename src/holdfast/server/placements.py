@@ -41,8 +41,8 @@ class Fleet(Protocol):
     def nodes(self) -> list[NodeView]:
         """The nodes as they are now. Rooms that are still being made do not count: the desk knows its own."""
 
-    async def place(self, node: str, wish: StartPlacement) -> RoomInfo:
-        """Make the room on a node and reserve its players' seats, all or none.
+    async def place(self, node: str, wish: StartPlacement, owner: str) -> RoomInfo:
+        """Make the room on a node and reserve its players' seats, all or none, in the name of `owner`.
 
         `Refused` if the node cannot, and nothing else: `Invalid` or `NotFound` if it never will, as when it has no such
         kind of room. Refused or cancelled, it leaves nothing behind.
@@ -241,7 +241,7 @@ class Placements:
                 relaxed_s = next_relaxation_s(placement.queue, waited_s)
                 known_reason = placement.info.reason
                 await self._ask_nodes(placement, waited_s)
-                if placement.is_pending and placement.info.reason != known_reason:
+                if not placement.over.done() and placement.info.reason != known_reason:
                     self._changed(placement.info, placement.owner)
                 waited_s = max(waited_s, self._now() - placement.started)
                 until_s = waited_s + self._retry_s
@@ -265,7 +265,7 @@ class Placements:
         is_for_good = True
         for node in ranked:
             try:
-                room = await self._place(node.name, placement.wish)
+                room = await self._place(node.name, placement)
             except Refused as error:
                 self._note(placement, str(error))
                 is_for_good = is_for_good and isinstance(error, _FOR_GOOD)
@@ -277,11 +277,11 @@ class Placements:
         if is_for_good:
             self._end(placement, PlacementEvent.BROKEN, placement.info.reason)
 
-    async def _place(self, node: str, wish: StartPlacement) -> RoomInfo:
+    async def _place(self, node: str, placement: _Placement) -> RoomInfo:
         # They count as rooms at once, or a burst of placements would all find the same node the least loaded.
         self._rooms_under_way[node] += 1
         try:
-            return await self._fleet.place(node, wish)
+            return await self._fleet.place(node, placement.wish, placement.owner)
         finally:
             # Unlike -= 1, this forgets a node that has none.
             self._rooms_under_way -= Counter((node,))

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from holdfast.core.errors import Refused
+from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.core.infos import RoomInfo
 from holdfast.core.listing import check_properties
 from holdfast.core.query import Query, Row, parse_query
@@ -58,11 +59,12 @@ class QuickJoin:
 
     async def join(self, session: Session, wish: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
         """Take a seat in a room that is there, or in a new one."""
-        check_properties(wish.properties, self._node.limits.properties_bytes_max)
+        self._check(wish)
+        wanted = parse_query(wish.where, (), kind=wish.kind)
         tries = _TRIES_MAX
         while True:
             tries -= 1
-            host, was_kept = await self._find(session, wish)
+            host, was_kept = await self._find(session.player_id, wish, wanted)
             try:
                 return await take_seat(session, host)
             except BaseException as error:
@@ -72,15 +74,24 @@ class QuickJoin:
                 if tries == 0 or not (isinstance(error, Refused) and host.room.is_closing):
                     raise
 
-    async def _find(self, session: Session, wish: JoinOrCreate) -> "tuple[RoomHost, bool]":
+    def _check(self, wish: JoinOrCreate) -> None:
+        """Refuse what no room could be, whatever there is: before a long search for it."""
+        kind = self._node.rooms.type_of(wish.kind)
+        if kind is None:
+            raise NotFound(f"no kind of room is called {wish.kind!r}")
+        most = kind.max_players
+        if wish.max_players is not None and not 1 <= wish.max_players <= most:
+            raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
+        check_properties(wish.properties, self._node.limits.properties_bytes_max)
+
+    async def _find(self, player_id: PlayerId, wish: JoinOrCreate, wanted: Query) -> "tuple[RoomHost, bool]":
         """A room with a seat that is this player's or reserved for them; and whether it was before."""
-        player_id = session.player_id
         while True:
-            for host in self._candidates(player_id, wish):
-                was_kept = player_id in host.room.reservations
-                if self._has_seat(host, player_id):
-                    return host, was_kept
-            making = self._under_way(wish) or self._make(wish, player_id)
+            found = await self._found(player_id, wish.kind, wanted)
+            if found is not None:
+                return found
+            # Without an `await` since: there is no seat anywhere at this moment.
+            making = self._under_way(wanted) or self._make(wish, player_id)
             making.guests.append(player_id)
             try:
                 # Who goes away must not keep the others from their room.
@@ -99,13 +110,18 @@ class QuickJoin:
             # It has fewer seats than it might have had: look again. With each room somebody's search is over, so all
             # of them come to an end.
 
-    def _candidates(self, player_id: PlayerId, wish: JoinOrCreate) -> "list[RoomHost]":
-        directory = self._node.rooms
-        mine = [host for host in directory.rooms_of(player_id) if host.room.kind == wish.kind]
-        return [
-            *(host for host in mine if _is_back(host, player_id)),
-            *directory.listings.first_open(wish.kind, wish.where),
-        ]
+    async def _found(self, player_id: PlayerId, kind: str, wanted: Query) -> "tuple[RoomHost, bool] | None":
+        for host in self._node.rooms.rooms_of(player_id):
+            is_back = host.door.keeps_own(player_id) or _has_own(host, player_id)
+            was_kept = player_id in host.room.reservations
+            if host.room.kind == kind and is_back and self._has_seat(host, player_id):
+                return host, was_kept
+        async with aclosing(self._node.rooms.listings.openings(wanted)) as openings:
+            async for host in openings:
+                was_kept = player_id in host.room.reservations
+                if self._has_seat(host, player_id):
+                    return host, was_kept
+        return None
 
     @staticmethod
     def _has_seat(host: "RoomHost", player_id: PlayerId) -> bool:
@@ -118,12 +134,9 @@ class QuickJoin:
             return False
         return True
 
-    def _under_way(self, wish: JoinOrCreate) -> _Making | None:
-        making = [each for each in self._making if each.has_seats]
-        if not making:
-            return None
-        query, now = parse_query(wish.where, (), kind=wish.kind), self._node.wall()
-        return next((each for each in making if each.suits(query, now)), None)
+    def _under_way(self, wanted: Query) -> _Making | None:
+        now = self._node.wall()
+        return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
 
     def _make(self, wish: JoinOrCreate, player_id: PlayerId) -> _Making:
         kind = self._node.rooms.type_of(wish.kind)
@@ -163,10 +176,6 @@ class QuickJoin:
 def _has_own(host: "RoomHost", player_id: PlayerId) -> bool:
     """Whether a player has a seat to come back to; where they may have a second one, they want that."""
     return host.room.duplicate != "allow" and host.room.seat_of(player_id) is not None
-
-
-def _is_back(host: "RoomHost", player_id: PlayerId) -> bool:
-    return player_id in host.room.reservations or _has_own(host, player_id)
 
 
 def _plain(wish: JoinOrCreate) -> Create:

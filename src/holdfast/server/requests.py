@@ -1,6 +1,7 @@
 """What clients ask for through their session: create, join, leave … One at a time, each id carried out once.
 
 The last answers are kept, so that a client which dropped before it heard one asks again with the same id and hears it.
+Answers to what only reads are not: asked again, it is read again.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from holdfast.core.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sent
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.server.door import Interrupted
-from holdfast.server.operations import OPERATIONS, DirectoryDesk
+from holdfast.server.operations import OPERATIONS, READS, DirectoryDesk
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -44,18 +45,15 @@ class RequestDesk:
         if self._is_stopped and self._node.ledger is not None and session in self._node.ledger:
             # The connection is about to be closed, and the client asks the next server again.
             return
-        if request.id <= session.last_request:
+        is_new = request.id > session.last_request
+        if not is_new and request.operation not in READS:
             self._repeat(session, request.id)
             return
         queue = self._queues.get(session, deque())
         if any(waiting.id == request.id for waiting in queue):
             return
-        if not queue and session.last_request < request.id - 1 <= session.requests_announced:
-            # A welcome told of requests in progress; the session dropped, and they were given up. Who had asked would
-            # ask again; another process, which went on from a saved state, counts on from what the welcome told.
-            session.last_request = request.id - 1
-        if request.id != session.last_request + len(queue) + 1:
-            raise ProtocolError(f"request {request.id} is out of order", Reason.SEQUENCE)
+        if is_new:
+            self._check_order(session, request.id)
         if len(queue) >= self._node.limits.requests_in_flight_max:
             raise ProtocolError("too many requests are waiting for their answer", Reason.SEQUENCE)
         queue.append(request)
@@ -63,9 +61,22 @@ class RequestDesk:
             self._queues[session] = queue
             self._tasks[session] = self._loop.create_task(self._answer_all(session, queue))
 
+    def _check_order(self, session: Session, request_id: int) -> None:
+        waiting = self._new_ones(session)
+        if not waiting and session.last_request < request_id - 1 <= session.requests_announced:
+            # A welcome told of requests in progress; the session dropped, and they were given up. Who had asked would
+            # ask again; another process, which went on from a saved state, counts on from what the welcome told.
+            session.last_request = request_id - 1
+        if request_id != session.last_request + waiting + 1:
+            raise ProtocolError(f"request {request_id} is out of order", Reason.SEQUENCE)
+
+    def _new_ones(self, session: Session) -> int:
+        """How many wait that were never answered."""
+        return sum(waiting.id > session.last_request for waiting in self._queues.get(session, ()))
+
     def last_known(self, session: Session) -> int:
         """The highest request id that was answered or is being carried out: what a welcome tells."""
-        known = session.last_request + len(self._queues.get(session, ()))
+        known = session.last_request + self._new_ones(session)
         session.requests_announced = max(session.requests_announced, known)
         return known
 
@@ -85,8 +96,12 @@ class RequestDesk:
 
     def _repeat(self, session: Session, request_id: int) -> None:
         reply = session.replies.get(request_id)
+        if reply is not None:
+            self._send(session, reply)
+
+    def _send(self, session: Session, reply: Reply) -> None:
         connection = self._node.connection_of(session)
-        if reply is not None and connection is not None:
+        if connection is not None:
             connection.send(reply)
 
     async def _answer_all(self, session: Session, queue: deque[Request]) -> None:
@@ -96,9 +111,11 @@ class RequestDesk:
                 if reply is None:
                     queue.clear()
                     break
-                queue.popleft()
-                self._keep(session, reply)
-                self._repeat(session, reply.id)
+                request = queue.popleft()
+                session.last_request = max(session.last_request, request.id)
+                if request.operation not in READS:
+                    self._keep(session, reply)
+                self._send(session, reply)
                 self._settle(session)
         finally:
             self._settle(session)
@@ -130,7 +147,6 @@ class RequestDesk:
         return Raw(encoded)
 
     def _keep(self, session: Session, reply: Reply) -> None:
-        session.last_request = reply.id
         session.replies[reply.id] = reply
         while len(session.replies) > self._node.limits.replies_kept_max:
             del session.replies[next(iter(session.replies))]

@@ -374,3 +374,17 @@ async def test_a_member_s_update_is_made_once_whenever_the_server_crashes(moment
         assert (info.name, info.version) == ("arena", version + 1)
         assert bench.room(ada).name == "arena"
         assert bench.room(ada).listing.version == version + 1
+
+
+@in_virtual_time
+async def test_rooms_that_last_and_rooms_that_do_not_are_in_order_of_their_age() -> None:
+    async with Bench(table(), table(name="Fleeting", durability="memory")) as bench:
+        rooms = []
+        for kind in ("table", "fleeting", "table"):
+            rooms.append(await bench.server.create_room(kind))
+            await a_moment()
+        directory = bench.server.node.rooms
+
+        directory.sort_by_age()
+
+        assert list(directory) == rooms

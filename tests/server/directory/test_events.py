@@ -12,10 +12,12 @@ from holdfast.server.operator import Operator
 from tests.server.world import World, chat
 
 DAY_ONE = 1_800_000_000.0
+# Before the first event.
+START = 1_800_000_000_000_000
 
 
-def _log(kept_max: int = 100) -> EventLog:
-    return EventLog(asyncio.get_running_loop(), wall=lambda: DAY_ONE, kept_max=kept_max)
+def _log(kept_max: int = 100, started_at: float = DAY_ONE) -> EventLog:
+    return EventLog(asyncio.get_running_loop(), wall=lambda: started_at, kept_max=kept_max)
 
 
 def _publish(log: EventLog, *numbers: int) -> None:
@@ -28,19 +30,19 @@ async def _next(reader: AsyncIterator[EventInfo], count: int = 1) -> list[EventI
 
 
 def _brief(events: list[EventInfo]) -> list[Any]:
-    return [event.body["number"] if event.type == "counted" else (event.type, event.id) for event in events]
+    return [event.body["number"] if event.type == "counted" else (event.type, event.id - START) for event in events]
 
 
-async def test_events_are_numbered_from_one_without_a_gap() -> None:
+async def test_events_are_numbered_without_a_gap() -> None:
     log = _log()
     log.publish("room.created", room="a", kind="arena")
     log.publish("room.ended", room="a")
 
-    events = await _next(log.read(0), 2)
+    events = await _next(log.read(START), 2)
 
     assert events == [
-        EventInfo(1, "room.created", DAY_ONE, {"room": "a", "kind": "arena"}),
-        EventInfo(2, "room.ended", DAY_ONE, {"room": "a"}),
+        EventInfo(START + 1, "room.created", DAY_ONE, {"room": "a", "kind": "arena"}),
+        EventInfo(START + 2, "room.ended", DAY_ONE, {"room": "a"}),
     ]
 
 
@@ -63,20 +65,20 @@ async def test_a_reader_goes_on_after_the_last_event_that_it_has_seen(after: int
     log = _log()
     _publish(log, 1, 2, 3, 4, 5)
 
-    reader = log.read(after)
+    reader = log.read(START + after)
     _publish(log, 6)
 
     assert _brief(await _next(reader, 6 - after)) == list(range(after + 1, 7))
 
 
-@pytest.mark.parametrize("after", [0, 6, 11, -5])
+@pytest.mark.parametrize("after", [0, 6, -5, START, START + 6, START + 11])
 async def test_who_comes_back_too_late_or_from_another_life_of_the_node_is_told_of_the_gap(after: int) -> None:
     log = _log(kept_max=3)
     _publish(log, *range(1, 11))
 
     events = await _next(log.read(after), 4)
 
-    assert events[0] == EventInfo(7, "gap", DAY_ONE, {"oldest": 8})
+    assert events[0] == EventInfo(START + 7, "gap", DAY_ONE, {"oldest": START + 8})
     assert _brief(events[1:]) == [8, 9, 10]
     assert _brief(await _next(log.read(events[0].id), 3)) == [8, 9, 10], "the gap's own id is a place to go on from"
 
@@ -85,7 +87,21 @@ async def test_who_comes_back_just_in_time_hears_of_no_gap() -> None:
     log = _log(kept_max=3)
     _publish(log, *range(1, 11))
 
-    assert _brief(await _next(log.read(7), 3)) == [8, 9, 10]
+    assert _brief(await _next(log.read(START + 7), 3)) == [8, 9, 10]
+
+
+@pytest.mark.parametrize("seen", [1, 3, 5])
+async def test_who_comes_back_after_a_restart_is_told_of_the_gap_however_much_has_happened_since(seen: int) -> None:
+    before, after = _log(), _log(started_at=DAY_ONE + 1.0)
+    _publish(before, 1, 2, 3, 4, 5)
+    _publish(after, *range(11, 20))
+
+    last = (await _next(before.read(START), seen))[-1]
+    events = await _next(after.read(last.id), 3)
+
+    assert [event.type for event in events] == ["gap", "counted", "counted"]
+    assert _brief(events[1:]) == [11, 12]
+    assert events[-1].id < 2**53, "a browser can count so far"
 
 
 async def test_from_another_life_of_a_node_on_which_nothing_has_happened_yet_there_is_a_gap_too() -> None:
@@ -95,13 +111,13 @@ async def test_from_another_life_of_a_node_on_which_nothing_has_happened_yet_the
     (gap,) = await _next(reader)
     _publish(log, 1)
 
-    assert (gap.id, gap.type) == (0, "gap")
+    assert (gap.id, gap.type) == (START, "gap")
     assert _brief(await _next(reader)) == [1]
 
 
 async def test_a_reader_that_is_slower_than_what_happens_is_told_of_the_gap_and_costs_no_memory() -> None:
     log = _log(kept_max=3)
-    reader = log.read(0)
+    reader = log.read(START)
     _publish(log, 1, 2, 3)
     (first,) = await _next(reader)
 
@@ -114,7 +130,7 @@ async def test_a_reader_that_is_slower_than_what_happens_is_told_of_the_gap_and_
 async def test_the_end_of_the_node_ends_every_reader_after_the_last_event() -> None:
     log = _log()
     waiting = asyncio.create_task(_all(log.read(None)))
-    behind = log.read(0)
+    behind = log.read(START)
     await asyncio.sleep(0)
     _publish(log, 1, 2)
     await _next(behind)
@@ -123,7 +139,7 @@ async def test_the_end_of_the_node_ends_every_reader_after_the_last_event() -> N
 
     assert _brief(await waiting) == [1, 2]
     assert _brief(await _all(behind)) == [2]
-    assert _brief(await _all(log.read(1))) == [2]
+    assert _brief(await _all(log.read(START + 1))) == [2]
     assert await _all(log.read(None)) == []
 
 
@@ -158,8 +174,9 @@ async def test_what_happens_on_a_server_is_told_in_order_and_ends_with_it(world:
     await kind.story.has("on_destroyed")
     await server.stop()
 
-    heard = await reading
-    assert [event.id for event in heard] == list(range(1, len(heard) + 1))
+    gap, *heard = await reading
+    assert gap.type == "gap"
+    assert [event.id for event in heard] == list(range(gap.id + 1, gap.id + 1 + len(heard)))
     assert [(event.type, event.body.get("room", room.id)) for event in heard] == [
         ("node.ready", room.id),
         ("room.created", room.id),

@@ -74,6 +74,57 @@ async def test_a_placement_has_all_seats_reserved_or_makes_no_room() -> None:
         assert server.counters.rooms_created == 1
 
 
+@in_virtual_time
+async def test_a_placement_is_its_owners_and_an_operators_is_nobodys() -> None:
+    async with _Placing(arena()) as server:
+        ada = await server.connect("ada")
+
+        own = (await (await ada.place("anywhere", "arena", players=["victim", "bob"])).done()).room
+        operators = (await _settled(server, _start(server, "victim"))).room
+
+        assert own is not None
+        assert operators is not None
+        assert (own.creator, operators.creator) == ("ada", "")
+        assert server.rooms.reserved_by == {"ada": 2}
+
+
+@in_virtual_time
+async def test_the_seats_of_a_placement_count_as_reserved_by_its_owner() -> None:
+    limits = Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, reservations_per_player_max=3)
+    async with _Placing(arena(), limits=limits) as server:
+        ada = await server.connect("ada")
+        first = await (await ada.place("anywhere", "arena", players=["a", "b"])).done()
+        second = await ada.place("anywhere", "arena", players=["c", "d"])
+        await a_moment(5.0)
+
+        waiting = _placement(server, second.info.id)
+        assert (waiting.status, waiting.reason) == ("pending", "a player may have 3 seats reserved at a time")
+        assert server.counters.rooms_created == 1, "no room is made for it meanwhile"
+        assert first.room is not None
+        await ada.release(first.room.id, ["a"])
+
+        assert (await second.done()).status == "fulfilled"
+        assert server.rooms.reserved_by == {"ada": 3}
+
+
+@in_virtual_time
+async def test_a_room_whose_owner_has_too_many_seats_after_all_is_given_up() -> None:
+    limits = Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, reservations_per_player_max=3)
+    begun = asyncio.Event()
+    async with _Placing(arena(Slow, begun=begun), limits=limits) as server:
+        ada = await server.connect("ada")
+        both = [await ada.place("anywhere", "arena", players=[f"{each}1", f"{each}2"]) for each in "ab"]
+        await a_moment()
+
+        begun.set()
+        await a_moment()
+
+        states = [_placement(server, each.info.id).status for each in both]
+        assert states == ["fulfilled", "pending"]
+        assert len(server.rooms) == 1
+        assert server.rooms.reserved_by == {"ada": 2}
+
+
 class Shrinking(Room[PlayerData]):
     """Makes itself smaller than it was wished for."""
 
@@ -170,7 +221,7 @@ async def test_a_placement_that_is_cancelled_between_the_room_and_its_seats_leav
     async with _Placing(arena(Busy), store=FaultyStore(latency_s=0.05)) as server:
         wish = StartPlacement("anywhere", "arena", [PlacedPlayer("a")])
         fleet = server.node.placements._fleet  # noqa: SLF001 - what a desk does when its node stops
-        placing = asyncio.create_task(server.machine.do(fleet.place(server.node.name, wish)))
+        placing = asyncio.create_task(server.machine.do(fleet.place(server.node.name, wish, "")))
         await until(lambda: list(server.rooms))
         (room,) = server.rooms
 
@@ -220,9 +271,10 @@ async def test_the_fleet_knows_one_node_as_it_is() -> None:
         assert (view.name, view.region, view.rooms, view.rooms_max) == (server.node.name, "local", 0, 1)
         assert _placement(server, placement).status == "pending", "there is no space"
         with pytest.raises(Refused):
-            await fleet.place(view.name, StartPlacement("anywhere", "arena"))
+            await fleet.place(view.name, StartPlacement("anywhere", "arena"), "")
+        crowd = [PlacedPlayer(str(number)) for number in range(9)]
         with pytest.raises(Invalid):
-            await fleet.place(view.name, StartPlacement("anywhere", "arena", [PlacedPlayer(str(n)) for n in range(9)]))
+            await fleet.place(view.name, StartPlacement("anywhere", "arena", crowd), "")
         await fleet.give_up(view.name, "never-there")
         with pytest.raises(NotFound):
             Operator(server.node).get_room("never-there")

@@ -29,6 +29,13 @@ class Patient(Room[PlayerData]):
         return type(self).answer(self)
 
 
+class Busy(Patient):
+    """Has something to do when it is started."""
+
+    async def on_start(self) -> None:
+        await asyncio.sleep(20.0)
+
+
 def patient(answer: Callable[[Any], Any] = lambda _: True, **settings: Any) -> type[Any]:
     return arena(Patient, answer=answer, asked=[], **settings)
 
@@ -126,18 +133,28 @@ async def _farewell(seat: ClientRoom) -> SeatLeft | None:
 
 
 @in_virtual_time
-async def test_a_room_that_is_in_the_middle_of_something_else_for_too_long_is_not_well() -> None:
-    class Busy(Patient):
-        async def on_start(self) -> None:
-            await asyncio.sleep(20.0)
+async def test_a_room_in_the_middle_of_a_turn_that_takes_no_longer_than_it_may_is_well() -> None:
+    kind = arena(Busy, answer=lambda _: asyncio.sleep(4.0), asked=[])
+    async with served(kind, limits=_limits(turn_s=30.0, health_timeout_s=5.0)) as server:
+        room = await server.create_room("arena")
+        await asyncio.sleep(9.0)
 
+        server.machine.call(room.start)
+        await _rounds(server, 4)
+
+        assert list(server.rooms) == [room]
+        assert kind.asked[0][0] == pytest.approx(9.0 + 20.0, abs=0.1)
+
+
+@in_virtual_time
+async def test_a_room_that_is_in_the_middle_of_something_else_for_too_long_is_not_well() -> None:
     kind = arena(Busy, answer=lambda _: True, asked=[])
-    async with served(kind, limits=_limits(health_timeout_s=5.0)) as server:
+    async with served(kind, limits=_limits(turn_s=30.0)) as server:
         busy, other = await server.create_room("arena"), await server.create_room("arena")
         await asyncio.sleep(9.0)
 
-        server.machine.call(busy.start)
-        await _rounds(server)
+        for _ in range(3):
+            server.machine.call(server.node.rooms.host(busy.id).follow, busy.on_start)
         await until(lambda: list(server.rooms) == [other])
 
         assert Operator(server.node).get_room(busy.id).reason == "unhealthy"

@@ -2,14 +2,16 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from holdfast import ClientRoom, ClientSession, PlayerData, Room, RoomFull
-from holdfast.testing import FaultyStore
-from tests.server.directory.seats import Slow, a_crowd, arena, connected, occupancy, seats, served, told
-from tests.server.durable.bench import in_virtual_time
+from holdfast import ClientRoom, ClientSession, Limits, PlayerData, Room, RoomFull
+from holdfast.testing import FaultyStore, MemoryServer
+from tests.server.directory.seats import PATIENT, Slow, a_crowd, arena, connected, occupancy, seats, served, told
+from tests.server.durable.bench import a_moment, in_virtual_time
 from tests.server.world import World
 
 
@@ -114,20 +116,15 @@ async def test_a_room_that_turns_out_smaller_than_its_kind_is_filled_and_the_res
 
 
 @in_virtual_time
-async def test_those_who_want_the_same_share_what_its_game_makes_of_it() -> None:
-    class Duel(Slow):
-        async def on_create(self, config: dict[str, Any]) -> None:
-            await super().on_create(config)
-            self.properties["mode"] = "duel"
+async def test_those_whose_where_does_not_hold_for_the_room_they_wish_for_get_one_each() -> None:
+    async with served(arena(Slow)) as server:
+        crowd = await a_crowd(server, 6)
+        wish: dict[str, Any] = {"where": "properties.mode = 'duel'", "properties": {"mode": "chess"}}
 
-    async with served(arena(Duel)) as server:
-        crowd = await a_crowd(server, 20)
+        at_once = await asyncio.gather(*(each.join_or_create("arena", **wish) for each in crowd[:3]))
+        in_turn = [await each.join_or_create("arena", **wish) for each in crowd[3:]]
 
-        joined = await asyncio.gather(
-            *(each.join_or_create("arena", where="properties.mode = 'duel'") for each in crowd)
-        )
-
-        assert occupancy(server, joined) == {10: 2}
+        assert occupancy(server, [*at_once, *in_turn]) == {1: 6}
 
 
 @in_virtual_time
@@ -163,6 +160,91 @@ async def test_who_looks_while_a_room_is_made_does_not_take_the_seat_of_who_has_
         joined = await asyncio.gather(*(come(number, session) for number, session in enumerate(crowd)))
 
         assert occupancy(server, joined) == {1: 50}
+
+
+# A long search
+
+
+class _Ticks:
+    """Counts the turns of the loop, and does something at one of them."""
+
+    def __init__(self, at: int = -1, do: Callable[[], None] = lambda: None) -> None:
+        self.count = 0
+        self._at = at
+        self._do = do
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self.count += 1
+        if self.count == self._at:
+            self._do()
+        self._next = self._loop.call_soon(self._tick)
+
+    def stop(self) -> int:
+        self._next.cancel()
+        return self.count
+
+
+# Such a search is helped by no index.
+_LONG = "NOT (properties.map IN ('cave', 'dust'))"
+
+
+@asynccontextmanager
+async def _a_town(rooms: int) -> AsyncIterator[tuple[MemoryServer, list[Room[Any]]]]:
+    limits = Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, search_slice_max=10)
+    async with served(arena(Quick), limits=limits) as server:
+        yield server, [await server.create_room("arena", properties={"map": "cave"}) for _ in range(rooms)]
+
+
+@pytest.mark.parametrize("has_changed", [False, True])
+@in_virtual_time
+async def test_a_long_search_for_a_seat_lets_everybody_else_have_their_turn(*, has_changed: bool) -> None:
+    async with _a_town(1000) as (server, rooms):
+        (ada,) = await connected(server, "ada")
+        await a_moment()
+        if has_changed:
+            for room in rooms:
+                server.machine.call(server.rooms.host(room.id).listed)
+
+        ticks = _Ticks()
+        where = "properties.map = 'moon'" if has_changed else _LONG
+        await ada.join_or_create("arena", where=where)
+
+        assert ticks.stop() >= (1000 // 32 if has_changed else 1000 // 10)
+
+
+@in_virtual_time
+async def test_a_room_that_opens_behind_the_back_of_a_long_search_is_found_before_one_is_made() -> None:
+    async with _a_town(1000) as (server, rooms):
+        ada, bob = await connected(server, "ada", "bob")
+        await a_moment()
+
+        # The first that is looked at.
+        oldest = min(rooms, key=lambda room: (room.listing.created_at, room.id))
+
+        def open_one() -> None:
+            server.machine.call(lambda: oldest.properties.update(map="moon"))
+
+        whole = _Ticks()
+        made = await ada.join_or_create("arena", where=_LONG, max_players=1)
+        half = _Ticks(whole.stop() // 2, open_one)
+        seat = await bob.join_or_create("arena", where=_LONG)
+        half.stop()
+
+        assert made.id not in {room.id for room in rooms}
+        assert seat.id == oldest.id
+
+
+@in_virtual_time
+async def test_a_crowd_on_a_long_search_still_shares_its_rooms() -> None:
+    async with _a_town(100) as (server, rooms):
+        crowd = await a_crowd(server, 100)
+
+        joined = await asyncio.gather(*(each.join_or_create("arena", where=_LONG) for each in crowd))
+
+        assert Counter(Counter(seat.id for seat in joined).values()) == {10: 10}
+        assert len(server.rooms) == len(rooms) + 10
 
 
 async def test_players_on_real_sockets_share_rooms_too(world: World) -> None:

@@ -99,7 +99,7 @@ async def test_a_room_with_a_password_is_for_those_who_know_it(world: World) -> 
 
 @in_virtual_time
 async def test_who_guesses_too_often_is_refused_even_with_the_right_password() -> None:
-    async with served(arena(), limits=_limits(wrong_passwords_max=3)) as server:
+    async with served(arena(), limits=_limits(wrong_guesses_max=3)) as server:
         secret, plain = await _room(server, password="swordfish"), await _room(server)
         eve, ada = await connected(server, "eve", "ada")
         await ada.reserve(secret.id, players=["eve"], password="swordfish")
@@ -121,6 +121,29 @@ async def test_who_guesses_too_often_is_refused_even_with_the_right_password() -
         await ada.reserve(secret.id, players=["eve"], password="swordfish")
         await (await eve.join(secret.id)).leave()
         assert (await eve.join(plain.id)).id == plain.id, "a room without a password is not to be guessed"
+
+
+@in_virtual_time
+async def test_codes_are_guessed_no_oftener_than_passwords() -> None:
+    async with served(arena(), limits=_limits(wrong_guesses_max=3)) as server:
+        ada, eve = await connected(server, "ada", "eve")
+        room = await ada.create("arena", visibility="private", password="swordfish")
+        with pytest.raises(WrongPassword):
+            await eve.join(room.id, password="a")
+        with pytest.raises(NotFound):
+            await eve.join(code="222222")
+        with pytest.raises(NotFound):
+            await eve.reserve(code="333333")
+
+        for guess in (room.code, "444444"):
+            with pytest.raises(Throttled):
+                await eve.join(code=guess)
+        with pytest.raises(Throttled):
+            await eve.join(room.id, password="swordfish")
+        # An id is not to be guessed.
+        with pytest.raises(NotFound):
+            await eve.join("nowhere")
+        assert (await ada.join(code=room.code, password="swordfish")).id == room.id
 
 
 @in_virtual_time

@@ -1,7 +1,7 @@
 """From creating through active and ending to ended or failed: hooks in order, reasons, and events for who watches."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -359,3 +359,24 @@ async def test_what_is_known_of_a_room_that_ended_is_forgotten_after_a_while() -
         assert (info.name, info.properties, info.players) == ("arena", {"map": "sea"}, 0)
         with pytest.raises(NotFound):
             Operator(bench.server.node).get_room(room.id)
+
+
+@in_virtual_time
+async def test_a_name_is_free_again_when_the_room_could_not_even_be_made() -> None:
+    class Broken(Table):
+        is_broken: ClassVar[bool] = True
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            if self.is_broken:
+                raise RuntimeError("not today")
+
+    kind = table(Broken, unique_names=True)
+    async with Bench(kind) as bench:
+        with pytest.raises(RuntimeError):
+            await bench.server.create_room("table", name="Friday")
+
+        kind.is_broken = False
+        room = await bench.server.create_room("table", name="Friday")
+
+        assert room.name == "Friday"

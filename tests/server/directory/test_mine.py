@@ -138,8 +138,25 @@ async def test_there_is_nothing_to_get_back_to_without_a_seat() -> None:
         with pytest.raises(NotFound):
             await ada.rejoin()
         await ada.reserve(room.id)
+        with pytest.raises(NotFound):
+            await ada.rejoin()
+        await ada.join(room.id)
 
         assert (await ada.rejoin()).id == room.id
+
+
+@in_virtual_time
+async def test_nobody_leads_a_player_away_from_their_seat_with_a_newer_room() -> None:
+    async with served(arena()) as server:
+        eve, phone, laptop = await connected(server, "eve", "ada", "ada")
+        room = await phone.create("arena")
+        await phone.join(room.id)
+        await a_moment(1.0)
+        trap = await eve.create("arena")
+        await eve.reserve(trap.id, players=["ada"])
+
+        assert sorted(await _mine(laptop)) == sorted([room.id, trap.id])
+        assert (await laptop.rejoin()).id == room.id
 
 
 @pytest.mark.parametrize("recovery", ["eager", "lazy"])

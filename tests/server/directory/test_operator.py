@@ -1,6 +1,7 @@
 """A node for those who operate it: everything that the HTTP API may ask, of a real server."""
 
 import inspect
+import random
 from typing import Any
 
 import pytest
@@ -201,6 +202,15 @@ async def test_pages_of_sessions_and_players_are_whole(world: World, limit: int)
 
     assert _sessions(backend, limit) == sorted(agent.session.id for agent in agents)
     assert _players(backend, limit) == [*(f"agent-{number:02}" for number in range(15)), "zoe"]
+
+
+async def test_a_page_of_very_many_is_of_the_first_of_them_each_once(world: World) -> None:
+    server, backend = await _running(world)
+    players = [f"agent-{number:04}" for number in range(1500)]
+    for player in random.Random(1).sample([*players, *players[:300]], 1800):
+        server.open_agent(player)
+
+    assert _players(backend, 400) == players
 
 
 async def test_pages_go_on_from_where_they_were_while_sessions_come_and_go(world: World) -> None:

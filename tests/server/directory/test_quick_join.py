@@ -8,7 +8,21 @@ import pytest
 from holdfast import ClientRoom, NotFound, Refused, RoomLocked
 from holdfast.core.errors import Duplicate, Expired, Invalid
 from holdfast.core.infos import ReservationInfo
-from tests.server.directory.seats import Slow, a_crowd, arena, call, connected, guarded, occupancy, seats, served
+from holdfast.core.wishes import Reserve
+from holdfast.server.operator import Operator
+from tests.server.directory.seats import (
+    Slow,
+    a_crowd,
+    arena,
+    call,
+    connected,
+    guarded,
+    occupancy,
+    seats,
+    seconds_left,
+    served,
+    told,
+)
 from tests.server.durable.bench import a_moment, in_virtual_time, until
 
 # Which room
@@ -90,6 +104,40 @@ async def test_who_has_a_seat_or_a_reservation_comes_back_to_it() -> None:
         server.link(laptop).cut()
         assert (await tablet.join_or_create("arena")).id == room.id
         assert seats(server, room.id) == {"ada": "taken"}
+
+
+@in_virtual_time
+async def test_nobody_decides_with_a_reservation_where_another_player_goes() -> None:
+    async with served(arena()) as server:
+        eve, ada = await connected(server, "eve", "ada")
+        trap = await eve.create("arena", visibility="private", properties={"map": "moon"})
+        await eve.reserve(trap.id, players=["ada"])
+        room = await server.create_room("arena", properties={"map": "cave"})
+
+        seat = await ada.join_or_create("arena", where="properties.map = 'cave'")
+
+        assert seat.id == room.id
+        assert seats(server, trap.id) == {"ada": "reserved"}
+
+
+@pytest.mark.parametrize("by", ["themselves", "an operator"])
+@in_virtual_time
+async def test_a_reservation_that_is_asked_for_again_is_as_good_as_if_nobody_else_had_made_it(by: str) -> None:
+    async with served(arena()) as server:
+        eve, ada = await connected(server, "eve", "ada")
+        room = await eve.create("arena", visibility="private")
+        await eve.reserve(room.id, players=["ada"], ttl_s=100.0)
+
+        if by == "themselves":
+            await ada.reserve(room.id, ttl_s=50.0)
+        else:
+            await Operator(server.node).reserve(Reserve(room.id, players=["ada"], ttl_s=50.0))
+
+        assert server.rooms.reserved_by == ({"ada": 1} if by == "themselves" else {})
+        assert seconds_left(server, room.id, "ada") == pytest.approx(100.0, abs=0.1)
+        assert await told(server) == ["ada reserved"]
+        assert (await ada.join_or_create("arena")).id == room.id
+        assert server.rooms.reserved_by == {}
 
 
 @in_virtual_time
@@ -185,6 +233,10 @@ async def test_a_wish_that_no_room_could_have_is_refused_whatever_there_is() -> 
         for session in (ada, bob):
             with pytest.raises(Invalid):
                 await session.join_or_create("arena", properties={"map": {"of": "maps"}})
+            with pytest.raises(Invalid):
+                await session.join_or_create("arena", max_players=3)
+            with pytest.raises(NotFound, match="castle"):
+                await session.join_or_create("castle")
 
 
 @in_virtual_time

@@ -51,7 +51,7 @@ class FakeFleet:
     def nodes(self) -> list[NodeView]:
         return list(self.views.values())
 
-    async def place(self, node: str, wish: StartPlacement) -> RoomInfo:
+    async def place(self, node: str, wish: StartPlacement, owner: str) -> RoomInfo:
         self.asked.append((asyncio.get_running_loop().time(), node))
         await asyncio.sleep(self.takes_s.get(node, 0.0))
         if node in self.refusals:

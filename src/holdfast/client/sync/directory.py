@@ -115,7 +115,7 @@ class Directory:
         return ClientRoom(self._background, room)
 
     def my_rooms(self) -> list[RoomInfo]:
-        """The rooms in which this player has a seat, from whichever device."""
+        """The rooms in which this player has a seat or a reserved one, from whichever device."""
         return self._background.run(self._directory.my_rooms)
 
     def rejoin(self) -> ClientRoom:

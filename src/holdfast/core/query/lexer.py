@@ -69,6 +69,10 @@ class Source(NamedTuple):
         return Invalid(f"{self.name}, column {column}: {message}\n  {line}\n  {' ' * (column - 1 - start)}^")
 
 
+# What other languages write, and how it is written here.
+_FOREIGN = {"==": "=", "!=": "<>", "&&": "AND", "||": "OR"}
+
+
 def tokens(source: Source) -> list[Token]:
     """The whole text as tokens; the last is the end."""
     found: list[Token] = []
@@ -80,6 +84,8 @@ def tokens(source: Source) -> list[Token]:
         assert match.lastgroup is not None
         kind, written = Kind(match.lastgroup), match[match.lastgroup]
         column = match.start(match.lastgroup) + 1
+        if source.text[column - 1 : column + 1] == "==":
+            raise _foreign(source, column, "==")
         found.append(Token(kind, written, _value(source, kind, written, column), column))
         position = match.end()
     return found
@@ -111,6 +117,12 @@ def _unreadable(source: Source, position: int) -> Invalid:
     while source.text[position].isspace():
         position += 1
     letter = source.text[position]
+    if (word := source.text[position : position + 2]) in _FOREIGN:
+        return _foreign(source, position + 1, word)
     if letter in "'\"":
         return source.complaint(position + 1, f"expected another {letter} where this text ends")
     return source.complaint(position + 1, f"expected a term, a value or an operator, found {letter!r}")
+
+
+def _foreign(source: Source, column: int, word: str) -> Invalid:
+    return source.complaint(column, f"write {_FOREIGN[word]} for {word}")
