@@ -128,21 +128,26 @@ class Directory:
         self._node.events.publish("room.created", room=room.id, kind=room.kind, creator=creator)
         return room.id
 
-    def _check(self, wish: Create) -> type[Room[Any]]:
+    def check_wish(self, wish: Create) -> type[Room[Any]]:
+        """Refuse what no room could be; the class of those that are wished for."""
         room_type = self._types.get(wish.kind)
         if room_type is None:
             known = ", ".join(sorted(self._types)) or "none"
             raise NotFound(f"no kind of room is called {wish.kind!r}; there is {known}")
+        most = room_type.max_players
+        if wish.max_players is not None and not 1 <= wish.max_players <= most:
+            raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
+        check_properties(wish.properties, self._node.limits.properties_bytes_max)
+        return room_type
+
+    def _check(self, wish: Create) -> type[Room[Any]]:
+        room_type = self.check_wish(wish)
         if self._is_closed:
             raise Throttled("this node is stopping")
         if not self._node.health.is_healthy:
             raise Throttled("this node is not well, and takes no new rooms")
         if len(self._hosts) + len(self._beginning) >= self._node.limits.rooms_max:
             raise Throttled("this node has no space for another room")
-        most = room_type.max_players
-        if wish.max_players is not None and not 1 <= wish.max_players <= most:
-            raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
-        check_properties(wish.properties, self._node.limits.properties_bytes_max)
         ledger = self._node.ledger
         if room_type.durability != "memory" and ledger is not None and ledger.is_failing:
             raise Throttled("the store does not save at the moment; try again")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.core.errors import Refused
 from holdfast.core.infos import RoomInfo
-from holdfast.core.listing import check_properties
 from holdfast.core.query import Query, Row, parse_query
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.wishes import Create, JoinOrCreate, fingerprint
@@ -59,7 +58,8 @@ class QuickJoin:
 
     async def join(self, session: Session, wish: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
         """Take a seat in a room that is there, or in a new one."""
-        self._check(wish)
+        # What no room could be is refused before a long search for it.
+        self._node.rooms.check_wish(wish)
         wanted = parse_query(wish.where, (), kind=wish.kind)
         tries = _TRIES_MAX
         while True:
@@ -73,16 +73,6 @@ class QuickJoin:
                     host.door.release([session.player_id])
                 if tries == 0 or not (isinstance(error, Refused) and host.room.is_closing):
                     raise
-
-    def _check(self, wish: JoinOrCreate) -> None:
-        """Refuse what no room could be, whatever there is: before a long search for it."""
-        kind = self._node.rooms.type_of(wish.kind)
-        if kind is None:
-            raise NotFound(f"no kind of room is called {wish.kind!r}")
-        most = kind.max_players
-        if wish.max_players is not None and not 1 <= wish.max_players <= most:
-            raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
-        check_properties(wish.properties, self._node.limits.properties_bytes_max)
 
     async def _find(self, player_id: PlayerId, wish: JoinOrCreate, wanted: Query) -> "tuple[RoomHost, bool]":
         """A room with a seat that is this player's or reserved for them; and whether it was before."""

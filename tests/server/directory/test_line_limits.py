@@ -44,9 +44,10 @@ async def test_who_has_enough_seats_reserved_is_passed_over_and_keeps_the_place(
 
         await seat.leave()
         await until(lambda: bob.offers)
+        assert [offer.room for offer in ada.offers] == [other.id]
         assert await ada.wait(room.id) == WaitInfo(room.id, 1), "asking is allowed"
         await ada.tell("stop_waiting", room=other.id)
         await bob.tell("stop_waiting", room=room.id)
-        await until(lambda: ada.offers)
+        await until(lambda: len(ada.offers) == 2)
 
         assert seats(server, room.id) == {"ada": "reserved"}
