@@ -5,16 +5,14 @@ let out when it has succeeded, and not before (R3). How it gets into the store, 
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.core.errors import Refused
-from holdfast.core.session import Session
 from holdfast.server.durable.bundles import Bundle, SessionKeep
 from holdfast.server.durable.commits import Commits
 from holdfast.server.durable.keeper import RoomKeeper
+from holdfast.server.durable.session_book import SessionBook
 from holdfast.stores.port import Broken, Store
 
 if TYPE_CHECKING:
@@ -27,13 +25,13 @@ _NEWS = 0.25
 _PAUSE_MAX_S = 1.0
 
 
-class Ledger:
+class Ledger(SessionBook):
     """What changed, and its way into the store. `fatal` is told when this process must not go on."""
 
     def __init__(
         self, node: "Node", loop: asyncio.AbstractEventLoop, store: Store, *, fatal: Callable[[Exception], None]
     ) -> None:
-        self._node = node
+        super().__init__(node)
         self._loop = loop
         self._limits = node.limits
         self._fatal = fatal
@@ -42,9 +40,7 @@ class Ledger:
         self.is_failing = False
         """The store has refused for so long that durable rooms stand still."""
         self._keepers: dict[RoomKeeper, None] = {}
-        self._keeps: dict[Session, SessionKeep] = {}
         self._dirty_rooms: dict[RoomKeeper, None] = {}
-        self._dirty_sessions: dict[SessionKeep, None] = {}
         self._paused: list[RoomKeeper] = []
         self._turns = 0
         self._cut_at = 0.0
@@ -113,81 +109,8 @@ class Ledger:
             keeper.removed()
         return done
 
-    # Sessions
-
-    def __contains__(self, session: Session) -> bool:
-        return session in self._keeps
-
-    def keep_of(self, session: Session) -> SessionKeep | None:
-        """What is kept of a session; None if it is not durable."""
-        return self._keeps.get(session)
-
-    def adopt(self, session: Session, home: RoomKeeper | None, revision: int = 0) -> SessionKeep:
-        """The session has its seat in a durable room (or came back from the store): it lasts until it ends."""
-        keep = self._keeps.get(session)
-        if keep is None:
-            keep = self._keeps[session] = SessionKeep(session, revision)
-        keep.home = home
-        keep.is_ended = False
-        return keep
-
-    async def settled(self, session: Session) -> None:
-        """Wait until the room that the session has just left is saved without it."""
-        keep = self._keeps.get(session)
-        home = keep.home if keep is not None else None
-        if home is not None and home in self._keepers and session.player is None:
-            with contextlib.suppress(Refused):
-                await self.saved(home)
-
-    def moved(self, session: Session) -> None:
-        """The session took or left a seat of its home."""
-        keep = self._keeps.get(session)
-        if keep is not None:
-            keep.is_moved = True
-            if keep.home is not None:
-                self.mark(keep.home)
-            self._mark_session(keep)
-
-    def hold(self, session: Session) -> None:
-        """The session changed, and its client may hear of it only when that is saved."""
-        keep = self._keeps.get(session)
-        if keep is None:
-            return
-        connection = self._node.connection_of(session)
-        if connection is not None and connection is not keep.held:
-            connection.hold()
-            keep.held = connection
-        self._mark_session(keep)
-
-    def changed(self, session: Session) -> None:
-        """Save the session with the next commit, together with whatever its client says meanwhile."""
-        keep = self._keeps.get(session)
-        if keep is not None:
-            self._mark_session(keep)
-
-    def ended(self, session: Session) -> None:
-        """The session is over, or its seat is in a memory room: nothing of it need last."""
-        keep = self._keeps.get(session)
-        if keep is not None:
-            keep.is_ended = keep.is_moved = True
-            if keep.home is not None:
-                self.mark(keep.home)
-            self._mark_session(keep)
-
-    def close_after(self, session: Session, close: Callable[[], None]) -> None:
-        """Close the connection of a session that ended, once the store has heard of it."""
-        self._keeps[session].close = close
-
-    def forget(self, session: Session) -> None:
-        """The session was not brought back after all: the store keeps what it has."""
-        keep = self._keeps.pop(session, None)
-        if keep is not None:
-            self._dirty_sessions.pop(keep, None)
-
-    def _mark_session(self, keep: SessionKeep) -> None:
-        if keep not in self._dirty_sessions:
-            self._dirty_sessions[keep] = None
-            self._schedule()
+    def _has(self, keeper: RoomKeeper) -> bool:
+        return keeper in self._keepers
 
     # When
 
