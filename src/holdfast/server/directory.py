@@ -7,7 +7,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
-from holdfast.core.infos import RoomInfo
 from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.room import Room
@@ -128,8 +127,8 @@ class Directory:
         self._node.events.publish("room.created", room=room.id, kind=room.kind, creator=creator)
         return room.id
 
-    def check_wish(self, wish: Create) -> type[Room[Any]]:
-        """Refuse what no room could be; the class of those that are wished for."""
+    def kind_for(self, wish: Create) -> type[Room[Any]]:
+        """The class of the room that is wished for; what no room could be is refused."""
         room_type = self._types.get(wish.kind)
         if room_type is None:
             known = ", ".join(sorted(self._types)) or "none"
@@ -141,7 +140,7 @@ class Directory:
         return room_type
 
     def _check(self, wish: Create) -> type[Room[Any]]:
-        room_type = self.check_wish(wish)
+        room_type = self.kind_for(wish)
         if self._is_closed:
             raise Throttled("this node is stopping")
         if not self._node.health.is_healthy:
@@ -234,7 +233,7 @@ class Directory:
             self._node.counters.rooms_ended += 1
             self.listings.remove(host)
             if room.listing.is_over:
-                info = self.info_of(host, sees_code=True)
+                info = host.entry.info(sees_code=True)
                 self.entries.remove(room.listing, info)
                 self._node.events.publish("room.ended", room=room.id, status=info.status, reason=info.reason)
             else:
@@ -246,10 +245,6 @@ class Directory:
         return not self._beginning and all(isinstance(host, DurableHost) for host in self._hosts.values())
 
     # What is shown of rooms
-
-    def info_of(self, host: RoomHost, *, sees_code: bool) -> RoomInfo:
-        """What is shown of a room."""
-        return self.listings.info_of(host, sees_code=sees_code)
 
     def find(self, room_id: str, code: str) -> RoomHost:
         """The host of a room, by its id or by its code."""

@@ -213,12 +213,11 @@ class Door:
     def _seconds_until(self, until: float) -> float:
         return round(max(0.0, until - self._node.now()), 3)
 
-    def _drop(self, player_id: PlayerId) -> Reservation | None:
+    def _drop(self, player_id: PlayerId) -> None:
         kept = self._room.reservations.drop(player_id)
         if kept is not None:
             self._node.rooms.unreserved(kept.by)
             self._watch_expiry()
-        return kept
 
     def _watch_expiry(self) -> None:
         if self._expiry is not None:

@@ -1,13 +1,16 @@
-"""A room's entry in the directory, as it is changed: everybody in the room is told, and so is whoever watches it."""
+"""A room's entry in the directory: what is shown of it, and how it is changed, which everybody in the room is told."""
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.election import elect
-from holdfast.core.errors import NotFound
-from holdfast.core.listing import RoomStatus
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.infos import RoomInfo
+from holdfast.core.listing import RoomStatus, check_properties
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.core.player import Player
+from holdfast.core.query import Row
 from holdfast.core.updates import apply_update
 from holdfast.core.wishes import Update
 
@@ -15,9 +18,11 @@ if TYPE_CHECKING:
     from holdfast.server.node import Node
     from holdfast.server.room_host import RoomHost
 
+log = logging.getLogger("holdfast")
+
 
 class Entry:
-    """The changes of one room's entry. Each is a turn of the room, or part of one."""
+    """One room's entry. Every change of it is a turn of the room, or part of one."""
 
     def __init__(self, host: "RoomHost", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
@@ -27,11 +32,85 @@ class Entry:
         # The version that everybody in the room knows, or will have heard of when the timer has rung.
         self._told_version = 0
         self._telling: asyncio.TimerHandle | None = None
+        # The properties as they are shown, and the version for which they were checked.
+        self._properties: dict[str, Any] = {}
+        self._checked_version = 0
 
     def stop(self) -> None:
         """There is nobody to be told any more."""
         if self._telling is not None:
             self._telling.cancel()
+
+    # What is shown
+
+    def info(self, *, sees_code: bool) -> RoomInfo:
+        """What is shown of the room."""
+        room = self._room
+        listing = room.listing
+        return RoomInfo(
+            id=room.id,
+            kind=room.kind,
+            players=room.seats_used,
+            max_players=room.max_players,
+            phase=room.phase,
+            properties=self._shown_properties(),
+            name=listing.name,
+            status=listing.status.value,
+            reason=listing.reason,
+            open_seats=self.open_seats,
+            visibility=listing.visibility,
+            join_policy=listing.join_policy,
+            is_locked=room.is_locked,
+            has_password=listing.password is not None,
+            code=listing.code if sees_code else "",
+            creator=listing.creator,
+            host=room.host.id if room.host is not None else "",
+            created_at=listing.created_at,
+            version=listing.version,
+        )
+
+    def row(self) -> Row:
+        """What can be searched of the room."""
+        room = self._room
+        listing = room.listing
+        if type(room.max_players) is not int:
+            # Many a game takes it from what a client has sent.
+            raise TypeError(f"max_players must be a whole number; got {room.max_players!r}")
+        return Row(
+            id=room.id,
+            kind=room.kind,
+            name=listing.name,
+            players=room.seats_used,
+            max_players=room.max_players,
+            open_seats=self.open_seats,
+            created_at=listing.created_at,
+            phase=room.phase,
+            properties=self._shown_properties(),
+            creator=listing.creator,
+            host=room.host.id if room.host is not None else "",
+            is_locked=room.is_locked,
+            has_password=listing.password is not None,
+        )
+
+    @property
+    def open_seats(self) -> int:
+        """How many newcomers could join now."""
+        return self._room.open_seats if self._room.listing.status is RoomStatus.ACTIVE else 0
+
+    def _shown_properties(self) -> dict[str, Any]:
+        """Those that a game has spoiled are left out, and said so in the log."""
+        room = self._room
+        if self._checked_version != room.listing.version:
+            self._checked_version = room.listing.version
+            try:
+                check_properties(room.properties, self._node.limits.properties_bytes_max)
+                self._properties = _fixed(room.properties)
+            except Invalid as error:
+                log.error("room %s (%s): %s", room.id, room.kind, error)  # noqa: TRY400 - the sentence says it all
+                self._properties = {}
+        return self._properties
+
+    # How it is changed
 
     def apply(self, wish: Update) -> None:
         """Change the entry."""
@@ -70,7 +149,7 @@ class Entry:
     def _tell(self) -> None:
         room = self._room
         self._told_version = room.listing.version
-        room.broadcast(RoomUpdated(self._node.rooms.info_of(self._host, sees_code=True)))
+        room.broadcast(RoomUpdated(self.info(sees_code=True)))
         if room.listing.status is not RoomStatus.CREATING:
             # Before that, nobody has heard of the room.
             self._node.events.publish("room.updated", room=room.id, version=room.listing.version)
@@ -104,3 +183,8 @@ class Entry:
             # Of who waits for their `on_join`, the room has not heard yet.
             players = [player for player in room.players if self._host.has_joined(player)]
             self.name_host(elect(players, room.election, room.successor))
+
+
+def _fixed(properties: dict[str, Any]) -> dict[str, Any]:
+    """A copy that stays as it was checked: a game may change a list in place."""
+    return {key: list(value) if isinstance(value, list) else value for key, value in properties.items()}

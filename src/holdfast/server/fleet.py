@@ -41,7 +41,7 @@ class OwnFleet:
             # Also if it is cancelled: nothing is left behind.
             host.end("placement_failed")
             raise
-        return directory.info_of(host, sees_code=True)
+        return host.entry.info(sees_code=True)
 
     def _check_party(self, wish: StartPlacement) -> None:
         """Refuse for good what no room of this kind will ever hold."""

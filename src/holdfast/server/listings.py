@@ -1,16 +1,14 @@
 """What can be found: the index of a node's rooms, kept up to date and searched."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.errors import NotFound
 from holdfast.core.frames import FRAME_HEAD_BYTES
 from holdfast.core.infos import RoomInfo, RoomPage
-from holdfast.core.listing import RoomStatus, check_properties
 from holdfast.core.query import Index, Query, Row, parse_query
 from holdfast.core.query.ast import Comparison, Operator, Term, conjunction
 from holdfast.core.session import PlayerId, Session
@@ -21,8 +19,6 @@ from holdfast.server.watches import Watches, size_of
 if TYPE_CHECKING:
     from holdfast.server.node import Node
     from holdfast.server.room_host import RoomHost
-
-log = logging.getLogger("holdfast")
 
 # Rooms whose row is brought up to date in one go: about two milliseconds.
 _REFRESHED_AT_ONCE = 32
@@ -115,76 +111,12 @@ class Listings:
             self._refresh(host)
         return self._index.row(room_id)
 
-    def info_of(self, host: "RoomHost", *, sees_code: bool) -> RoomInfo:
-        """What is shown of a room; properties that a game has spoiled are left out, and said so in the log."""
-        room = host.room
-        listing = room.listing
-        return RoomInfo(
-            id=room.id,
-            kind=room.kind,
-            players=room.seats_used,
-            max_players=room.max_players,
-            phase=room.phase,
-            properties=self._properties(host),
-            name=listing.name,
-            status=listing.status.value,
-            reason=listing.reason,
-            open_seats=self._open_seats(host),
-            visibility=listing.visibility,
-            join_policy=listing.join_policy,
-            is_locked=room.is_locked,
-            has_password=listing.password is not None,
-            code=listing.code if sees_code else "",
-            creator=listing.creator,
-            host=room.host.id if room.host is not None else "",
-            created_at=listing.created_at,
-            version=listing.version,
-        )
-
-    @staticmethod
-    def _open_seats(host: "RoomHost") -> int:
-        return host.room.open_seats if host.room.listing.status is RoomStatus.ACTIVE else 0
-
-    def _properties(self, host: "RoomHost") -> dict[str, Any]:
-        room = host.room
-        if host.checked_version != room.listing.version:
-            host.checked_version = room.listing.version
-            try:
-                check_properties(room.properties, self._limits.properties_bytes_max)
-                host.shown_properties = _fixed(room.properties)
-            except Invalid as error:
-                log.error("room %s (%s): %s", room.id, room.kind, error)  # noqa: TRY400 - the sentence says it all
-                host.shown_properties = {}
-        return host.shown_properties
-
-    def _row(self, host: "RoomHost") -> Row:
-        room = host.room
-        listing = room.listing
-        if type(room.max_players) is not int:
-            # Many a game takes it from what a client has sent.
-            raise TypeError(f"max_players must be a whole number; got {room.max_players!r}")
-        return Row(
-            id=room.id,
-            kind=room.kind,
-            name=listing.name,
-            players=room.seats_used,
-            max_players=room.max_players,
-            open_seats=self._open_seats(host),
-            created_at=listing.created_at,
-            phase=room.phase,
-            properties=self._properties(host),
-            creator=listing.creator,
-            host=room.host.id if room.host is not None else "",
-            is_locked=room.is_locked,
-            has_password=listing.password is not None,
-        )
-
     # Keeping up
 
     def _refresh(self, host: "RoomHost") -> None:
         del self._stale[host]
         try:
-            self._index.put(self._row(host))
+            self._index.put(host.entry.row())
         except Exception as error:  # noqa: BLE001 - a game has spoiled its room: it is not found, others are
             self._index.remove(host.room.id)
             self._node.internal_error(f"the entry of room {host.room.id} ({host.room.kind})", error)
@@ -235,7 +167,7 @@ class Listings:
             )
             for row in found.rows:
                 host = self._hosts[row.id]
-                info = self.info_of(host, sees_code=viewer is None or viewer.knows(host))
+                info = host.entry.info(sees_code=viewer is None or viewer.knows(host))
                 bytes_left -= size_of(info)
                 if bytes_left < 0 and last is not None:
                     # As many as an answer can carry.
@@ -291,7 +223,7 @@ class Listings:
 
     def _open_and_touched(self, since: int) -> "Iterator[RoomHost]":
         touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
-        return (host for host, _ in touched if self._open_seats(host) > 0)
+        return (host for host, _ in touched if host.entry.open_seats > 0)
 
     def _is_public(self, row: Row) -> bool:
         return self._hosts[row.id].room.listing.visibility == "public"
@@ -318,8 +250,3 @@ class Listings:
     def dropped(self, session: Session) -> None:
         """Who is not there cannot be told: they begin again when they are back."""
         self._watches.dropped(session)
-
-
-def _fixed(properties: dict[str, Any]) -> dict[str, Any]:
-    """A copy that stays as it was checked: a game may change a list in place."""
-    return {key: list(value) if isinstance(value, list) else value for key, value in properties.items()}

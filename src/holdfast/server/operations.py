@@ -190,7 +190,7 @@ class DirectoryDesk:
 
     def _shown(self, session: Session, host: RoomHost) -> RoomInfo:
         viewer = self._node.rooms.listings.visible_to(session.player_id)
-        return self._node.rooms.info_of(host, sees_code=viewer.knows(host))
+        return host.entry.info(sees_code=viewer.knows(host))
 
     # Placements
 

@@ -71,7 +71,7 @@ class Operator:
         return self._info(host)
 
     def _info(self, host: "RoomHost") -> RoomInfo:
-        return self._node.rooms.info_of(host, sees_code=True)
+        return host.entry.info(sees_code=True)
 
     # Seats
 

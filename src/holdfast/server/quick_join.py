@@ -59,7 +59,7 @@ class QuickJoin:
     async def join(self, session: Session, wish: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
         """Take a seat in a room that is there, or in a new one."""
         # What no room could be is refused before a long search for it.
-        self._node.rooms.check_wish(wish)
+        self._node.rooms.kind_for(wish)
         wanted = parse_query(wish.where, (), kind=wish.kind)
         tries = _TRIES_MAX
         while True:
@@ -129,8 +129,7 @@ class QuickJoin:
         return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
 
     def _make(self, wish: JoinOrCreate, player_id: PlayerId) -> _Making:
-        kind = self._node.rooms.type_of(wish.kind)
-        seats = wish.max_players or (kind.max_players if kind is not None else 1)
+        seats = wish.max_players or self._node.rooms.kind_for(wish).max_players
         row = Row(
             id="",
             kind=wish.kind,

@@ -50,9 +50,6 @@ class RoomHost:
         self._loop = loop
         self._turns = self._make_turns()
         self.room: Room[Any] = room_type(room_id, self, dice)
-        # The properties as they are shown, and the version of the entry for which they were checked.
-        self.shown_properties: dict[str, Any] = {}
-        self.checked_version = 0
         delivery = Delivery(self.room, node, self._turns, self.failed)
         self.deliver = delivery.deliver
         self.deliver_latest = delivery.deliver_latest

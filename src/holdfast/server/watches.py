@@ -166,7 +166,7 @@ class Watches:
             if row is not None and watch.query.matches(row, now) and watch.viewer(row):
                 host = self._listings.host(room_id)
                 watch.known.add(room_id)
-                changed.append(self._listings.info_of(host, sees_code=watch.viewer.knows(host)))
+                changed.append(host.entry.info(sees_code=watch.viewer.knows(host)))
             elif room_id in watch.known:
                 watch.known.discard(room_id)
                 removed.append(room_id)
