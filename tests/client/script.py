@@ -116,3 +116,7 @@ def terms(**changes: Any) -> Terms:
 
 def limits(**changes: Any) -> Limits:
     return replace(Limits(), **changes)
+
+
+def frames_of(kind: type[Any], frames: list[Any]) -> list[Any]:
+    return [frame for frame in frames if isinstance(frame, kind)]

@@ -1,6 +1,8 @@
 """Placements as their client sees them: notices, questions after a drop, and the end."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -20,17 +22,19 @@ def placed(status: str = "pending", **facts: Any) -> PlacementInfo:
 FULFILLED = placed("fulfilled", room=room(1), node="n1")
 
 
-async def started(session: ClientSession, desk: Desk) -> Placement:
-    placement: Placement = await answered(session.place("eu", "arena"), desk, placed())
-    assert (placement.id, placement.info) == ("p1", placed())
-    return placement
+@asynccontextmanager
+async def pending(desk: Desk) -> AsyncIterator[tuple[ClientSession, Placement]]:
+    """A session at the desk that has asked for a placement."""
+    async with visit(desk) as session:
+        placement: Placement = await answered(session.place("eu", "arena"), desk, placed())
+        assert (placement.id, placement.info) == ("p1", placed())
+        yield session, placement
 
 
 @in_virtual_time
 async def test_who_waits_hears_when_it_is_done() -> None:
     desk = Desk()
-    async with visit(desk) as session:
-        placement = await started(session, desk)
+    async with pending(desk) as (_, placement):
         done = asyncio.create_task(placement.done())
         desk.notice("placement", "p1", placed(reason="no node is free"))
         await asyncio.sleep(0.1)
@@ -71,8 +75,7 @@ def test_after_a_drop_it_is_asked_for(then: str) -> None:
     @in_virtual_time
     async def story() -> None:
         desk = Desk(then, "s1" if then == "resumed" else "s2")
-        async with visit(desk) as session:
-            placement = await started(session, desk)
+        async with pending(desk) as (session, placement):
             done = asyncio.create_task(placement.done())
 
             await until_back(session, desk)
@@ -88,9 +91,7 @@ def test_after_a_drop_it_is_asked_for(then: str) -> None:
 @in_virtual_time
 async def test_also_if_nobody_waits_its_state_is_asked_for_after_a_drop() -> None:
     desk = Desk()
-    async with visit(desk) as session:
-        placement = await started(session, desk)
-
+    async with pending(desk) as (session, placement):
         await until_back(session, desk)
         (await desk.asked("get_placement", placement="p1")).answer(placed("timed_out"))
 
@@ -100,8 +101,7 @@ async def test_also_if_nobody_waits_its_state_is_asked_for_after_a_drop() -> Non
 @in_virtual_time
 async def test_one_that_the_server_has_forgotten_is_told_as_that() -> None:
     desk = Desk()
-    async with visit(desk) as session:
-        placement = await started(session, desk)
+    async with pending(desk) as (session, placement):
         done = asyncio.create_task(placement.done())
 
         await until_back(session, desk)
@@ -114,8 +114,7 @@ async def test_one_that_the_server_has_forgotten_is_told_as_that() -> None:
 @in_virtual_time
 async def test_one_that_is_pending_can_be_stopped() -> None:
     desk = Desk()
-    async with visit(desk) as session:
-        placement = await started(session, desk)
+    async with pending(desk) as (_, placement):
         done = asyncio.create_task(placement.done())
 
         stopping = asyncio.create_task(placement.stop())
@@ -128,9 +127,7 @@ async def test_one_that_is_pending_can_be_stopped() -> None:
 @in_virtual_time
 async def test_one_that_is_over_cannot_be_stopped() -> None:
     desk = Desk()
-    async with visit(desk) as session:
-        placement = await started(session, desk)
-
+    async with pending(desk) as (_, placement):
         stopping = asyncio.create_task(placement.stop())
         asked = await desk.asked("stop_placement", placement="p1")
         desk.notice("placement", "p1", FULFILLED)
@@ -144,8 +141,7 @@ async def test_one_that_is_over_cannot_be_stopped() -> None:
 @in_virtual_time
 async def test_what_is_over_stays_so_whatever_comes_late() -> None:
     desk = Desk()
-    async with visit(desk) as session:
-        placement = await started(session, desk)
+    async with pending(desk) as (_, placement):
         stopping = asyncio.create_task(placement.stop())
         asked = await desk.asked("stop_placement", placement="p1")
 
@@ -157,8 +153,8 @@ async def test_what_is_over_stays_so_whatever_comes_late() -> None:
 @in_virtual_time
 async def test_whoever_waits_hears_that_the_session_ended() -> None:
     desk = Desk()
-    async with visit(desk) as session:
-        done = asyncio.create_task((await started(session, desk)).done())
+    async with pending(desk) as (_, placement):
+        done = asyncio.create_task(placement.done())
         await asyncio.sleep(0.1)
 
     with pytest.raises(SessionEnded):

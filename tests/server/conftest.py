@@ -13,8 +13,22 @@ _TEST_S = 30.0
 
 
 # Where time is of the essence, what holds on uvloop, which `holdfast.run` takes, must hold on Python's own loop too.
-_ON_BOTH_LOOPS = {"test_latency.py", "test_resume.py", "test_time.py"}
-_ON_PYTHONS_LOOP = {"test_hostile_input.py"}
+_ON_BOTH_LOOPS = {
+    "test_latency.py",
+    "test_resume.py",
+    "test_resume_grace.py",
+    "test_resume_newest.py",
+    "test_resume_tokens.py",
+    "test_time.py",
+}
+_ON_PYTHONS_LOOP = {
+    "test_arrival.py",
+    "test_bad_messages.py",
+    "test_bad_payloads.py",
+    "test_bad_requests.py",
+    "test_comebacks.py",
+    "test_vandals.py",
+}
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

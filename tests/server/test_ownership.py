@@ -1,8 +1,7 @@
 import pytest
 
 from holdfast import Player, Reason
-from tests.server.test_disconnects import same_player
-from tests.server.world import Chat, Gate, Hero, World, chat, player_in, room_of, until_resumed
+from tests.server.world import Chat, Gate, Hero, World, chat, player_in, room_of, same_player, until_resumed
 
 
 class Smithy(Chat):

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, Message, Outcome, Player, PlayerData, Reason, Room, Server, on
+from holdfast import ClientRoom, ClientSession, Message, Outcome, Player, PlayerData, Reason, Room, Server, Session, on
 from holdfast.client.link import dial
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits
@@ -188,6 +188,13 @@ def player_in(server: Server, client_room: ClientRoom, session: ClientSession) -
     return player
 
 
+def server_side(server: Server, session: ClientSession) -> Session:
+    """The server's side of a client's session."""
+    found = server.sessions.get(session.id)
+    assert found is not None
+    return found
+
+
 async def until_resumed(session: ClientSession, cause: Callable[[], None]) -> Outcome:
     """Do something that costs a client its connection; what it is told when it is back."""
     told: asyncio.Queue[Outcome] = asyncio.Queue()
@@ -211,3 +218,13 @@ async def hear(room: ClientRoom, text: str) -> list[Message]:
 async def texts_until(room: ClientRoom, text: str) -> list[str]:
     """The same, for rooms where only `Said` is heard: the texts."""
     return [message.text for message in await hear(room, text) if isinstance(message, Said)]
+
+
+async def hear_the_end(room: ClientRoom) -> None:
+    """The end of a room for a client who was told nothing before it."""
+    assert [message async for message in room] == []
+
+
+async def same_player(world: World, server: Server, session: ClientSession) -> ClientSession:
+    """The same player in another window: proven by the credential, with a session of its own."""
+    return await world.connect(server, auth=holdfast.Auth("guest", session.credential))

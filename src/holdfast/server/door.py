@@ -1,8 +1,7 @@
-"""The door of one room: who is let in, for whom a seat is kept, and who waits in line for one."""
+"""The door of one room: who is let in, and for whom a seat is kept."""
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import (
@@ -15,12 +14,13 @@ from holdfast.core.errors import (
     Refused,
     Throttled,
 )
-from holdfast.core.infos import ReservationInfo, WaitInfo
+from holdfast.core.infos import ReservationInfo
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
-from holdfast.core.reservations import Line, Reservation
+from holdfast.core.reservations import Reservation
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session, SessionState
+from holdfast.server.line import WaitingLine, check_reserved
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -31,38 +31,30 @@ class Interrupted(Exception):
     """The session dropped while it was joining; nothing has changed."""
 
 
-def check_reserved(node: "Node", by: str, seats: int) -> None:
-    """Refuse a player who would have more seats reserved than one may; operators and rooms (`by` "") are free to."""
-    most = node.limits.reservations_per_player_max
-    if by and node.rooms.reserved_by[by] + seats > most:
-        raise Throttled(f"a player may have {most} seats reserved at a time")
-
-
 class Door:
-    """Joins, reservations and the line of one room."""
+    """The joins and reservations of one room, and the line before it."""
 
     def __init__(self, host: "RoomHost", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._room = host.room
         self._node = node
         self._loop = loop
-        self._line = Line()
+        self.line = WaitingLine(host, self, node, loop)
         self._expiry: asyncio.TimerHandle | None = None
         # On a seat, but `on_join` has to wait for its turn: if they go before it, the room never hears of them.
         # With whether they came with a reservation, which is remembered so far.
         self._joining: dict[Player[Any], bool] = {}
-        self._is_line_watched = False
 
     def close(self) -> None:
         """The room ends: no seat is kept any more, and nobody waits for one."""
-        self._line = Line()
+        self.line.close()
         for player_id, _ in self._room.reservations:
             self._drop(player_id)
             self._host.seat_changed(player_id, SeatState.FREED)
 
     def stop(self) -> None:
         """The room is gone from here, whatever becomes of it elsewhere."""
-        self._line = Line()
+        self.line.close()
         for player_id, _ in self._room.reservations:
             self._drop(player_id)
 
@@ -77,7 +69,7 @@ class Door:
         if existing is not None and host.may_take_over(existing):
             return host.take_over(existing, session, outlet_of)
         # Those who wait come first.
-        self.seat_freed()
+        self.line.offer_seats()
         room.check_open(session.player_id)
         player = Player(session, room.data_type(), host=host)
         was_kept = room.reservations.use(player.id)
@@ -91,7 +83,7 @@ class Door:
                 self._watch_expiry()
             host.release(player)
             raise
-        self._line.leave(player.id)
+        self.line.leave(player.id)
         self._joining[player] = was_kept
         host.seat(player, session, outlet_of)
         try:
@@ -156,7 +148,7 @@ class Door:
         if ttl_s > limits.reservation_max_s:
             raise Invalid(f"ttl_s: a seat is reserved for {limits.reservation_max_s:g} s at most; got {ttl_s:g}")
         # Those who wait come first.
-        self.seat_freed()
+        self.line.offer_seats()
         party = list(dict.fromkeys(players))
         coming = [each for each in party if room.seat_of(each) is None]
         fresh = [each for each in coming if each not in room.reservations]
@@ -164,10 +156,10 @@ class Door:
         if room.is_closing or fresh:
             room.check_space(len(fresh))
         for player_id in coming:
-            self._reserve(player_id, Reservation(self._node.now() + ttl_s, by))
+            self.keep(player_id, Reservation(self._node.now() + ttl_s, by))
         # Of who sits already, the seat is theirs without an end.
         ends = [kept.until for each in party if (kept := room.reservations.get(each)) is not None]
-        return ReservationInfo(room.id, list(party), self._seconds_until(min(ends)) if ends else 0.0)
+        return ReservationInfo(room.id, list(party), self.seconds_until(min(ends)) if ends else 0.0)
 
     def release(self, players: Sequence[PlayerId], by: str | None = None) -> None:
         """Give reserved seats back; a player (`by`) only their own, and those they have reserved."""
@@ -180,11 +172,11 @@ class Door:
         for player_id in reserved:
             self._drop(player_id)
             self._host.seat_changed(player_id, SeatState.FREED)
-        self.seat_freed()
+        self.line.offer_seats()
 
     def restored(self, player_id: PlayerId, seconds: float, by: str) -> None:
         """Keep a seat as a former node has kept it: so many seconds more."""
-        self._reserve(player_id, Reservation(self._node.now() + seconds, by))
+        self.keep(player_id, Reservation(self._node.now() + seconds, by))
 
     def keeps_own(self, player_id: PlayerId) -> bool:
         """Whether a seat is kept for a player at their own wish, or that of the room or an operator."""
@@ -196,7 +188,8 @@ class Door:
         """Whether a seat that somebody else has reserved is the player's own with this wish."""
         return player_id in self._room.reservations and not self.keeps_own(player_id) and by in {"", player_id}
 
-    def _reserve(self, player_id: PlayerId, kept: Reservation) -> None:
+    def keep(self, player_id: PlayerId, kept: Reservation) -> None:
+        """Keep a seat that is free."""
         reservations, rooms = self._room.reservations, self._node.rooms
         is_new = player_id not in reservations
         if self._makes_own(player_id, kept.by) and (known := reservations.drop(player_id)) is not None:
@@ -204,13 +197,14 @@ class Door:
             kept = Reservation(max(kept.until, known.until), kept.by)
         if kept.by and player_id not in reservations:
             rooms.reserved_by[kept.by] += 1
-        self._line.leave(player_id)
+        self.line.leave(player_id)
         reservations.keep(player_id, *kept)
         self._watch_expiry()
         if is_new:
             self._host.seat_changed(player_id, SeatState.RESERVED)
 
-    def _seconds_until(self, until: float) -> float:
+    def seconds_until(self, until: float) -> float:
+        """How long that is from now, as it is told."""
         return round(max(0.0, until - self._node.now()), 3)
 
     def _drop(self, player_id: PlayerId) -> None:
@@ -233,78 +227,4 @@ class Door:
             self._drop(player_id)
             self._host.seat_changed(player_id, SeatState.EXPIRED)
         self._watch_expiry()
-        self.seat_freed()
-
-    # The line
-
-    def wait(self, player_id: PlayerId) -> WaitInfo:
-        """Stand in line; at once, or when it is their turn, a seat is reserved for them."""
-        if player_id not in self._room.reservations:
-            self._stand_in_line(player_id)
-            self.seat_freed()
-        return self._place(player_id)
-
-    def _place(self, player_id: PlayerId) -> WaitInfo:
-        kept = self._room.reservations.get(player_id)
-        if kept is not None:
-            return WaitInfo(self._room.id, 0, self._seconds_until(kept.until))
-        return WaitInfo(self._room.id, self._line.position(player_id))
-
-    def _stand_in_line(self, player_id: PlayerId) -> None:
-        room = self._room
-        if room.seat_of(player_id) is not None:
-            raise AlreadySeated("this player has a seat in the room")
-        if room.waiting_max == 0:
-            raise NotFound(f"rooms of the kind {room.kind!r} have no line to wait in")
-        if room.is_closing:
-            raise NotFound("the room is closing")
-        self._send_away_the_gone()
-        if player_id not in self._line and len(self._line) >= room.waiting_max:
-            raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
-        if player_id not in self._line:
-            check_reserved(self._node, player_id, 1)
-        self._line.add(player_id)
-
-    def _send_away_the_gone(self) -> None:
-        """Who has no session any more will not come; who has only dropped keeps their place."""
-        for player_id in self._line:
-            if not self._node.sessions.of_player(player_id):
-                self._line.leave(player_id)
-
-    def stop_waiting(self, player_id: PlayerId) -> None:
-        """Step out of the line, also with a seat on offer."""
-        if not self._line.leave(player_id):
-            self.release([player_id])
-
-    def opened(self) -> None:
-        """What is shown of the room has changed: it may have a seat for who waits."""
-        # Not now: it is in the middle of something.
-        if len(self._line) and not self._is_line_watched and self._room.open_seats > 0:
-            self._is_line_watched = True
-            self._loop.call_soon(self._look_at_line)
-
-    def _look_at_line(self) -> None:
-        self._is_line_watched = False
-        self.seat_freed()
-
-    def seat_freed(self) -> None:
-        """Offer what is free to those who wait, in their order."""
-        room = self._room
-        if not len(self._line) or room.open_seats == 0:
-            return
-        self._send_away_the_gone()
-        until = self._node.now() + min(room.reservation_s, self._node.limits.reservation_max_s)
-        for player_id in self._line:
-            if room.open_seats == 0:
-                return
-            if room.seat_of(player_id) is None and not self._has_enough(player_id):
-                self._reserve(player_id, Reservation(until, player_id))
-                self._host.once_saved(partial(self._offer, player_id))
-
-    def _has_enough(self, player_id: PlayerId) -> bool:
-        """Who has as many seats reserved as one may is passed over, and keeps their place."""
-        return self._node.rooms.reserved_by[player_id] >= self._node.limits.reservations_per_player_max
-
-    def _offer(self, player_id: PlayerId) -> None:
-        if self._room.reservations.is_waiting(player_id):
-            self._node.notices.offer(player_id, self._place(player_id))
+        self.line.offer_seats()

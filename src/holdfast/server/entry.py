@@ -125,7 +125,7 @@ class Entry:
         self._host.follow(room.on_update)
         if room.host is not old_host:
             self._tell_host(old_host)
-        self._host.door.seat_freed()
+        self._host.door.line.offer_seats()
 
     def changed(self) -> None:
         """Something about the entry may have changed, by the game's own hand: everybody in the room is told soon.

@@ -8,7 +8,7 @@ from holdfast.core.infos import RoomInfo
 from holdfast.core.placing import NodeView
 from holdfast.core.session import PlayerId
 from holdfast.core.wishes import Create, StartPlacement
-from holdfast.server.door import check_reserved
+from holdfast.server.line import check_reserved
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

@@ -137,7 +137,7 @@ class DirectoryDesk:
     async def wait(self, session: Session, wish: Wait) -> WaitInfo:
         """Stand in line for a seat."""
         host = self._entered(session, wish.room, "", wish.password)
-        place: WaitInfo = await host.call(host.door.wait, session.player_id)
+        place: WaitInfo = await host.call(host.door.line.wait, session.player_id)
         if place.position == 0:
             await host.saved()
         return place
@@ -145,7 +145,7 @@ class DirectoryDesk:
     async def stop_waiting(self, session: Session, wish: StopWaiting) -> None:
         """Step out of the line."""
         host = self._node.rooms.host(wish.room)
-        await host.call(host.door.stop_waiting, session.player_id)
+        await host.call(host.door.line.stop_waiting, session.player_id)
         await host.saved()
 
     def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomHost:

@@ -321,7 +321,7 @@ class RoomHost:
     def listed(self) -> None:
         """What the directory shows of the room has changed."""
         self._node.rooms.listed(self)
-        self.door.opened()
+        self.door.line.opened()
         self.entry.changed()
 
     def take_turn(self, hook: Callable[..., Any]) -> None:

@@ -128,6 +128,16 @@ async def served(*kinds: type[Room[Any]], **options: Any) -> AsyncIterator[Memor
         assert server.counters.internal_errors == 0, "an internal error was logged"
 
 
+def patient(**changes: Any) -> Limits:
+    """`PATIENT` with these changes."""
+    return Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, **changes)
+
+
+async def a_room(server: MemoryServer, **wish: Any) -> Room[PlayerData]:
+    """A room of the kind "arena" that the server itself created."""
+    return await server.create_room("arena", **wish)
+
+
 async def connected(server: MemoryServer, *names: str) -> list[ClientSession]:
     """Clients for these players."""
     return [await server.connect(name) for name in names]

@@ -1,30 +1,30 @@
 """The game's approval: what holds while a room thinks about a newcomer, and when it does not want them."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from holdfast import Limits, NotFound, Player, PlayerData, Refused, Room, RoomFull, Throttled
+from holdfast import NotFound, Player, PlayerData, Refused, Room, RoomFull, Throttled
 from holdfast.core.errors import Duplicate
-from holdfast.testing import MemoryServer
-from tests.server.directory.seats import PATIENT, arena, connected, guarded, seats, seconds_left, served, told
+from tests.server.directory.seats import (
+    a_room,
+    arena,
+    connected,
+    guarded,
+    patient,
+    seats,
+    seconds_left,
+    served,
+    told,
+)
 from tests.server.durable.bench import a_moment, in_virtual_time, until
-
-
-async def _room(server: MemoryServer, **wish: Any) -> Room[PlayerData]:
-    return await server.create_room("arena", **wish)
-
-
-def _limits(**changes: Any) -> Limits:
-    return Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, **changes)
 
 
 @in_virtual_time
 async def test_a_room_that_cannot_decide_in_time_turns_the_player_away_and_keeps_no_seat() -> None:
     kind = guarded(max_players=1)
-    async with served(kind, limits=_limits(admit_s=3.0)) as server:
-        room = await _room(server)
+    async with served(kind, limits=patient(admit_s=3.0)) as server:
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
         began = asyncio.get_running_loop().time()
 
@@ -41,7 +41,7 @@ async def test_a_room_that_cannot_decide_in_time_turns_the_player_away_and_keeps
 async def test_the_last_seat_is_sold_once_however_long_the_room_thinks() -> None:
     kind = guarded(max_players=3)
     async with served(kind) as server:
-        room = await _room(server)
+        room = await a_room(server)
         players = await connected(server, *(f"p{number}" for number in range(20)))
 
         joining = [asyncio.create_task(player.join(room.id)) for player in players]
@@ -57,7 +57,7 @@ async def test_the_last_seat_is_sold_once_however_long_the_room_thinks() -> None
 async def test_who_drops_while_the_room_thinks_gives_the_seat_back_and_may_try_again() -> None:
     kind = guarded(max_players=1)
     async with served(kind) as server:
-        room = await _room(server)
+        room = await a_room(server)
         (ada,) = await connected(server, "ada")
         joining = asyncio.create_task(ada.join(room.id))
         await until(lambda: kind.asked == ["ada"])
@@ -78,7 +78,7 @@ async def test_a_newcomer_whom_the_room_does_not_take_in_is_freed_from_the_seat(
             raise Refused("no room for you")
 
     async with served(arena(Picky)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         (ada,) = await connected(server, "ada")
 
         with pytest.raises(Refused, match="no room for you"):
@@ -93,7 +93,7 @@ async def test_a_newcomer_whom_the_room_does_not_take_in_is_freed_from_the_seat(
 async def test_who_is_not_admitted_keeps_the_reservation_for_as_long_as_it_lasts() -> None:
     kind = guarded(max_players=1, unloved={"ada"})
     async with served(kind) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
         await ada.reserve(room.id)
         await a_moment(20.0)
@@ -116,7 +116,7 @@ async def test_who_is_not_admitted_keeps_the_reservation_for_as_long_as_it_lasts
 async def test_a_reservation_does_not_run_out_while_the_room_thinks_about_its_player() -> None:
     kind = guarded(max_players=1)
     async with served(kind) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob, cleo = await connected(server, "ada", "bob", "cleo")
         await ada.reserve(room.id, ttl_s=2.0)
         joining = asyncio.create_task(ada.join(room.id))
@@ -146,7 +146,7 @@ async def test_a_reservation_does_not_run_out_while_the_room_thinks_about_its_pl
 async def test_a_seat_that_is_being_taken_is_not_released_under_its_player() -> None:
     kind = guarded(max_players=1)
     async with served(kind) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob, cleo = await connected(server, "ada", "bob", "cleo")
         await ada.reserve(room.id, players=["bob"])
         joining = asyncio.create_task(bob.join(room.id))
@@ -164,8 +164,8 @@ async def test_a_seat_that_is_being_taken_is_not_released_under_its_player() -> 
 @in_virtual_time
 async def test_a_room_that_ends_while_it_thinks_about_a_reserved_player_leaves_nothing_behind() -> None:
     kind = guarded()
-    async with served(kind, limits=_limits(reservations_per_player_max=1)) as server:
-        room, other = await _room(server), await _room(server)
+    async with served(kind, limits=patient(reservations_per_player_max=1)) as server:
+        room, other = await a_room(server), await a_room(server)
         (ada,) = await connected(server, "ada")
         await ada.reserve(room.id)
         joining = asyncio.create_task(ada.join(room.id))
@@ -185,7 +185,7 @@ async def test_a_room_that_ends_while_it_thinks_about_a_reserved_player_leaves_n
 async def test_one_reservation_lets_one_session_of_its_player_in() -> None:
     kind = guarded(max_players=1)
     async with served(kind) as server:
-        room = await _room(server)
+        room = await a_room(server)
         here, there = await connected(server, "ada", "ada")
         await here.reserve(room.id)
         joining = asyncio.create_task(here.join(room.id))

@@ -1,33 +1,22 @@
 """Taking a seat: by id, by code, with a password, with the game's approval, and coming back to it."""
 
-from typing import Any
-
 import pytest
 
-from holdfast import Limits, NotFound, PlayerData, Refused, Room, RoomLocked, SeatLeft, Throttled
+from holdfast import NotFound, Refused, RoomLocked, SeatLeft, Throttled
 from holdfast.core.errors import AlreadySeated, Duplicate, Invalid, WrongPassword
 from holdfast.core.infos import RoomInfo
-from holdfast.testing import MemoryServer
 from tests.server.directory.seats import (
-    PATIENT,
+    a_room,
     arena,
     call,
     connected,
+    patient,
     seats,
     served,
     told,
 )
 from tests.server.durable.bench import a_moment, in_virtual_time, until
 from tests.server.world import World, chat
-
-
-async def _room(server: MemoryServer, **wish: Any) -> Room[PlayerData]:
-    return await server.create_room("arena", **wish)
-
-
-def _limits(**changes: Any) -> Limits:
-    return Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, **changes)
-
 
 # By id, by code
 
@@ -99,8 +88,8 @@ async def test_a_room_with_a_password_is_for_those_who_know_it(world: World) -> 
 
 @in_virtual_time
 async def test_who_guesses_too_often_is_refused_even_with_the_right_password() -> None:
-    async with served(arena(), limits=_limits(wrong_guesses_max=3)) as server:
-        secret, plain = await _room(server, password="swordfish"), await _room(server)
+    async with served(arena(), limits=patient(wrong_guesses_max=3)) as server:
+        secret, plain = await a_room(server, password="swordfish"), await a_room(server)
         eve, ada = await connected(server, "eve", "ada")
         await ada.reserve(secret.id, players=["eve"], password="swordfish")
         await ada.release(secret.id, ["eve"])
@@ -125,7 +114,7 @@ async def test_who_guesses_too_often_is_refused_even_with_the_right_password() -
 
 @in_virtual_time
 async def test_codes_are_guessed_no_oftener_than_passwords() -> None:
-    async with served(arena(), limits=_limits(wrong_guesses_max=3)) as server:
+    async with served(arena(), limits=patient(wrong_guesses_max=3)) as server:
         ada, eve = await connected(server, "ada", "eve")
         room = await ada.create("arena", visibility="private", password="swordfish")
         with pytest.raises(WrongPassword):
@@ -149,7 +138,7 @@ async def test_codes_are_guessed_no_oftener_than_passwords() -> None:
 @in_virtual_time
 async def test_members_need_no_password_to_come_back() -> None:
     async with served(arena()) as server:
-        room = await _room(server, password="swordfish")
+        room = await a_room(server, password="swordfish")
         phone, laptop = await connected(server, "ada", "ada")
         await phone.join(room.id, password="swordfish")
         await phone.reserve(room.id, players=["bob"])
@@ -165,7 +154,7 @@ async def test_members_need_no_password_to_come_back() -> None:
 @in_virtual_time
 async def test_a_seat_goes_from_reserved_to_taken_to_held_and_back_and_is_freed_in_the_end() -> None:
     async with served(arena(grace_s=10.0)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
         await bob.join(room.id)
         await ada.reserve(room.id)
@@ -212,7 +201,7 @@ async def test_a_returning_player_needs_no_new_seat(obstacle: str) -> None:
 @in_virtual_time
 async def test_a_takeover_leaves_the_former_device_without_its_seat() -> None:
     async with served(arena(max_players=1)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         phone, laptop = await connected(server, "ada", "ada")
         before = await phone.join(room.id)
 
@@ -229,7 +218,7 @@ async def test_a_takeover_leaves_the_former_device_without_its_seat() -> None:
 @in_virtual_time
 async def test_a_room_that_rejects_doubles_gives_a_held_seat_back_and_no_other() -> None:
     async with served(arena(duplicate="reject", max_players=1)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         phone = await call(server, "ada")
         await phone.join(room.id)
         (laptop,) = await connected(server, "ada")
@@ -246,7 +235,7 @@ async def test_a_room_that_rejects_doubles_gives_a_held_seat_back_and_no_other()
 @in_virtual_time
 async def test_a_session_has_one_seat_and_a_player_may_have_several() -> None:
     async with served(arena()) as server:
-        one, two = await _room(server), await _room(server)
+        one, two = await a_room(server), await a_room(server)
         phone, laptop = await connected(server, "ada", "ada")
         await phone.join(one.id)
 
@@ -262,7 +251,7 @@ async def test_a_session_has_one_seat_and_a_player_may_have_several() -> None:
 @in_virtual_time
 async def test_a_locked_room_says_so() -> None:
     async with served(arena()) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada = await call(server, "ada")
         server.machine.call(room.lock)
 

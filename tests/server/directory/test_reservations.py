@@ -1,33 +1,23 @@
 """Seats that are kept for players who have not come yet."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from holdfast import Limits, NotFound, PlayerData, Refused, Room, RoomFull, Throttled
+from holdfast import NotFound, PlayerData, Refused, Room, RoomFull, Throttled
 from holdfast.core.errors import Invalid, NotAllowed
 from holdfast.core.infos import ReservationInfo
-from holdfast.testing import MemoryServer
 from tests.server.directory.seats import (
-    PATIENT,
+    a_room,
     arena,
     call,
     connected,
+    patient,
     seats,
     served,
     told,
 )
 from tests.server.durable.bench import a_moment, in_virtual_time
-
-
-async def _room(server: MemoryServer, **wish: Any) -> Room[PlayerData]:
-    return await server.create_room("arena", **wish)
-
-
-def _limits(**changes: Any) -> Limits:
-    return Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, **changes)
-
 
 # Kept, and for how long
 
@@ -35,7 +25,7 @@ def _limits(**changes: Any) -> Limits:
 @in_virtual_time
 async def test_a_reserved_seat_is_occupied_and_waits_for_its_player_only() -> None:
     async with served(arena(max_players=1)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
 
         answer = await ada.reserve(room.id)
@@ -55,7 +45,7 @@ async def test_a_reserved_seat_is_occupied_and_waits_for_its_player_only() -> No
 @in_virtual_time
 async def test_a_reservation_that_nobody_uses_expires_by_itself() -> None:
     async with served(arena(max_players=1)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
         await ada.reserve(room.id)
 
@@ -73,7 +63,7 @@ async def test_a_reservation_that_nobody_uses_expires_by_itself() -> None:
 @in_virtual_time
 async def test_a_call_and_a_kind_may_say_how_long_a_seat_is_kept() -> None:
     async with served(arena(reservation_s=5.0)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
 
         usual = await ada.reserve(room.id)
@@ -89,7 +79,7 @@ async def test_a_call_and_a_kind_may_say_how_long_a_seat_is_kept() -> None:
 @in_virtual_time
 async def test_asking_again_extends_and_takes_no_second_seat() -> None:
     async with served(arena()) as server:
-        room = await _room(server)
+        room = await a_room(server)
         (ada,) = await connected(server, "ada")
         await ada.reserve(room.id)
         await a_moment(40.0)
@@ -107,8 +97,8 @@ async def test_asking_again_extends_and_takes_no_second_seat() -> None:
 
 @in_virtual_time
 async def test_no_seat_is_kept_for_longer_than_the_limit() -> None:
-    async with served(arena(reservation_s=500.0), limits=_limits(reservation_max_s=100.0)) as server:
-        room = await _room(server)
+    async with served(arena(reservation_s=500.0), limits=patient(reservation_max_s=100.0)) as server:
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
 
         with pytest.raises(Invalid, match="100 s at most"):
@@ -124,7 +114,7 @@ async def test_no_seat_is_kept_for_longer_than_the_limit() -> None:
 @in_virtual_time
 async def test_a_party_gets_all_its_seats_or_none() -> None:
     async with served(arena(max_players=3)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, zoe = await connected(server, "ada", "zoe")
         await zoe.join(room.id)
 
@@ -140,7 +130,7 @@ async def test_a_party_gets_all_its_seats_or_none() -> None:
 @in_virtual_time
 async def test_of_a_party_only_those_without_a_seat_need_one() -> None:
     async with served(arena(max_players=3)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
         await ada.join(room.id)
         await bob.reserve(room.id, ttl_s=10.0)
@@ -155,7 +145,7 @@ async def test_of_a_party_only_those_without_a_seat_need_one() -> None:
 @in_virtual_time
 async def test_of_two_parties_at_once_one_gets_the_last_seats() -> None:
     async with served(arena(max_players=3)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         leaders = await connected(server, "a", "b", "c", "d")
 
         answers = await asyncio.gather(
@@ -216,7 +206,7 @@ async def test_nothing_can_be_reserved_in_a_room_that_closes_or_is_not_there() -
             await asyncio.sleep(5.0)
 
     async with served(arena(Slow)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
         await ada.reserve(room.id)
         server.machine.call(room.close)
@@ -236,7 +226,7 @@ async def test_nothing_can_be_reserved_in_a_room_that_closes_or_is_not_there() -
 @in_virtual_time
 async def test_one_may_release_ones_own_seat_and_those_one_has_reserved() -> None:
     async with served(arena(max_players=4)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada, bob, eve = await connected(server, "ada", "bob", "eve")
         await ada.reserve(room.id, players=["ada", "bob", "cleo"])
 
@@ -279,8 +269,8 @@ async def test_a_release_that_is_not_allowed_when_its_turn_comes_changes_nothing
 
 @in_virtual_time
 async def test_a_player_has_so_many_seats_reserved_at_a_time_in_all_rooms_together() -> None:
-    async with served(arena(max_players=8), limits=_limits(reservations_per_player_max=3)) as server:
-        one, two = await _room(server), await _room(server)
+    async with served(arena(max_players=8), limits=patient(reservations_per_player_max=3)) as server:
+        one, two = await a_room(server), await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
         await ada.reserve(one.id, players=["p1", "p2"])
         await ada.reserve(two.id, players=["p3"])
@@ -296,8 +286,8 @@ async def test_a_player_has_so_many_seats_reserved_at_a_time_in_all_rooms_togeth
 @pytest.mark.parametrize("end", ["taken", "released", "expired", "closed", "abandoned"])
 @in_virtual_time
 async def test_a_reservation_that_is_over_counts_for_its_player_no_more(end: str) -> None:
-    async with served(arena(), limits=_limits(reservations_per_player_max=1)) as server:
-        one, two = await _room(server), await _room(server)
+    async with served(arena(), limits=patient(reservations_per_player_max=1)) as server:
+        one, two = await a_room(server), await a_room(server)
         ada, bob = await connected(server, "ada", "bob")
         await ada.reserve(one.id, players=["bob"], ttl_s=10.0)
         with pytest.raises(Throttled):
@@ -325,7 +315,7 @@ async def test_a_reservation_that_is_over_counts_for_its_player_no_more(end: str
 @in_virtual_time
 async def test_a_reservation_is_over_when_its_player_was_seated_and_left() -> None:
     async with served(arena()) as server:
-        room = await _room(server)
+        room = await a_room(server)
         (ada,) = await connected(server, "ada")
         await ada.reserve(room.id)
         seat = await ada.join(room.id)
@@ -339,7 +329,7 @@ async def test_a_reservation_is_over_when_its_player_was_seated_and_left() -> No
 @in_virtual_time
 async def test_a_reservation_outlives_the_connection_that_asked_for_it() -> None:
     async with served(arena(max_players=1)) as server:
-        room = await _room(server)
+        room = await a_room(server)
         ada = await call(server, "ada")
         await ada.ask("reserve", ReservationInfo, room=room.id)
         await ada.client.close()

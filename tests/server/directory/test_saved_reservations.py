@@ -1,21 +1,20 @@
 """Reservations of durable rooms: what was answered outlives a crash at any moment."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from holdfast import Limits, Message, Player, PlayerData, RoomFull, Throttled, on
+from holdfast import Message, Player, PlayerData, RoomFull, Throttled, on
 from holdfast.core.errors import NotAllowed
 from holdfast.core.infos import ReservationInfo
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import (
-    PATIENT,
     Arena,
     arena,
     call,
     connected,
     guarded,
+    patient,
     seats,
     seconds_left,
     served,
@@ -24,16 +23,12 @@ from tests.server.directory.seats import (
 from tests.server.durable.bench import a_moment, in_virtual_time, until
 
 
-def _limits(**changes: Any) -> Limits:
-    return Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, **changes)
-
-
 @pytest.mark.parametrize("durability", ["commit", "checkpoint"])
 @pytest.mark.parametrize("recovery", ["eager", "lazy"])
 @in_virtual_time
 async def test_a_reservation_outlives_a_crash_with_the_time_that_is_left(durability: str, recovery: str) -> None:
     kind = arena(max_players=1, durability=durability)
-    limits = _limits(reservations_per_player_max=1)
+    limits = patient(reservations_per_player_max=1)
     async with served(kind, store=FaultyStore(latency_s=0.05), limits=limits, recovery=recovery) as server:
         room, other = await server.create_room("arena"), await server.create_room("arena")
         zoe = await call(server, "zoe")

@@ -14,7 +14,7 @@ from holdfast.core.infos import RoomInfo, RoomPage
 from holdfast.core.wishes import Search
 from holdfast.server.operator import Operator
 from holdfast.testing import MemoryServer
-from tests.server.directory.seats import PATIENT, arena, served
+from tests.server.directory.seats import arena, patient, served
 from tests.server.durable.bench import in_virtual_time
 from tests.server.world import World, chat
 
@@ -28,10 +28,6 @@ async def _all_pages(session: ClientSession, **wish: Any) -> list[list[RoomInfo]
     while pages[-1].cursor:
         pages.append(await session.search(**wish, cursor=pages[-1].cursor))
     return [list(page) for page in pages]
-
-
-def _limits(**changes: Any) -> Limits:
-    return Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, **changes)
 
 
 class Turns:
@@ -347,7 +343,7 @@ async def test_a_search_that_looks_at_too_many_rooms_gives_a_short_page_and_goes
 @in_virtual_time
 async def test_what_stays_as_it_is_is_found_once_while_others_change_and_end_between_two_slices(seed: int) -> None:
     dice = Random(seed)
-    limits = _limits(search_slice_max=3, payload_bytes_max=24_000)
+    limits = patient(search_slice_max=3, payload_bytes_max=24_000)
     async with served(arena(), limits=limits) as server:
         session = await server.connect("ada")
         rooms = [

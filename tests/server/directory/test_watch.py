@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Invalid, Limits, NotFound, Room, Throttled
+from holdfast import Invalid, NotFound, Room, Throttled
 from holdfast.client.watch import RoomsChanged
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.frames import Notice, Reply
@@ -18,14 +18,10 @@ from holdfast.server.server import transport_limits
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect
-from tests.server.directory.seats import PATIENT, Caller, arena, call, served
+from tests.server.directory.seats import Caller, arena, call, patient, served
 from tests.server.durable.bench import a_moment, in_virtual_time, until
 from tests.server.raw_client import RawClient
 from tests.server.world import World, chat
-
-
-def _limits(**changes: Any) -> Limits:
-    return Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, **changes)
 
 
 def _notices(caller: Caller, watch_id: str = "w") -> list[RoomsChanged]:
@@ -94,7 +90,7 @@ async def test_a_watch_is_told_what_comes_into_its_search_changes_in_it_and_leav
 
 @in_virtual_time
 async def test_what_changes_within_a_moment_is_told_at_once_as_it_is_in_the_end() -> None:
-    async with served(arena(), limits=_limits(watch_s=0.25)) as server:
+    async with served(arena(), limits=patient(watch_s=0.25)) as server:
         loop = asyncio.get_running_loop()
         ada = await call(server, "ada")
         room = await server.create_room("arena")
@@ -149,7 +145,7 @@ async def test_a_watch_that_cannot_be_read_is_refused(world: World) -> None:
 @pytest.mark.parametrize(("properties_bytes", "rooms_max"), [(10, 32), (8000, 7)])
 @in_virtual_time
 async def test_a_notice_carries_few_enough_rooms_for_a_payload(properties_bytes: int, rooms_max: int) -> None:
-    limits = _limits(properties_bytes_max=9000)
+    limits = patient(properties_bytes_max=9000)
     async with served(arena(), limits=limits) as server:
         ada = await call(server, "ada")
         rooms = [await server.create_room("arena", properties={"text": "x" * properties_bytes}) for _ in range(40)]
@@ -175,7 +171,7 @@ async def test_a_notice_carries_few_enough_rooms_for_a_payload(properties_bytes:
 
 @in_virtual_time
 async def test_a_session_and_a_node_have_so_many_watches_and_one_that_ends_makes_room() -> None:
-    async with served(arena(), limits=_limits(watches_per_session_max=2, watches_max=3)) as server:
+    async with served(arena(), limits=patient(watches_per_session_max=2, watches_max=3)) as server:
         ada, bob = await call(server, "ada"), await call(server, "bob")
         await _watch(ada, "one")
         await _watch(ada, "two")
@@ -195,7 +191,7 @@ async def test_a_session_and_a_node_have_so_many_watches_and_one_that_ends_makes
 
 @in_virtual_time
 async def test_a_watch_tells_of_so_many_rooms_and_of_another_when_one_has_left_it() -> None:
-    async with served(arena(), limits=_limits(watch_rooms_max=2)) as server:
+    async with served(arena(), limits=patient(watch_rooms_max=2)) as server:
         ada = await call(server, "ada")
         board = await _watch(ada)
         first, second, third = [await server.create_room("arena") for _ in range(3)]
@@ -237,7 +233,7 @@ async def _resumed(server: MemoryServer, caller: Caller) -> Caller:
 @pytest.mark.parametrize("end", ["drop", "takeover", "end", "loss"])
 @in_virtual_time
 async def test_a_watch_ends_with_its_connection_and_with_its_session(end: str) -> None:
-    async with served(arena(), limits=_limits(watches_max=1)) as server:
+    async with served(arena(), limits=patient(watches_max=1)) as server:
         ada, bob = await call(server, "ada"), await call(server, "bob")
         room = await server.create_room("arena")
         await _watch(ada)
@@ -261,7 +257,7 @@ async def test_a_watch_ends_with_its_connection_and_with_its_session(end: str) -
 
 @in_virtual_time
 async def test_who_dropped_while_their_watch_began_has_none() -> None:
-    async with served(arena(), limits=_limits(watches_max=1, search_slice_max=1)) as server:
+    async with served(arena(), limits=patient(watches_max=1, search_slice_max=1)) as server:
         ada, bob = await call(server, "ada"), await call(server, "bob")
         for _ in range(50):
             await server.create_room("arena")
@@ -280,7 +276,7 @@ async def test_who_dropped_while_their_watch_began_has_none() -> None:
 
 @in_virtual_time
 async def test_what_happens_while_the_first_page_is_looked_for_is_told_after_it() -> None:
-    async with served(arena(), limits=_limits(search_slice_max=1, watch_s=0.0)) as server:
+    async with served(arena(), limits=patient(search_slice_max=1, watch_s=0.0)) as server:
         ada = await call(server, "ada")
         other = await call(server, "bob")
         await _watch(other)
@@ -351,7 +347,7 @@ _WHERE = ("", "properties.level > 1", "properties.level = 0 OR phase = 'playing'
 async def test_whatever_happens_whoever_watches_knows_in_the_end_what_a_search_would_find(seed: int) -> None:
     dice = Random(seed)
     # So few at a time that rounds and first pages are interrupted again and again.
-    limits = _limits(search_slice_max=dice.choice((1, 3, 40)), watch_s=dice.choice((0.0, 0.05)))
+    limits = patient(search_slice_max=dice.choice((1, 3, 40)), watch_s=dice.choice((0.0, 0.05)))
     async with served(arena(), limits=limits) as server:
         storm = Storm(server, dice)
         await storm.rage(60)
