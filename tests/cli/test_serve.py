@@ -13,9 +13,16 @@ import pytest
 import holdfast
 from holdfast import Auth, Message
 from holdfast.stores import SqliteStore
-from tests.e2e.serving import Result, end_of, holdfast_process, read_until, result_of, serving, websocket_address
-
-ANY_PORTS = ("--port", "0", "--tcp-port", "0", "--http-port", "0")
+from tests.e2e.serving import (
+    ANY_PORTS,
+    Result,
+    end_of,
+    holdfast_process,
+    read_until,
+    result_of,
+    serving,
+    websocket_address,
+)
 
 CHAT = """
     from holdfast import Message, PlayerData, Room, on
@@ -485,7 +492,7 @@ async def test_the_whole_traceback_is_there_when_it_is_asked_for(tmp_path: Path)
 
 @pytest.mark.parametrize(("taken", "free"), [("--port", "--tcp-port"), ("--tcp-port", "--port")])
 async def test_a_port_in_use_is_named_with_what_to_do(chat: Path, taken_port: int, taken: str, free: str) -> None:
-    line = only_line(await result_of("serve", str(chat), taken, str(taken_port), free, "0"))
+    line = only_line(await result_of("serve", str(chat), taken, str(taken_port), free, "0", "--http-port", "0"))
 
     assert f"127.0.0.1:{taken_port} is in use" in line
     assert taken in line

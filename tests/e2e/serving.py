@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
+# Each must be named: a default port may be taken by another test that runs at this moment.
+ANY_PORTS = ("--port", "0", "--tcp-port", "0", "--http-port", "0")
 # Many times what it takes.
 _ANSWER_S = 60.0
 
@@ -75,7 +77,8 @@ async def read_until(process: Process, pattern: str) -> str:
             seen += line
             if re.search(pattern, line):
                 return seen
-    raise AssertionError(f"the process ended after it said:\n{seen}")
+        rest = await process.communicate()
+    raise AssertionError(f"the process ended after it said:\n{seen}{rest[1].decode()}")
 
 
 def websocket_address(announcement: str) -> tuple[str, int]:
@@ -88,7 +91,7 @@ def websocket_address(announcement: str) -> tuple[str, int]:
 @asynccontextmanager
 async def serving(game: Path, *options: str) -> AsyncIterator[tuple[str, int]]:
     """A served game's WebSocket address. In the end the server must stop cleanly, with no error in its log."""
-    async with holdfast_process("serve", str(game), "--port", "0", "--tcp-port", "0", *options) as process:
+    async with holdfast_process("serve", str(game), *ANY_PORTS, *options) as process:
         yield websocket_address(await read_until(process, "Ctrl-C ends it"))
         result = await end_of(process, by=signal.SIGINT)
         assert result.exit_code == 0
