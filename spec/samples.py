@@ -308,8 +308,9 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
     ("go away without a word", "client", ["bye", ""]),
     ("go away with one", "client", ["bye", "good night"]),
     ("a farewell of 1024 characters", "client", ["bye", "z" * 1024]),
-    ("close and come back", "server", ["close", 4012, "stopping", "the server is stopping", 1.0]),
-    ("close for good", "server", ["close", 4203, "kicked", "", 0.0]),
+    ("close and come back", "server", ["close", 4012, "stopping", "the server is stopping", 1.0, ""]),
+    ("close for good", "server", ["close", 4203, "kicked", "", 0.0, ""]),
+    ("close with a refusal", "server", ["close", 4102, "refused", "members only", 0.0, "not_allowed"]),
 ]
 
 PAYLOADS: list[tuple[str, str, list[list[Any]]]] = [
@@ -340,7 +341,7 @@ PAYLOADS: list[tuple[str, str, list[list[Any]]]] = [
         "server",
         [
             ["data", 1, 9, 4, "holdfast.left", {"reason": "room_closed", "message": ""}],
-            ["close", 4012, "stopping", "", 1.0],
+            ["close", 4012, "stopping", "", 1.0, ""],
         ],
     ),
     ("15 frames: the most with a one-byte head in MessagePack", "both", [["ack", 1, n] for n in range(15)]),

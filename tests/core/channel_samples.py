@@ -1,6 +1,7 @@
 """Channels with small limits: new, with messages to send, with messages received."""
 
 from dataclasses import replace
+from typing import Any
 
 from holdfast.core.channel import Channel
 from holdfast.core.frames import Data
@@ -10,7 +11,8 @@ LIMITS = replace(Limits(), window_messages_max=4, window_bytes_max=4096, kept_me
 
 
 def a_channel(**limits: int) -> Channel:
-    return Channel(1, replace(LIMITS, **limits))
+    changed: dict[str, Any] = dict(limits)
+    return Channel(1, replace(LIMITS, **changed))
 
 
 def pushed(count: int, **limits: int) -> Channel:

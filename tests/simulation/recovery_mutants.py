@@ -98,7 +98,7 @@ def a_restart_leaves_no_time_to_come_back() -> Iterator[None]:
     def reseat(host: DurableHost, session: Session, *rest: Any) -> Any:
         player = right(host, session, *rest)
         session.expires_at = host._node.now() + 0.5
-        host._node.await_return(session)
+        host._node.graces.begin(session)
         return player
 
     right = DurableHost.reseat

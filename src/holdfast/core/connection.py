@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import NewType
 
+from holdfast.core.addresses import host_of
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table
 
@@ -74,6 +75,11 @@ class Connection:
     def is_open(self) -> bool:
         """Whether the peer may still be spoken to."""
         return self.state not in (_S.DISCONNECTING, _S.DISCONNECTED)
+
+    @property
+    def address(self) -> str:
+        """The peer's address without its port."""
+        return host_of(self.peer)
 
     def wake(self) -> None:
         """Something waits to be written; a connection with no wire has nothing to do."""

@@ -21,6 +21,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 TEXT_CHARS_MAX = 1024
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
+# The longest JSON Web Token that is worth a look; a hello must fit `Limits.hello_bytes_max` all the same.
+CREDENTIAL_CHARS_MAX = 8 * 1024
+
 FRAME_HEAD_BYTES = 512
 """Room for everything of a frame beside the body it carries: 64 letters of four bytes, and some numbers."""
 
@@ -52,7 +55,7 @@ class Auth(Struct, frozen=True, omit_defaults=True):
     """Who the client says it is, for the authenticator of that scheme to prove. The credential is a secret."""
 
     scheme: Name = "guest"
-    credential: Text = ""
+    credential: Annotated[str, Meta(max_length=CREDENTIAL_CHARS_MAX)] = ""
 
     def __repr__(self) -> str:
         return f"Auth(scheme={self.scheme!r}, credential=***)"
@@ -244,6 +247,7 @@ class Close(Frame, frozen=True):
     reason: str
     message: str = ""
     retry_after_s: float = 0.0
+    problem: str = ""
 
 
 FromClient = Hello | Request | Data | Latest | Ack | Pong | Bye

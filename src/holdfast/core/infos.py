@@ -149,6 +149,15 @@ class NodeInfo(Struct, frozen=True, omit_defaults=True):
     """Why it is not ready or not healthy."""
 
 
+class BanInfo(Struct, frozen=True, omit_defaults=True):
+    """Somebody who is not welcome: "player:ann" or "address:203.0.113.0/24". `until` of 0 is for good."""
+
+    subject: str
+    why: str = ""
+    until: float = 0.0
+    since: float = 0.0
+
+
 class EventInfo(Struct, frozen=True, omit_defaults=True):
     """Something that happened on a node. Ids grow by one; a reader goes on after the last that it has seen."""
 

@@ -1,9 +1,12 @@
 """Every bound of a node, with its unit and its reason: nothing a peer does may cost more than these."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 KIB = 1024
 MIB = 1024 * KIB
+
+FloodPolicy = Literal["warn", "drop", "disconnect"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,22 @@ class Limits:
     hello_s: float = 5.0
     # What an authenticator may take, for example to ask an identity provider.
     auth_s: float = 10.0
+    # Links that have not said who they are: from one address (an IPv6 network of 64 bits is one), and in all.
+    strangers_per_address_max: int = 64
+    strangers_max: int = 4_000
+    # Hellos from one address: so many at once, then so many a second. A household, a school, a phone network may stand
+    # behind one address, and all of its players come back at once.
+    hellos_per_address_burst: int = 256
+    hellos_per_address_per_s: float = 32.0
+    # Wrong credentials from one address; each wrong one beyond the burst waits longer.
+    failures_per_address_burst: int = 10
+    failures_per_address_per_s: float = 0.2
+    # Addresses that are remembered for these counts; the one that was heard of longest ago gives way.
+    addresses_max: int = 20_000
+    # The storm governor: resumes and new sign-ins that are let in each second; more are told when to come back, spread
+    # over time. While resumes come in, sign-ins get what is left.
+    resumes_per_s: float = 4_000.0
+    sign_ins_per_s: float = 1_000.0
     # An orderly close waits this long for the peer's half before the socket is cut.
     close_s: float = 2.0
 
@@ -42,6 +61,30 @@ class Limits:
     # Bytes waiting in one socket's write buffer before the client counts as slow: a window, its frames' heads,
     # replies and unreliable messages.
     write_buffer_bytes_max: int = 1 * MIB
+
+    # What one session may say: so many at once (a window that is sent again after a drop), then so many a second.
+    messages_burst: int = 2_048
+    messages_per_s: float = 200.0
+    latest_burst: int = 600
+    latest_per_s: float = 200.0
+    requests_burst: int = 60
+    requests_per_s: float = 20.0
+    bytes_burst: int = 1 * MIB
+    bytes_per_s: float = 256.0 * KIB
+    # What is beyond that counts as a violation, and is forgiven at this pace. The first ones are only told to the log,
+    # those after `violations_warned_max` are not carried out and the client is told, and with `violations_max` its
+    # connection is closed. `flood_policy` is how far that goes: "warn", "drop" or "disconnect".
+    violations_per_s: float = 1.0
+    violations_warned_max: int = 20
+    violations_max: int = 400
+    flood_policy: FloodPolicy = "disconnect"
+    # How deep a message may be nested.
+    nesting_max: int = 32
+    # A session whose client says nothing but signs of life for so long ends, and one that is this old; 0: never.
+    idle_s: float = 1800.0
+    session_age_max_s: float = 0.0
+    # Rooms that one player may have made and that have not ended.
+    rooms_per_player_max: int = 16
 
     # Requests a client may have unanswered, and answers kept to repeat after a resume.
     requests_in_flight_max: int = 16
@@ -106,6 +149,18 @@ class Limits:
     # Rooms that ended, and the keys they were made with, are remembered for a while.
     ended_kept_s: float = 600.0
     ended_kept_max: int = 10_000
+    # Events that wait for one handler of `server.on`; those beyond are lost to it, and counted.
+    events_waiting_max: int = 10_000
+    # Entries in a session's timeline, how long that of an ended one is kept, and of how many.
+    timeline_max: int = 64
+    timeline_kept_s: float = 900.0
+    timelines_kept_max: int = 10_000
+    # Bans that are kept, and passwords that are checked at a time and wait for it.
+    bans_max: int = 100_000
+    password_checks_max: int = 2
+    password_checks_waiting_max: int = 64
+    # How long clients and rooms have after SIGTERM before the server ends all the same.
+    drain_s: float = 10.0
     # Events kept for readers that come back after a break.
     events_kept_max: int = 4_096
     # How often rooms are asked whether they are well, and how long one may think about it.

@@ -33,14 +33,21 @@ class Reason(StrEnum):
     DISCONNECTED = "disconnected"
     MOVED = "moved"
     HELLO_TIMEOUT = "hello_timeout"
+    THROTTLED = "throttled"
+    FLOODING = "flooding"
     # The session cannot be had this way.
     AUTH_FAILED = "auth_failed"
     EXPIRED = "expired"
     TOKEN_REUSED = "token_reused"  # noqa: S105 - a reason, not a secret
+    REFUSED = "refused"
+    SIGNED_OUT = "signed_out"
+    IDLE = "idle"
+    TOO_OLD = "too_old"
     # Ended on purpose, or beyond repair.
     BYE = "bye"
     ENDED = "ended"
     KICKED = "kicked"
+    BANNED = "banned"
     SUPERSEDED = "superseded"
     PROTOCOL = "protocol"
     TOO_BIG = "too_big"
@@ -58,6 +65,8 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.SEQUENCE: 4002,
     Reason.BUSY: 4003,
     Reason.DISCONNECTED: 4004,
+    Reason.THROTTLED: 4005,
+    Reason.FLOODING: 4006,
     Reason.MOVED: 4007,
     Reason.SLOW: 4008,
     Reason.SILENT: 4009,
@@ -66,12 +75,17 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.HELLO_TIMEOUT: 4013,
     Reason.AUTH_FAILED: 4100,
     Reason.EXPIRED: 4101,
+    Reason.REFUSED: 4102,
     Reason.TOKEN_REUSED: 4103,
+    Reason.SIGNED_OUT: 4104,
+    Reason.IDLE: 4105,
+    Reason.TOO_OLD: 4106,
     Reason.BYE: 4200,
     Reason.ENDED: 4201,
     Reason.PROTOCOL: 4202,
     Reason.KICKED: 4203,
     Reason.TOO_BIG: 4204,
+    Reason.BANNED: 4205,
     Reason.SUPERSEDED: 4209,
 }
 """The wire's number for each reason that can close a connection."""

@@ -9,7 +9,7 @@ import hmac
 from random import Random
 
 from holdfast.core.tokens import TOKEN_BYTES, printable
-from holdfast.identity.port import Identity, NotAuthentic
+from holdfast.identity.port import Approach, Identity, NotAuthentic
 
 _ID_BYTES = 9
 
@@ -25,7 +25,7 @@ class Guest:
         self._key = key
         self._random = random
 
-    def authenticate(self, credential: str) -> Identity:
+    def authenticate(self, credential: str, approach: Approach) -> Identity:
         """A new guest for an empty credential, else the guest it was issued to."""
         if not credential:
             player_id = "guest-" + printable(self._random.randbytes(_ID_BYTES))

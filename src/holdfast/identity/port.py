@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.core.errors import HoldfastError
 
@@ -18,9 +18,22 @@ class Identity:
     player_id: str
     roles: frozenset[str] = frozenset()
     credential: str = ""
+    issued_at: float | None = None
+    """When the credential was issued, in seconds since 1970, if it says so: an older one may have been revoked."""
+    data: Any = None
+    """For `session.data`: what the game wants to know of the player from the start."""
 
     def __repr__(self) -> str:
         return f"Identity({self.player_id!r}, roles={sorted(self.roles)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Approach:
+    """What is known of who wants in, beside the credential."""
+
+    address: str = ""
+    transport: str = ""
+    is_encrypted: bool = False
 
 
 class Authenticator(Protocol):
@@ -30,5 +43,5 @@ class Authenticator(Protocol):
     def scheme(self) -> str:
         """The name clients ask for it by."""
 
-    def authenticate(self, credential: str) -> Identity | Awaitable[Identity]:
-        """The identity that this credential proves, or `NotAuthentic`."""
+    def authenticate(self, credential: str, approach: Approach) -> Identity | Awaitable[Identity]:
+        """The identity that this credential proves; `NotAuthentic` if it proves none, `Refused` if they may not in."""

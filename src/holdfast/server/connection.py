@@ -319,7 +319,7 @@ class LiveConnection(Connection):
         if self.state is ConnectionState.IN_GAME:
             self._step(ConnectionEvent.UNSEATED)
 
-    def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0) -> None:
+    def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
         """Tell the client why, end in order, and let go of the session at once."""
         if not self.is_open:
             return
@@ -331,7 +331,7 @@ class LiveConnection(Connection):
             self._control.clear()
             self.session = None
         if self._transport is not None:
-            self._control.append(Close(code, reason.value, sentence(message), retry_after_s))
+            self._control.append(Close(code, reason.value, sentence(message), retry_after_s, problem))
             self.flush()
             self._transport.close(code, reason.value)
         self._step(ConnectionEvent.CLOSED)

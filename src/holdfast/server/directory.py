@@ -7,6 +7,15 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
+from holdfast.core.events import (
+    RoomCreated,
+    RoomEnded,
+    SeatExpired,
+    SeatFreed,
+    SeatHeld,
+    SeatReserved,
+    SeatTaken,
+)
 from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.room import Room
@@ -24,6 +33,13 @@ if TYPE_CHECKING:
     from holdfast.server.node import Node
 
 _ROOM_ID_BYTES = 9
+_SEAT_EVENTS = {
+    SeatState.RESERVED: SeatReserved,
+    SeatState.TAKEN: SeatTaken,
+    SeatState.HELD: SeatHeld,
+    SeatState.FREED: SeatFreed,
+    SeatState.EXPIRED: SeatExpired,
+}
 
 
 class Directory:
@@ -124,7 +140,7 @@ class Directory:
         room.listing.happened(RoomEvent.ACTIVATED)
         self.add(host)
         self._node.counters.rooms_created += 1
-        self._node.events.publish("room.created", room=room.id, kind=room.kind, creator=creator)
+        self._node.publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
         return room.id
 
     def kind_for(self, wish: Create) -> type[Room[Any]]:
@@ -235,7 +251,7 @@ class Directory:
             if room.listing.is_over:
                 info = host.entry.info(sees_code=True)
                 self.entries.remove(room.listing, info)
-                self._node.events.publish("room.ended", room=room.id, status=info.status, reason=info.reason)
+                self._node.publish(RoomEnded(room=room.id, status=info.status, reason=info.reason))
             else:
                 self.entries.forget(room.id, room.listing)
         if self._all_forgotten is not None and not self._all_forgotten.done() and self._is_all_durable():
@@ -286,7 +302,7 @@ class Directory:
             # Else they have another, in a room that allows it.
             self._not_in(host, player_id)
         self.listed(host)
-        self._node.events.publish(f"seat.{state.value}", room=host.room.id, player=player_id)
+        self._node.publish(_SEAT_EVENTS[state](room=host.room.id, player=player_id))
 
     def unreserved(self, by: str) -> None:
         """A reservation of this player is over."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core import events
 from holdfast.core.election import elect
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.infos import RoomInfo
@@ -152,7 +153,7 @@ class Entry:
         room.broadcast(RoomUpdated(self.info(sees_code=True)))
         if room.listing.status is not RoomStatus.CREATING:
             # Before that, nobody has heard of the room.
-            self._node.events.publish("room.updated", room=room.id, version=room.listing.version)
+            self._node.publish(events.RoomUpdated(room=room.id, version=room.listing.version))
 
     def name_host(self, player: Player[Any] | None) -> None:
         """Another player is the host."""
@@ -171,7 +172,7 @@ class Entry:
         if player_id == room.successor:
             room.successor = ""
         room.broadcast(HostChanged(player_id))
-        self._node.events.publish("host.changed", room=room.id, player=player_id)
+        self._node.publish(events.HostChanged(room=room.id, player=player_id))
         self._host.follow(room.on_host_changed, old, room.host)
 
     def check_host(self) -> None:

@@ -3,8 +3,10 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
+from msgspec import to_builtins
+
+from holdfast.core.events import Event
 from holdfast.core.infos import EventInfo
 
 # Ids begin at the time in microseconds: more than can happen meanwhile, and small enough for JavaScript's numbers.
@@ -23,10 +25,11 @@ class EventLog:
         self._news: asyncio.Future[None] | None = None
         self._is_closed = False
 
-    def publish(self, event_type: str, /, **body: Any) -> None:
+    def record(self, event: Event) -> None:
         """Something has happened."""
         self._last_id += 1
-        self._events.append(EventInfo(self._last_id, event_type, self._wall(), body))
+        body = to_builtins(event)
+        self._events.append(EventInfo(self._last_id, body.pop("type"), body.pop("at"), body))
         self._wake()
 
     def close(self) -> None:

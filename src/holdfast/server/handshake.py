@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.channel import Channel
 from holdfast.core.connection import ConnectionState
-from holdfast.core.errors import ProtocolError
+from holdfast.core.errors import ProtocolError, Refused
+from holdfast.core.events import Authenticated, Resumed, SessionOpened, SignInFailed, TokenReused
 from holdfast.core.frames import Auth, ChannelInfo, Hello, Outcome, Position, Resume, Terms, Welcome
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId, SessionState
 from holdfast.core.tokens import TOKEN_BYTES, Verdict, printable
-from holdfast.identity.port import Authenticator, Identity, NotAuthentic
+from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
 from holdfast.server.connection import LiveConnection
+from holdfast.server.standing import ban_message
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -51,6 +53,10 @@ class Handshake:
         """The first frame: resume if it can be done, else sign in if that was asked for too."""
         if connection in self._in_progress:
             raise ProtocolError("one hello is enough")
+        wait_s = self._node.doorman.wait_s(connection, is_resume=hello.resume is not None)
+        if wait_s:
+            connection.close(Reason.THROTTLED, "too many at once; come back in a while", retry_after_s=wait_s)
+            return
         if hello.resume is not None:
             session = self._proven(connection, hello.resume)
             if session is not None:
@@ -83,10 +89,16 @@ class Handshake:
         if verdict is Verdict.REUSED:
             self._node.counters.tokens_reused += 1
             log.warning("a used token was presented for session %s from %s: revoked", session.id, connection.peer)
+            self._node.publish(TokenReused(session=session.id, player=session.player_id, peer=connection.peer))
             self._node.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
             connection.close(Reason.TOKEN_REUSED, "this token was used before; sign in again")
             return None
         if verdict is Verdict.UNKNOWN:
+            return None
+        ban = self._node.standing.ban_of(session.player_id, connection.address)
+        if ban is not None:
+            # Also if it is the address: who has the token and calls from there is not to have the session either.
+            connection.close(Reason.BANNED, ban_message(ban))
             return None
         if session.codec is not connection.codec:
             raise ProtocolError(f"this session speaks {session.codec.name}; resume with the same dialect")
@@ -94,13 +106,14 @@ class Handshake:
 
     def _resume(self, connection: LiveConnection, session: Session, positions: list[Position]) -> None:
         node = self._node
+        away_s = node.now() - session.expires_at + session.grace_s if session.expires_at is not None else 0.0
         old = node.sessions.attach(session, connection, node.now())
         if old is not None:
             node.supersede(old, session)
             if not connection.is_open:
                 # The game heard of the drop and ended the session.
                 return
-        node.returned(session)
+        node.graces.over(session)
         session.resumes += 1
         replayed, lost = self._continue_channels(session, positions)
         session.replayed += replayed
@@ -110,6 +123,18 @@ class Handshake:
         else:
             node.counters.resumed += 1
         kind = "resynced" if lost else "resumed"
+        node.publish(
+            Resumed(
+                session=session.id,
+                player=session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+                outcome=kind,
+                replayed=replayed,
+                away_s=round(away_s, 3),
+                peer=connection.peer,
+            )
+        )
         # Remembered until the client is heard: the welcome that tells it may be lost.
         age_s = session.rewound_s
         outcome = Outcome(kind, replayed) if age_s is None else Outcome(kind, replayed, age_s=round(age_s, 3))
@@ -155,23 +180,26 @@ class Handshake:
             known = ", ".join(sorted(self._authenticators))
             connection.close(Reason.AUTH_FAILED, f"no way to sign in is called {auth.scheme!r}; there is {known}")
             return
+        approach = Approach(connection.address, connection.transport_kind)
         try:
-            identity = authenticator.authenticate(auth.credential)
-        except NotAuthentic as error:
-            connection.close(Reason.AUTH_FAILED, str(error))
+            identity = authenticator.authenticate(auth.credential, approach)
+        except (NotAuthentic, Refused) as error:
+            self._not_let_in(connection, auth.scheme, error)
             return
         if inspect.isawaitable(identity):
-            task = self._loop.create_task(self._sign_in_later(connection, identity, is_reset=is_reset))
+            task = self._loop.create_task(self._sign_in_later(connection, auth.scheme, identity, is_reset=is_reset))
             self._in_progress[connection] = task
         else:
-            self._signed_in(connection, identity, is_reset=is_reset)
+            self._signed_in(connection, auth.scheme, identity, is_reset=is_reset)
 
-    async def _sign_in_later(self, connection: LiveConnection, answer: Awaitable[Identity], *, is_reset: bool) -> None:
+    async def _sign_in_later(
+        self, connection: LiveConnection, scheme: str, answer: Awaitable[Identity], *, is_reset: bool
+    ) -> None:
         try:
             async with asyncio.timeout(self._node.limits.auth_s):
                 identity = await answer
-        except NotAuthentic as error:
-            connection.close(Reason.AUTH_FAILED, str(error))
+        except (NotAuthentic, Refused) as error:
+            self._not_let_in(connection, scheme, error)
         except TimeoutError:
             connection.close(Reason.BUSY, "signing in took too long", retry_after_s=self._node.limits.hello_s)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
@@ -179,12 +207,29 @@ class Handshake:
             connection.close(Reason.INTERNAL)
         else:
             if connection.is_open:
-                self._signed_in(connection, identity, is_reset=is_reset)
+                self._signed_in(connection, scheme, identity, is_reset=is_reset)
         finally:
             del self._in_progress[connection]
 
-    def _signed_in(self, connection: LiveConnection, identity: Identity, *, is_reset: bool) -> None:
+    def _not_let_in(self, connection: LiveConnection, scheme: str, error: NotAuthentic | Refused) -> None:
+        self._node.doorman.failed(connection)
+        reason = Reason.AUTH_FAILED if isinstance(error, NotAuthentic) else Reason.REFUSED
+        self._node.publish(SignInFailed(scheme=scheme, reason=reason, address=connection.address))
+        problem = error.code if isinstance(error, Refused) else ""
+        connection.close(reason, str(error), problem=problem)
+
+    def _signed_in(self, connection: LiveConnection, scheme: str, identity: Identity, *, is_reset: bool) -> None:
         node = self._node
+        ban = node.standing.ban_of(identity.player_id, connection.address)
+        if ban is not None:
+            node.publish(SignInFailed(scheme=scheme, reason=Reason.BANNED, address=connection.address))
+            connection.close(Reason.BANNED, ban_message(ban))
+            return
+        try:
+            node.standing.check(identity)
+        except NotAuthentic as error:
+            self._not_let_in(connection, scheme, error)
+            return
         self._make_room_for(identity)
         if len(node.sessions) >= node.limits.sessions_max:
             connection.close(Reason.BUSY, "this node is full", retry_after_s=node.limits.hello_s)
@@ -195,6 +240,19 @@ class Handshake:
         node.sessions.attach(session, connection, node.now())
         outcome = Outcome("reset", reason=Reason.EXPIRED) if is_reset else Outcome("new")
         node.counters.reset += is_reset
+        node.publish(
+            SessionOpened(
+                session=session.id,
+                player=session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+                peer=connection.peer,
+                is_reset=is_reset,
+            )
+        )
+        node.publish(
+            Authenticated(session=session.id, player=session.player_id, scheme=scheme, roles=sorted(identity.roles))
+        )
         self._welcome(connection, session, token, outcome, credential=identity.credential)
 
     def new_session(self, identity: Identity) -> Session:
@@ -208,6 +266,7 @@ class Handshake:
             grace_s=node.grace_s,
             roles=identity.roles,
         )
+        session.data = identity.data
         session.obeyed_by(node)
         node.sessions.add(session)
         node.counters.sessions += 1
@@ -238,6 +297,7 @@ class Handshake:
             room_id, kind = (room.id, room.kind) if room is not None else ("", "")
             accepted = channel.accepted if channel.accepted > channel.applied else 0
             channels.append(ChannelInfo(channel.number, channel.generation, channel.applied, room_id, kind, accepted))
+        self._node.doorman.known(connection)
         connection.welcomed(session)
         requests = self._node.desk.last_known(session)
         connection.send(Welcome(session.id, session.player_id, token, outcome, terms, channels, requests, credential))

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.events import NodeHealth, NodeReady, RoomFailed
 from holdfast.core.infos import NodeInfo
 from holdfast.core.room import Room
 
@@ -70,7 +71,7 @@ class Health:
     def start(self) -> None:
         """Announce the node: it takes rooms from now on, and is asked how it is."""
         self.is_ready = True
-        self._node.events.publish("node.ready", node=self._node.name)
+        self._node.publish(NodeReady(node=self._node.name))
         self._rounds = self._loop.create_task(self._go_round())
 
     def stop(self) -> None:
@@ -100,10 +101,11 @@ class Health:
         self._are_rooms_sick = len(sick) >= max(_SICK_LEAST, _SICK_SHARE * len(self._node.rooms))
         for host in sick:
             log.error("room %s (%s) is not well, and is ended", host.room.id, host.room.kind)
+            self._node.publish(RoomFailed(room=host.room.id, kind=host.room.kind, why="unhealthy"))
             host.end("unhealthy")
         if self.is_healthy is not self._was_healthy:
             self._was_healthy = self.is_healthy
-            self._node.events.publish("node.health", node=self._node.name, is_healthy=self.is_healthy)
+            self._node.publish(NodeHealth(node=self._node.name, is_healthy=self.is_healthy))
 
     def _has_say(self, host: "RoomHost") -> bool:
         room = host.room

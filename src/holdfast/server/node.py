@@ -11,6 +11,7 @@ from functools import partial
 from random import Random
 
 from holdfast.core.connection import Connection, ConnectionId
+from holdfast.core.events import Dropped, Ended, PlacementChanged, Resynced, Superseded
 from holdfast.core.infos import PlacementInfo
 from holdfast.core.limits import Limits
 from holdfast.core.placing import Queue
@@ -19,20 +20,24 @@ from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import printable
 from holdfast.identity.port import Authenticator
+from holdfast.server.bus import Bus
 from holdfast.server.connection import LiveConnection
 from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory
+from holdfast.server.doorman import Doorman
 from holdfast.server.durable.ledger import Ledger
 from holdfast.server.durable.recovery import Recovery
 from holdfast.server.effects import Carry, Outbox
 from holdfast.server.events import EventLog
 from holdfast.server.fleet import OwnFleet
+from holdfast.server.graces import Graces
 from holdfast.server.handshake import Handshake
 from holdfast.server.health import Health
 from holdfast.server.notices import Notices
 from holdfast.server.placements import Placements
 from holdfast.server.requests import RequestDesk
 from holdfast.server.saves import Saving
+from holdfast.server.standing import Standing
 from holdfast.server.writes import Writes
 from holdfast.stores.port import Store
 
@@ -73,10 +78,16 @@ class Node:
         """Of this start of the node, and of no other."""
         self.name = name or self.life
         self.counters = Counters()
+        self.bus = Bus(loop, wall=wall, waiting_max=limits.events_waiting_max, failed=self.internal_error)
+        self.publish = self.bus.publish
         self.events = EventLog(loop, wall=wall, kept_max=limits.events_kept_max)
+        self.bus.observe(self.events.record)
         self.notices = Notices(self)
         self.health = Health(self, loop)
         self.sessions = SessionRegistry()
+        self.graces = Graces(self, loop)
+        self.standing = Standing(self)
+        self.doorman = Doorman(self, loop)
         self.connections: dict[ConnectionId, LiveConnection] = {}
         self.writes = Writes(loop, ack_s=limits.ack_s)
         self.ledger = Ledger(self, loop, store, fatal=fatal) if store is not None else None
@@ -96,14 +107,13 @@ class Node:
             changed=self._placement_changed,
         )
         self._connections_opened = 0
-        self._graces: dict[Session, asyncio.TimerHandle] = {}
         # Sessions that another server has taken over with their rooms: they are not gone, only elsewhere.
         self._elsewhere: dict[str, None] = {}
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
 
     def _placement_changed(self, info: PlacementInfo, owner: str) -> None:
-        self.events.publish("placement.changed", placement=info.id, status=info.status, reason=info.reason)
+        self.publish(PlacementChanged(placement=info.id, status=info.status, reason=info.reason))
         if owner:
             self.notices.placement(PlayerId(owner), info)
 
@@ -122,9 +132,7 @@ class Node:
         """A link is up; strangers have `hello_s` to say who they are."""
         self.counters.connections += 1
         self._links.add(connection)
-        if len(self.connections) >= self.limits.connections_max:
-            self.counters.connections_refused += 1
-            connection.close(Reason.BUSY, "this node is full", retry_after_s=self.limits.hello_s)
+        if not self.doorman.came(connection):
             return
         self.connections[connection.id] = connection
         self._loop.call_later(self.limits.hello_s, self.handshake.check_time, connection)
@@ -134,11 +142,12 @@ class Node:
         self.connections.pop(connection.id, None)
         session = self.sessions.detach(connection, self.now())
         if session is not None:
-            self._dropped(session)
+            self._dropped(session, connection)
 
     def unlinked(self, connection: LiveConnection) -> None:
         """A transport has ended: nothing of this connection is left."""
         self._links.discard(connection)
+        self.doorman.gone(connection)
         if self._all_unlinked is not None and not self._links:
             self._all_unlinked.set_result(None)
 
@@ -156,15 +165,27 @@ class Node:
         if isinstance(old, LiveConnection):
             old.session = None
             old.close(Reason.SUPERSEDED, "this session continues on a newer connection")
+        self.publish(Superseded(session=session.id, player=session.player_id, connection=old.id))
         self.rooms.listings.dropped(session)
         self._tell_drop(session)
 
-    def _dropped(self, session: Session) -> None:
+    def _dropped(self, session: Session, connection: LiveConnection) -> None:
         self.counters.drops += 1
+        self.publish(
+            Dropped(
+                session=session.id,
+                player=session.player_id,
+                connection=connection.id,
+                reason=connection.end_reason or Reason.DROPPED,
+                grace_s=session.grace_s,
+                silent_s=round(self.now() - connection.heard_at, 3),
+                latency_ms=round(session.latency_ms, 3),
+            )
+        )
         self.desk.dropped(session)
         self.rooms.listings.dropped(session)
         self._tell_drop(session)
-        self.await_return(session)
+        self.graces.begin(session)
 
     def _tell_drop(self, session: Session) -> None:
         if session.on_disconnect is not None:
@@ -175,42 +196,15 @@ class Node:
         if session.player is not None:
             self.rooms.host_of(session.player).dropped(session.player)
 
-    def await_return(self, session: Session) -> None:
-        """The session ends when its grace does, unless its player comes back."""
-        self.returned(session)
-        if session.expires_at is not None:
-            self._graces[session] = self._loop.call_at(session.expires_at, self._check_grace, session)
-
-    def returned(self, session: Session) -> None:
-        """The grace is over: the player is back, or there is nothing to come back to."""
-        timer = self._graces.pop(session, None)
-        if timer is not None:
-            timer.cancel()
-
-    def renew_grace(self, session: Session) -> None:
-        """Begin a session's grace anew, if it is away."""
-        if session.expires_at is not None:
-            session.expires_at = self.now() + session.grace_s
-            self.await_return(session)
-
-    def _check_grace(self, session: Session) -> None:
-        if self.ledger is not None and self.ledger.is_failing and session in self.ledger:
-            # They cannot come back while the store refuses.
-            self.renew_grace(session)
-        elif session.has_expired(self.now()):
-            self.end_session(session, Reason.GRACE_ENDED)
-        else:
-            # Early, by the resolution of the timer.
-            self.await_return(session)
-
     def end_session(self, session: Session, reason: Reason, message: str = "") -> None:
         """The end of a session, whatever the cause; its seat is freed and its token is dead."""
         connection = self.connection_of(session)
         if not self.sessions.end(session, reason):
             return
-        self.returned(session)
+        self.graces.over(session)
         self.rooms.listings.dropped(session)
         self.counters.sessions_ended += 1
+        self.publish(Ended(session=session.id, player=session.player_id, reason=reason, message=message))
         if self.ledger is not None:
             self.ledger.ended(session)
         if session.player is not None:
@@ -233,13 +227,13 @@ class Node:
         session.obeyed_by(self)
         self.sessions.add(session)
         session.restored(self.now())
-        self.await_return(session)
+        self.graces.begin(session)
 
     def forget_session(self, session: Session, reason: Reason) -> None:
         """Let go of a session that lives on in the store."""
         connection = self.connection_of(session)
         if self.sessions.end(session, reason):
-            self.returned(session)
+            self.graces.over(session)
             self.rooms.listings.dropped(session)
             if connection is not None:
                 connection.session = None
@@ -289,6 +283,7 @@ class Node:
                 self.forget_session(session, Reason.STOPPING)
             else:
                 self.end_session(session, Reason.STOPPING)
+        await self.bus.stop()
         self.events.close()
         if self._links:
             self._all_unlinked = self._loop.create_future()
@@ -309,6 +304,7 @@ class Node:
     def overflowed(self, session: Session) -> None:
         """More piled up for a client than may be kept: it will be resynced when it resumes."""
         self.counters.streams_overflowed += 1
+        self.publish(Resynced(session=session.id, player=session.player_id))
         log.warning("session %s: more messages wait for it than may be kept; it will be resynced", session.id)
         connection = self.connection_of(session)
         if connection is not None:
@@ -321,4 +317,9 @@ class Node:
 
 
 # Reasons of a session's end that its connection is closed with as they are.
-_CLOSING = frozenset({Reason.BYE, Reason.KICKED, Reason.SUPERSEDED, Reason.TOKEN_REUSED, Reason.STOPPING})
+_CLOSING = frozenset(
+    {
+        *(Reason.BYE, Reason.KICKED, Reason.SUPERSEDED, Reason.TOKEN_REUSED, Reason.STOPPING),
+        *(Reason.BANNED, Reason.SIGNED_OUT, Reason.IDLE, Reason.TOO_OLD),
+    }
+)

@@ -7,10 +7,11 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random, SystemRandom
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from holdfast.core.codec import CODECS
+from holdfast.core.events import Event
 from holdfast.core.limits import Limits
 from holdfast.core.placing import Queue
 from holdfast.core.registry import SessionRegistry
@@ -23,6 +24,7 @@ from holdfast.identity.port import Authenticator
 from holdfast.server.agents import Agent
 from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory
+from holdfast.server.doors import Doors, DoorSettings
 from holdfast.server.durable.recovery import Pace
 from holdfast.server.effects import Carry
 from holdfast.server.heartbeat import Heartbeat
@@ -31,14 +33,10 @@ from holdfast.server.node import Node
 from holdfast.server.operator import Operator
 from holdfast.stores import open_store
 from holdfast.stores.port import ABSENT, Conflict, Store
-from holdfast.transports import tcp, websocket
-from holdfast.transports.port import Dialect, Listener, TransportLimits
 
 log = logging.getLogger("holdfast")
 
-DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
-"""What the server speaks, in the order it prefers."""
-
+E = TypeVar("E", bound=Event)
 
 _SECRET_KEY = "secret/guests"  # noqa: S105 - where it is, not what it is
 
@@ -48,16 +46,6 @@ def end_process(error: Exception) -> None:
     log.critical("ending this process: %s", error)
     logging.shutdown()
     os._exit(74)
-
-
-def transport_limits(limits: Limits) -> TransportLimits:
-    """The part of the limits that a transport enforces."""
-    return TransportLimits(
-        payload_bytes_max=limits.payload_bytes_max,
-        handshake_s=limits.hello_s,
-        close_s=limits.close_s,
-        write_high_bytes=limits.window_bytes_max,
-    )
 
 
 class Server:
@@ -113,10 +101,8 @@ class Server:
         self._queues = list(queues)
         self._wall = wall
         self._fatal = fatal
-        self._host = host
-        self._port = port
-        self._tcp_port = tcp_port
         self._limits = limits or Limits()
+        self._doors = Doors(DoorSettings(host=host, port=port, tcp_port=tcp_port), self._limits)
         self._random = random or SystemRandom()
         self._grace_s = grace_s
         self._now = now
@@ -125,7 +111,7 @@ class Server:
         self._node: Node | None = None
         self._heartbeat: Heartbeat | None = None
         self._is_stopping = False
-        self._listeners: list[Listener] = []
+        self._handlers: list[tuple[type[Any], Callable[[Any], Any]]] = []
         self.addresses: dict[str, tuple[str, int]] = {}
         """Where the doors are, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
 
@@ -192,19 +178,23 @@ class Server:
             queues=self._queues,
         )
         node.rooms.offer(self._room_types)
+        for event_type, handler in self._handlers:
+            node.bus.on(event_type, handler)
         self._node = node
         self._heartbeat = Heartbeat(node, loop)
         try:
             if node.recovery is not None:
                 await node.recovery.recover(self._recovery)
-            await self._open_doors(node)
+            self.addresses |= await self._doors.open(node.accept)
+            if self._http is not None:
+                self.addresses["http"] = await self._http.open(Operator(node))
             # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
             if node.recovery is not None and node.ledger is not None:
                 node.ledger.begin()
                 node.recovery.resume_effects()
                 # Nobody could come back before now, however long the recovery took.
                 for session in node.sessions:
-                    node.renew_grace(session)
+                    node.graces.renew(session)
         except BaseException:
             await self.stop()
             raise
@@ -221,16 +211,6 @@ class Server:
                 await self._store.put(_SECRET_KEY, secrets.token_bytes(TOKEN_BYTES), ABSENT)
         return secrets.token_bytes(TOKEN_BYTES)
 
-    async def _open_doors(self, node: Node) -> None:
-        limits = transport_limits(self._limits)
-        for name, listen, port in (("websocket", websocket.listen, self._port), ("tcp", tcp.listen, self._tcp_port)):
-            if port is not None:
-                listener = await listen(node.accept, host=self._host, port=port, dialects=DIALECTS, limits=limits)
-                self._listeners.append(listener)
-                self.addresses[name] = listener.addresses[0]
-        if self._http is not None:
-            self.addresses["http"] = await self._http.open(Operator(node))
-
     async def stop(self) -> None:
         """Close the doors, end the rooms, and tell every client to come back later."""
         node = self._node
@@ -241,9 +221,7 @@ class Server:
             if self._heartbeat is not None:
                 self._heartbeat.stop()
             node.health.stop()
-            for listener in self._listeners:
-                await listener.close()
-            self._listeners.clear()
+            await self._doors.close()
             self.addresses.clear()
             await node.stop()
             if self._http is not None:
@@ -272,6 +250,22 @@ class Server:
 
     async def _create_room(self, wish: Create) -> Room[Any]:
         return (await self.node.rooms.create(wish)).room
+
+    def on(self, event_type: type[E], handler: Callable[[E], Any] | None = None) -> Any:
+        """Be told of what happens: `server.on(Dropped, handler)`, or `@server.on(Dropped)` above a function.
+
+        Handlers may be `def` or `async def`; each is told of one event after the other, in the order they happened.
+        """
+        if handler is None:
+            return partial(self._listen, event_type)
+        return self._listen(event_type, handler)
+
+    def _listen(self, event_type: type[E], handler: Callable[[E], Any]) -> Callable[[E], Any]:
+        # Also for the next start of this server.
+        self._handlers.append((event_type, handler))
+        if self._node is not None:
+            self._node.bus.on(event_type, handler)
+        return handler
 
     def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:
         """A session with no socket, for a bot or an NPC, whose player id is `name`."""

@@ -12,10 +12,11 @@ from holdfast.core.limits import Limits
 from holdfast.core.placing import Queue
 from holdfast.core.room import Room
 from holdfast.core.wishes import Create
-from holdfast.identity.port import Authenticator, Identity, NotAuthentic
+from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
+from holdfast.server.doors import DIALECTS, transport_limits
 from holdfast.server.durable.recovery import Pace
 from holdfast.server.effects import Carry
-from holdfast.server.server import DIALECTS, Server, transport_limits
+from holdfast.server.server import Server
 from holdfast.stores.port import Store
 from holdfast.testing.machine import Machine
 from holdfast.testing.network import Dialer, Link, Network
@@ -38,7 +39,7 @@ class Named:
 
     scheme = "name"
 
-    def authenticate(self, credential: str) -> Identity:
+    def authenticate(self, credential: str, approach: Approach) -> Identity:
         """The player with this name."""
         if not credential:
             raise NotAuthentic("a name is needed: server.connect('ada')")

@@ -11,10 +11,11 @@ import msgspec
 from holdfast import Auth, ClientRoom, ClientSession, Limits, Player, PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
+from holdfast.core.events import NodeReady
 from holdfast.core.frames import Hello, Notice, Reply, Welcome
 from holdfast.core.infos import RoomInfo, SeatInfo, WaitInfo
+from holdfast.server.doors import transport_limits
 from holdfast.server.operator import Operator
-from holdfast.server.server import transport_limits
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect
@@ -172,11 +173,11 @@ def _seats(server: MemoryServer, room_id: str) -> list[SeatInfo]:
 
 async def told(server: MemoryServer, player_id: str = "") -> list[str]:
     """What whoever watches the node heard of seats so far: of one player their states, else "player state"."""
-    events, mark = server.node.events, object()
-    events.publish("mark", mark=mark)
+    events = server.node.events
+    server.node.publish(NodeReady(node="mark"))
     lines: list[str] = []
     async for event in events.read(0):
-        if event.body.get("mark") is mark:
+        if event.body.get("node") == "mark":
             break
         if event.type.startswith("seat."):
             state, player = event.type.removeprefix("seat."), event.body["player"]

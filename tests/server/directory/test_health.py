@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast import ClientRoom, Limits, PlayerData, Reason, Room, SeatLeft, Throttled
+from holdfast.core.events import NodeReady
 from holdfast.core.infos import EventInfo, NodeInfo
 from holdfast.server.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
@@ -199,10 +200,10 @@ async def test_many_rooms_are_not_asked_in_one_turn_of_the_loop() -> None:
 async def _events(server: MemoryServer, *types: str) -> list[EventInfo]:
     """What has happened so far, of these types."""
     log = server.node.events
-    log.publish("mark")
+    server.node.publish(NodeReady(node="mark"))
     found: list[EventInfo] = []
     async for event in log.read(0):
-        if event.type == "mark":
+        if event.body.get("node") == "mark":
             break
         found += [event] if event.type in types else []
     return found

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast import Failed, Limits, NotFound, Player, Reason, Refused, Room, Throttled
+from holdfast.core.events import NodeReady
 from holdfast.core.infos import EventInfo, RoomInfo
 from holdfast.server.node import Node
 from holdfast.server.operator import Operator
@@ -43,10 +44,10 @@ class Life(Table):
 
 async def events_of(node: Node, *types: str) -> list[EventInfo]:
     """What happened on a node so far, of these types."""
-    node.events.publish("now")
+    node.publish(NodeReady(node="now"))
     found: list[EventInfo] = []
     async for event in node.events.read(0):
-        if event.type == "now":
+        if event.body.get("node") == "now":
             break
         if event.type in types:
             found.append(event)

@@ -142,7 +142,7 @@ class DurableHost(RoomHost):
             self._ledger.moved(session)
         self._give_seat(player, session, self._restored_outlet)
         session.expires_at = self._node.now() + session.grace_s
-        self._node.await_return(session)
+        self._node.graces.begin(session)
         return player
 
     def _restored_outlet(self, session: Session) -> Outlet:

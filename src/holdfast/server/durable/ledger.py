@@ -275,7 +275,7 @@ class Ledger(SessionBook):
             log.warning("the store saves again: durable rooms go on")
             for keep in self._keeps.values():
                 # They could not come back, and that is not theirs to pay for.
-                self._node.renew_grace(keep.session)
+                self._node.graces.renew(keep.session)
             for keeper in list(self._keepers):
                 keeper.thaw()
 
