@@ -11,6 +11,7 @@ from holdfast.core.seating import Seating
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.connection import LiveConnection
+from holdfast.server.graces import Graces
 from holdfast.server.node import Node
 from holdfast.server.room_host import RoomHost
 from holdfast.server.turns import Turns
@@ -38,7 +39,7 @@ def the_grace_goes_on_after_a_return() -> Iterator[None]:
     def returned(*_: Any) -> None: ...
 
     right = Session.attach
-    with patched(Session, attach=attach), patched(Node, returned=returned):
+    with patched(Session, attach=attach), patched(Graces, over=returned):
         yield
 
 
