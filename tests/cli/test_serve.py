@@ -157,6 +157,31 @@ async def test_a_player_who_is_connected_does_not_keep_the_server_from_stopping(
     assert result == (0, "Stopped.\n", "")
 
 
+async def test_sigterm_gives_the_players_time_and_a_second_one_ends_it_at_once(chat: Path) -> None:
+    async with holdfast_process("serve", str(chat), *ANY_PORTS, "--drain", "600") as process:
+        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
+        room = await session.join_or_create("chat")
+        process.send_signal(signal.SIGTERM)
+        announcement = await read_until(process, "Draining")
+        await room.send(Say("still here"))
+        heard = await room.receive()
+        result = await end_of(process, by=signal.SIGTERM)
+        await session.suspend()
+
+    assert "one room may go on for 600 s" in announcement
+    assert heard == Say("still here")
+    assert result.exit_code == -signal.SIGTERM
+
+
+async def test_sigterm_ends_a_server_that_nobody_plays_on_cleanly(chat: Path) -> None:
+    async with holdfast_process("serve", str(chat), *ANY_PORTS) as process:
+        await read_until(process, "Ctrl-C ends it")
+        result = await end_of(process, by=signal.SIGTERM)
+
+    assert result == (0, "Stopped.\n", "")
+
+
 async def test_a_list_of_rooms_says_what_is_served(tmp_path: Path) -> None:
     write(tmp_path, CHAT, "parts.py")
     game = write(tmp_path, "from parts import Chat\nclass Lobby(Chat): ...\nrooms = [Chat]\n")

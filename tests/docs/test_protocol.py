@@ -171,7 +171,7 @@ def test_every_operation_says_what_it_gives() -> None:
 def test_every_topic_of_a_notice_is_explained() -> None:
     rows = [row[0] for row in table("Notices")]
 
-    assert rows == [f"`{follower.topic}`" for follower in (Board, Line, Progress)]
+    assert rows == [f"`{topic}`" for topic in (Board.topic, Line.topic, Progress.topic, "stopping")]
 
 
 def test_every_term_and_operator_of_a_search_is_named() -> None:

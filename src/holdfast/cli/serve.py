@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +17,8 @@ import holdfast
 from holdfast import Room, Server
 from holdfast.cli.loading import Game, load
 from holdfast.cli.stores import store_failed
+from holdfast.core.events import NodeDraining
+from holdfast.core.limits import Limits
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import HttpApi
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
@@ -103,6 +105,14 @@ class Keeping:
     show_default=True,
     help="Rooms that were kept come back before the doors open, or each when it is asked for.",
 )
+@click.option(
+    "--drain",
+    type=click.FloatRange(0),
+    default=Limits().drain_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long after SIGTERM rooms that are not durable may go on; Ctrl-C gives them no time.",
+)
 @click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
 @click.pass_context
 def serve(  # noqa: PLR0913 - one parameter for each option
@@ -121,6 +131,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     secret_file: Path | None,
     store: str | None,
     recovery: Pace,
+    drain: float,
     verbose: int,
 ) -> None:
     """Run a game until Ctrl-C.
@@ -154,6 +165,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             name=name,
             region=region,
             queues=loaded.queues,
+            limits=replace(Limits(), drain_s=drain),
             http=None if no_http else _api(http_host, http_port),
         )
     except ValueError as error:
@@ -171,6 +183,13 @@ def _run(server: Server, game: Game, keeping: Keeping) -> None:
         is_open = True
         _announce(console, game, _facts(server, game, keeping))
 
+    def draining(event: NodeDraining) -> None:
+        rooms = len(server.node.drain.waits_for)
+        if rooms:
+            what = "one room" if rooms == 1 else f"{rooms} rooms"
+            console.print(f"Draining: {what} may go on for {event.deadline_s:g} s. A second signal ends it at once.")
+
+    server.on(NodeDraining, draining)
     try:
         holdfast.run(server, ready=ready)
     except (OSError, ValueError, StoreError) as error:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Generator, Iterable
 from random import Random, SystemRandom
 from typing import Any
 
+from msgspec import Struct
+
 from holdfast.client.connector import Reach
 from holdfast.client.directory import Directory
 from holdfast.client.events import Noticed, SeatEvent, Welcomed
-from holdfast.client.exchange import Exchange
+from holdfast.client.exchange import Exchange, read
 from holdfast.client.link import Dial, dial
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.room import ClientRoom
@@ -25,6 +27,12 @@ from holdfast.transports.port import GOING_AWAY, NORMAL
 log = logging.getLogger("holdfast.client")
 
 
+class Stopping(Struct, frozen=True):
+    """The server stops within so many seconds."""
+
+    deadline_s: float
+
+
 class ClientSession(Directory):
     """A player's presence on a server. Reconnects and resumes by itself; made by `holdfast.connect`."""
 
@@ -39,6 +47,8 @@ class ClientSession(Directory):
         """Called when the connection is lost; the session goes on and tries to come back."""
         self.on_resume: Callable[[Outcome], None] | None = None
         """Called when the session is back, with what became of it."""
+        self.on_stopping: Callable[[float], None] | None = None
+        """Called when the server says that it stops within so many seconds; the session may come back after that."""
         exchange = Exchange(protocol, reach, happened=self._happened, dropped=self._dropped)
         super().__init__(exchange, Seats(exchange, messages, latest_max=reach.limits.latest_kept_max))
 
@@ -119,6 +129,10 @@ class ClientSession(Directory):
         match event:
             case Welcomed():
                 self._welcomed(event.outcome)
+            case Noticed(topic="stopping"):
+                notice = read(event.body, Stopping, "notice of the end")
+                if self.on_stopping is not None:
+                    self._call(self.on_stopping, notice.deadline_s)
             case Noticed():
                 self._news.noticed(event)
             case _:

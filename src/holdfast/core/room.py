@@ -283,6 +283,9 @@ class Room(Seating[D]):
         """Whether the room is well; asked now and then. One that says False is ended, and the reason is "unhealthy"."""
         return True
 
+    def on_stopping(self, deadline_s: float) -> Any:
+        """The server stops within so many seconds: end the round, or tell the players."""
+
     def on_destroy(self) -> Any:
         """The room is about to end; everybody has left."""
 

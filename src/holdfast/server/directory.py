@@ -157,7 +157,7 @@ class Directory:
 
     def _check(self, wish: Create) -> type[Room[Any]]:
         room_type = self.kind_for(wish)
-        if self._is_closed:
+        if self._is_closed or self._node.drain.is_on:
             raise Throttled("this node is stopping")
         if not self._node.health.is_healthy:
             raise Throttled("this node is not well, and takes no new rooms")

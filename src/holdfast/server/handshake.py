@@ -175,6 +175,9 @@ class Handshake:
     # Signing in
 
     def _sign_in(self, connection: LiveConnection, auth: Auth, *, is_reset: bool) -> None:
+        if self._node.drain.is_on:
+            connection.close(Reason.STOPPING, "the server is stopping", retry_after_s=self._node.limits.drain_s)
+            return
         authenticator = self._authenticators.get(auth.scheme)
         if authenticator is None:
             known = ", ".join(sorted(self._authenticators))

@@ -25,6 +25,7 @@ from holdfast.server.connection import LiveConnection
 from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory
 from holdfast.server.doorman import Doorman
+from holdfast.server.drain import Drain
 from holdfast.server.durable.ledger import Ledger
 from holdfast.server.durable.recovery import Recovery
 from holdfast.server.effects import Carry, Outbox
@@ -86,6 +87,7 @@ class Node:
         self.health = Health(self, loop)
         self.sessions = SessionRegistry()
         self.graces = Graces(self, loop)
+        self.drain = Drain(self)
         self.standing = Standing(self)
         self.doorman = Doorman(self, loop)
         self.connections: dict[ConnectionId, LiveConnection] = {}

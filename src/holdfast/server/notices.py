@@ -28,6 +28,10 @@ class Notices:
         """A placement is in another state."""
         self._send_to(player_id, "placement", info.id, info)
 
+    def stopping(self, session: Session, deadline_s: float) -> None:
+        """The server stops within so many seconds."""
+        self._send(session, "stopping", "", {"deadline_s": deadline_s})
+
     def _send_to(self, player_id: PlayerId, topic: str, key: str, body: Any) -> None:
         for session in self._node.sessions.of_player(player_id):
             self._send(session, topic, key, body)

@@ -9,7 +9,10 @@ from holdfast.server.server import Server
 
 
 def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> None:
-    """Start the server and run it until SIGINT or SIGTERM; `ready` is called when its doors are open."""
+    """Start the server and run it until it is told to stop; `ready` is called when its doors are open.
+
+    SIGTERM drains it first (`Server.drain`), SIGINT does not; a second signal ends the process at once.
+    """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(server, ready))
 
@@ -25,10 +28,20 @@ def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None:
     loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
+    asked: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def stop(number: signal.Signals) -> None:
+        if asked.done():
+            # The second time: at once. Nothing that was acknowledged is lost, whenever a server ends.
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        else:
+            asked.set_result(number)
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, stop, number)
     async with server:
         if ready is not None:
             ready(server)
-        await stopped.wait()
+        if await asked is signal.SIGTERM:
+            await server.drain()

@@ -211,6 +211,14 @@ class Server:
                 await self._store.put(_SECRET_KEY, secrets.token_bytes(TOKEN_BYTES), ABSENT)
         return secrets.token_bytes(TOKEN_BYTES)
 
+    async def drain(self, within_s: float | None = None) -> None:
+        """Take nobody new, tell players and rooms that the end is near, and give them until then.
+
+        It returns as soon as nobody is in a room that ends with this server, at the latest after `Limits.drain_s` or so
+        many seconds. `stop` is the next step.
+        """
+        await self.node.drain.run(self._limits.drain_s if within_s is None else within_s)
+
     async def stop(self) -> None:
         """Close the doors, end the rooms, and tell every client to come back later."""
         node = self._node

@@ -84,6 +84,15 @@ class ClientSession(Directory):
     def on_resume(self, callback: Callable[[Outcome], None] | None) -> None:
         self._session.on_resume = callback
 
+    @property
+    def on_stopping(self) -> Callable[[float], None] | None:
+        """Called when the server stops within so many seconds, in the session's own thread: set a flag and return."""
+        return self._session.on_stopping
+
+    @on_stopping.setter
+    def on_stopping(self, callback: Callable[[float], None] | None) -> None:
+        self._session.on_stopping = callback
+
     # Life
 
     def close(self) -> None:
