@@ -11,11 +11,13 @@ ARGS ?=
 # How many seeds the simulation tries, or the one seed to repeat: make sim SEED=42
 SEEDS ?= 200
 SEED ?=
+# How long the fuzzer runs, over all targets
+MINUTES ?= 5
 # How many times the storm kills the server
 KILLS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt lint types sim storm bench clean
+.PHONY: help setup demo test check fmt lint types sim fuzz audit storm bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
 .NOTPARALLEL:
 
@@ -47,6 +49,7 @@ check: lint types test ## what CI runs: format, lint, types, tests
 lint: $(STAMP) ## check format and lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
 
 types: $(STAMP) ## check types
 	$(BIN)/python -m mypy
@@ -58,6 +61,12 @@ fmt: $(STAMP) ## format, and fix what can be fixed
 sim: $(STAMP) ## run the long simulation (SEEDS=200, or SEED=42 to repeat one)
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
+fuzz: $(STAMP) ## feed the decoders whatever reaches new code (MINUTES=5)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+audit: $(STAMP) ## ask the advisory databases about every package that is installed (needs the internet)
+	$(BIN)/pip-audit --requirement constraints.txt --disable-pip --no-deps
+
 storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42)
 	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
@@ -68,6 +77,8 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/large_state.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/directory.py
+	$(BIN)/python benchmarks/neighbours.py
+	$(BIN)/python benchmarks/storm.py
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

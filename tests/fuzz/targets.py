@@ -1,0 +1,175 @@
+"""What is fuzzed. A target takes any bytes; it raises only if there is a bug."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from random import Random
+from struct import Struct
+from zlib import crc32
+
+import holdfast
+from holdfast import Message, Player, PlayerData, Room, Server, on
+from holdfast.client.saved import SavedState
+from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
+from holdfast.core.errors import Invalid, ProtocolError
+from holdfast.core.limits import Limits
+from holdfast.core.query import parse_query
+from holdfast.core.records import Unreadable, decode_effect, decode_room, decode_session
+from holdfast.core.room_file import NotARoom, from_text
+from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
+from holdfast.identity import Approach, Guest, NotAuthentic
+from holdfast.transports.port import Dialect
+
+Target = Callable[[bytes], None]
+
+
+def frames(payload: bytes) -> None:
+    """Both ends of the wire, in both dialects: what is read can be written."""
+    for codec in CODECS.values():
+        for read in (codec.from_client, codec.from_server):
+            with suppress(ProtocolError):
+                codec.payload(*read(payload))
+
+
+def tokens(data: bytes) -> None:
+    """A token is good only if it was issued."""
+    issued = ResumeTokens(8)
+    good = issued.issue(bytes(TOKEN_BYTES))
+    text = data.decode("utf-8", "surrogatepass" if len(data) % 2 else "replace") if _is_text(data) else repr(data)
+    if text != good:
+        assert issued.present(text) is Verdict.UNKNOWN
+    with suppress(NotAuthentic):
+        guest = Guest(bytes(TOKEN_BYTES), Random(0)).authenticate(text, Approach())
+        # Only an empty credential makes a guest of a stranger.
+        assert not text or guest.credential == text
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def searches(data: bytes) -> None:
+    """A search is understood, or refused with a sentence."""
+    where, _, order_by = data.decode("utf-8", "replace").partition("\n")
+    with suppress(Invalid):
+        parse_query(where, order_by.split(",") if order_by else [])
+
+
+# As core/records.py writes it: a record that is damaged is refused by its checksum, so this one is made right.
+_HEAD = Struct(">BI")
+
+
+def records(data: bytes) -> None:
+    """What comes out of a store is read, or named unreadable."""
+    for stored in (data, _with_checksum(data)):
+        for decode in (decode_room, decode_session, decode_effect):
+            with suppress(Unreadable):
+                decode(stored)
+    with suppress(NotARoom):
+        from_text(data.decode("utf-8", "replace"))
+    with suppress(Invalid):
+        SavedState.read(data)
+
+
+def _with_checksum(data: bytes) -> bytes:
+    version = data[0] % 8 if data else 1
+    return _HEAD.pack(version, crc32(data[1:], version)) + data[1:]
+
+
+# The handshake, and everything that can follow it, against a real node
+
+
+class Say(Message):
+    """Something that the room can hear."""
+
+    text: str
+
+
+class Chat(Room[PlayerData]):
+    """A room to be spoken to."""
+
+    @on(Say)
+    def said(self, player: Player[PlayerData], message: Say) -> None:
+        """Say it back."""
+        player.send(message)
+
+
+class Wire:
+    """A transport that leads nowhere."""
+
+    kind = "fuzz"
+    peer = "203.0.113.7:1"
+    buffered_bytes = 0
+    is_encrypted = False
+    is_compressed = False
+
+    def __init__(self, codec: Codec) -> None:
+        self.dialect = Dialect(codec.name, codec.text)
+
+    def send(self, payload: bytes) -> None:
+        """Nobody hears it."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Nobody hears that either."""
+
+    def abort(self) -> None:
+        """There is nothing to cut."""
+
+    def pause_reading(self) -> None:
+        """Nobody writes."""
+
+    def resume_reading(self) -> None:
+        """Nobody waited."""
+
+
+class Handshake:
+    """Strangers say anything to a node; what is after a NUL byte is said by somebody who has signed in."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        # Nobody waits, and nobody is turned away for coming too often.
+        limits = replace(Limits(), hellos_per_address_burst=10**9, sign_ins_per_s=1e9, resumes_per_s=1e9)
+        self._server = Server([Chat], port=None, tcp_port=None, limits=limits, random=Random(0))
+        self._runner.run(self._server.start())
+
+    def __call__(self, data: bytes) -> None:
+        """One stranger."""
+        self._runner.run(self._talk(data))
+
+    async def _talk(self, data: bytes) -> None:
+        node = self._server.node
+        for codec in (MSGPACK, JSON):
+            connection = node.accept()
+            connection.opened(Wire(codec))
+            stranger, signed_in, more = data.partition(b"\0")
+            if signed_in:
+                connection.received(codec.payload(holdfast.core.frames.Hello(holdfast.Auth())))
+            connection.received(more if signed_in else stranger)
+            # Requests are answered in a turn of the loop of their own.
+            for _ in range(4):
+                await asyncio.sleep(0)
+            connection.lost(1006, "")
+        for session in node.sessions:
+            session.end()
+        assert node.counters.internal_errors == 0
+        assert not node.connections
+
+    def close(self) -> None:
+        """The end of the node."""
+        self._runner.run(self._server.stop())
+        self._runner.close()
+
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    "frames": lambda: frames,
+    "tokens": lambda: tokens,
+    "searches": lambda: searches,
+    "records": lambda: records,
+    "handshake": Handshake,
+}
+"""By name; each is made once per run."""
