@@ -33,6 +33,7 @@ import holdfast
 from holdfast import Message, PlayerData, Room, on
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Auth, Data, FromServer, Hello, Ping, Pong, Reply, Request, Welcome
+from holdfast.testing import UNLIMITED
 
 TEXT = "x" * 32
 SUBPROTOCOL = "holdfast.v1.msgpack"
@@ -113,7 +114,7 @@ async def serve(mode: str, folder: Path) -> int:
         FsyncEcho.database.execute("PRAGMA synchronous=FULL")
         FsyncEcho.database.execute("CREATE TABLE room (id TEXT PRIMARY KEY, state BLOB)")
     store = f"sqlite:{folder / 'rooms.db'}" if kind is CommitEcho else None
-    server = holdfast.Server([kind], port=0, tcp_port=None, store=store)
+    server = holdfast.Server([kind], port=0, tcp_port=None, store=store, limits=UNLIMITED)
     await server.start()
     return server.addresses["websocket"][1]
 

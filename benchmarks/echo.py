@@ -32,6 +32,7 @@ import holdfast
 from holdfast import Message, PlayerData, Room, on
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Auth, Data, FromServer, Hello, Ping, Pong, Reply, Request, Welcome
+from holdfast.testing import UNLIMITED
 
 TEXT = "x" * 32
 SUBPROTOCOL = "holdfast.v1.msgpack"
@@ -59,7 +60,8 @@ class Echo(Room[PlayerData]):
 
 async def serve_holdfast() -> int:
     """A Holdfast server with an echo room."""
-    server = holdfast.Server([Echo], port=0, tcp_port=None)
+    # The checks of the limits are made all the same.
+    server = holdfast.Server([Echo], port=0, tcp_port=None, limits=UNLIMITED)
     await server.start()
     return server.addresses["websocket"][1]
 

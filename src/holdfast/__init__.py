@@ -28,7 +28,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.frames import Auth, Outcome
 from holdfast.core.handlers import on
-from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, WaitInfo
+from holdfast.core.infos import BanInfo, PlacementInfo, ReservationInfo, RoomInfo, WaitInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import (
     HostChanged,
@@ -51,6 +51,7 @@ from holdfast.server.agents import Agent
 from holdfast.server.effects import Effect
 from holdfast.server.run import run
 from holdfast.server.server import Server
+from holdfast.server.tls import Tls
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ __all__ = [
     "Agent",
     "AlreadySeated",
     "Auth",
+    "BanInfo",
     "ClientRoom",
     "ClientSession",
     "Conflict",
@@ -104,6 +106,7 @@ __all__ = [
     "SessionFlags",
     "Sessions",
     "Throttled",
+    "Tls",
     "Untyped",
     "WaitInfo",
     "WrongPassword",

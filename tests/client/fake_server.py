@@ -47,6 +47,8 @@ class FakeLink:
 
     kind = "fake"
     peer = "fake"
+    is_encrypted = False
+    is_compressed = False
     buffered_bytes = 0
 
     def __init__(self, server: "FakeServer", receiver: Receiver, dialect: Dialect, steps: Iterator[Step]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from holdfast import PlayerData, Room, Server
 from holdfast.core.limits import Limits
 from holdfast.core.placing import Queue
+from holdfast.testing import generous
 
 
 class Hall(Room[PlayerData]):
@@ -18,4 +19,5 @@ class Hall(Room[PlayerData]):
 def serve_halls(**options: Any) -> Server:
     """Changes are told at once; who asks for a room on the moon can wait."""
     queues = [Queue("here", ("*",)), Queue("moon", ("region:moon",), timeout_s=300.0)]
-    return Server([Hall], **{"port": 0, "tcp_port": 0, "limits": Limits(watch_s=0.01), "queues": queues, **options})
+    limits = generous(Limits(watch_s=0.01))
+    return Server([Hall], **{"port": 0, "tcp_port": 0, "limits": limits, "queues": queues, **options})

@@ -276,7 +276,7 @@ async def test_an_address_that_has_become_wrong_ends_the_session() -> None:
 
 @pytest.mark.parametrize(
     "reason",
-    [Reason.KICKED, Reason.SUPERSEDED, Reason.ENDED, Reason.PROTOCOL, Reason.TOO_BIG, Reason.BYE],
+    [Reason.KICKED, Reason.SUPERSEDED, Reason.PROTOCOL, Reason.TOO_BIG, Reason.BYE],
 )
 def test_a_client_that_is_told_to_stop_stops(reason: Reason) -> None:
     async def story() -> None:

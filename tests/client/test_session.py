@@ -6,6 +6,7 @@ import pytest
 
 import holdfast
 from holdfast import Auth, Invalid, Message, Outcome, Reason, Server, SessionEnded, Untyped
+from holdfast.events import Ended
 from holdfast.transports.port import DialError
 from tests.client.game import Said, Say, connect, echo, seated, serve, soon, texts, url_of
 
@@ -128,10 +129,13 @@ async def test_two_servers_and_their_clients_live_side_by_side() -> None:
 
 
 async def test_what_was_sent_goes_out_before_the_session_closes(server: Server) -> None:
+    ended = asyncio.Event()
+    server.on(Ended, lambda _: ended.set())
     async with seated(server) as (_, room):
         for number in range(200):
             await room.send(Say(str(number)))
 
+    await soon(ended.wait())
     assert echo(server, room.id).heard == [str(number) for number in range(200)]
     assert len(server.sessions) == 0
 

@@ -83,7 +83,8 @@ async def test_everybody_who_waits_for_the_window_gets_through() -> None:
 
 
 async def test_more_is_asked_than_may_be_in_flight_and_all_is_answered() -> None:
-    async with serve(limits=Limits(requests_in_flight_max=2)) as server, connect(server) as session:
+    limits = Limits(requests_in_flight_max=2, rooms_per_player_max=20)
+    async with serve(limits=limits) as server, connect(server) as session:
         rooms = await soon(asyncio.gather(*(session.create("echo") for _ in range(20))))
 
         assert len({room.id for room in rooms}) == 20

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -42,6 +43,8 @@ async def test_an_open_link_is_announced_to_both_ends_before_dial_returns(harnes
     accepted = await harness.accept()
     assert accepted.link.kind == transport.kind
     assert accepted.link.dialect == transport.dialect == BINARY
+    assert accepted.link.is_encrypted == transport.is_encrypted
+    assert accepted.link.is_compressed == transport.is_compressed
     assert accepted.link.peer
     assert transport.peer
 
@@ -518,6 +521,7 @@ def fill(recorder: Recorder) -> list[bytes]:
     sent: list[bytes] = []
     while recorder.congested_count == 0:
         assert len(sent) < 2000, "a hundred megabytes, and still not congested"
-        sent.append(len(sent).to_bytes(2, "big") * 25_000)
+        # By chance, so that it cannot be made smaller.
+        sent.append(Random(len(sent)).randbytes(50_000))
         recorder.link.send(sent[-1])
     return sent

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from holdfast.core.listing import Once, Password
 from holdfast.core.records import (
     PARTS_NONE,
+    BanRecord,
     ChannelRecord,
     EffectRecord,
     ListingRecord,
@@ -17,6 +18,7 @@ from holdfast.core.records import (
     RoomRecord,
     SeatRecord,
     SessionRecord,
+    StandingRecord,
     TimerRecord,
     encode_seat,
 )
@@ -108,7 +110,10 @@ sessions = st.builds(
     last_request=numbers,
     requests_announced=numbers,
     replies=st.lists(replies, max_size=3),
+    sign_outs=numbers,
 )
+bans = st.builds(BanRecord, subject=st.text(), why=st.text(), until=times, since=times)
+standings = st.builds(StandingRecord, player=st.text(), sign_out=numbers, not_before=times)
 effects = st.builds(EffectRecord, name=st.text(), room=st.text(), payload=raws)
 
 CHANNEL = ChannelRecord(1, 2, 30, 40, [("said", b"\x81\xa4text\xa2hi"), ("said", b"\xc0")], is_finished=True)
@@ -163,7 +168,10 @@ SESSION = SessionRecord(
     last_request=2,
     requests_announced=3,
     replies=[(1, b"\xc0", None), (2, None, ("room_full", "no seat"))],
+    sign_outs=5,
 )
+BAN = BanRecord("player:ada", "be nice", 1.8e9, 1.7e9)
+STANDING = StandingRecord("ada", 5, 1.7e9)
 EFFECT = EffectRecord("pay", "r-1", Raw(b"\x81\xa6amount\x05"))
 
 

@@ -54,6 +54,9 @@ class Seats:
     def deliver(self, player: Player[Any], frame: Data) -> None:
         raise NotImplementedError
 
+    def refuse(self, player: Player[Any], frame: Data) -> None:
+        raise NotImplementedError
+
     def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
         raise NotImplementedError
 

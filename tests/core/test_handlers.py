@@ -189,3 +189,39 @@ def test_a_method_that_overrides_a_handler_takes_its_place_without_a_mark() -> N
 
     assert Derived.handlers["walk"].method is Derived.walked
     assert Base.handlers["walk"].method is Base.walked
+
+
+# Roles
+
+
+def test_a_handler_says_which_role_its_message_needs() -> None:
+    class Court(Room[Hero]):
+        @on(Move)
+        def moved(self, player: Player[Hero], move: Move) -> None: ...
+
+        @on(Jump, role="gm")
+        def jumped(self, player: Player[Hero], jump: Jump) -> None: ...
+
+    assert {name: handler.role for name, handler in Court.handlers.items()} == {"move": "", "jump": "gm"}
+
+
+def test_a_subclass_that_overrides_a_handler_keeps_its_role() -> None:
+    class Court(Room[Hero]):
+        @on(Jump, role="gm")
+        def jumped(self, player: Player[Hero], jump: Jump) -> None: ...
+
+    class HighCourt(Court):
+        def jumped(self, player: Player[Hero], jump: Jump) -> None: ...
+
+    class LowCourt(Court):
+        @on(Jump)
+        def jumped(self, player: Player[Hero], jump: Jump) -> None: ...
+
+    assert HighCourt.handlers["jump"].role == "gm"
+    assert LowCourt.handlers["jump"].role == ""
+
+
+@pytest.mark.parametrize("role", ["", 5, ["gm"]])
+def test_what_cannot_be_a_role_is_refused(role: Any) -> None:
+    with pytest.raises(TypeError, match='as in @on\\(Move, role="gm"\\); got'):
+        on(Move, role=role)

@@ -17,6 +17,20 @@ def test_every_limit_is_a_positive_number_by_default() -> None:
     assert all(value > 0 for value in numbers.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("rooms_max", -1, "rooms_max must be 0 or more; got -1"),
+        ("idle_s", float("nan"), "idle_s must be 0 or more; got nan"),
+        ("messages_per_s", 0.0, "messages_per_s must be above 0; got 0"),
+        ("messages_burst", 0, "messages_burst must be above 0; got 0"),
+    ],
+)
+def test_a_limit_that_could_not_be_kept_to_is_refused(name: str, value: float, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Limits(**{name: value})  # type: ignore[arg-type]  # the types are right, and mypy cannot see it
+
+
 def test_limits_cannot_be_changed_only_copied() -> None:
     with pytest.raises(FrozenInstanceError):
         LIMITS.rooms_max = 1  # type: ignore[misc]  # that it is refused is the claim

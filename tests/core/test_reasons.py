@@ -38,7 +38,6 @@ EXPECTED: dict[Reason, Advice] = {
     Reason.TOO_OLD: Advice.SIGN_IN,
     Reason.BANNED: Advice.STOP,
     Reason.BYE: Advice.STOP,
-    Reason.ENDED: Advice.STOP,
     Reason.KICKED: Advice.STOP,
     Reason.SUPERSEDED: Advice.STOP,
     Reason.PROTOCOL: Advice.STOP,

@@ -12,26 +12,33 @@ from msgspec import Raw
 
 from holdfast.core import records
 from holdfast.core.records import (
+    BanRecord,
     EffectRecord,
     ListingRecord,
     RoomRecord,
     SeatRecord,
     SessionRecord,
+    StandingRecord,
     Unreadable,
+    decode_ban,
     decode_effect,
     decode_room,
     decode_seat,
     decode_session,
+    decode_standing,
     encode,
     encode_seat,
 )
 from tests.core.record_samples import (
+    BAN,
     CHANNEL,
     EFFECT,
     LISTING,
     ROOM,
     SEAT,
     SESSION,
+    STANDING,
+    bans,
     effects,
     fields_of,
     plain,
@@ -39,13 +46,21 @@ from tests.core.record_samples import (
     sealed,
     seats,
     sessions,
+    standings,
     written,
 )
 
 Decode = Callable[[bytes], Any]
-EACH = [(ROOM, decode_room), (SESSION, decode_session), (EFFECT, decode_effect)]
-each_record = pytest.mark.parametrize(("record", "decode"), EACH, ids=["room", "session", "effect"])
-each_decoder = pytest.mark.parametrize("decode", [decode for _, decode in EACH], ids=["room", "session", "effect"])
+EACH = [
+    (ROOM, decode_room),
+    (SESSION, decode_session),
+    (EFFECT, decode_effect),
+    (BAN, decode_ban),
+    (STANDING, decode_standing),
+]
+KINDS = ["room", "session", "effect", "ban", "standing"]
+each_record = pytest.mark.parametrize(("record", "decode"), EACH, ids=KINDS)
+each_decoder = pytest.mark.parametrize("decode", [decode for _, decode in EACH], ids=KINDS)
 
 
 # Written and read
@@ -67,6 +82,18 @@ def test_a_session_is_read_as_it_was_written(record: SessionRecord) -> None:
 @given(record=effects)
 def test_an_effect_is_read_as_it_was_written(record: EffectRecord) -> None:
     assert plain(decode_effect(encode(record))) == plain(record)
+
+
+@settings(deadline=None)
+@given(record=bans)
+def test_a_ban_is_read_as_it_was_written(record: BanRecord) -> None:
+    assert decode_ban(encode(record)) == record
+
+
+@settings(deadline=None)
+@given(record=standings)
+def test_a_player_s_standing_is_read_as_it_was_written(record: StandingRecord) -> None:
+    assert decode_standing(encode(record)) == record
 
 
 @settings(deadline=None)
@@ -96,6 +123,15 @@ def test_a_seat_of_before_a_field_was_appended_has_its_default(fields: int) -> N
 
     assert seat.channel == (CHANNEL if fields == 5 else None)
     assert seat.rewound_s is None
+
+
+def test_a_session_of_before_sign_outs_were_numbered_began_before_all_of_them() -> None:
+    older = written(records.VERSION, fields_of(SESSION)[:-1])
+
+    session = decode_session(older)
+
+    assert session.sign_outs == 0
+    assert session.replies == SESSION.replies
 
 
 def test_a_room_of_before_there_were_listings_has_an_empty_one() -> None:

@@ -42,6 +42,7 @@ class Desk:
         self.spawned: list[Any] = []
         self.closed = 0
         self.listings = 0
+        self.starts = 0
         self.updates: list[Update] = []
 
     def follow(self, hook: Callable[..., Any], *args: Any) -> None:
@@ -61,6 +62,9 @@ class Desk:
 
     def effect(self, name: str, payload: Any) -> None:
         raise NotImplementedError
+
+    def started(self) -> None:
+        self.starts += 1
 
     def listed(self) -> None:
         self.listings += 1

@@ -286,6 +286,21 @@ def test_flags_are_off_until_they_are_switched_on_and_do_not_touch_each_other() 
     assert session.flags is SessionFlags.AWAITING_RESPONSE
 
 
+def test_each_connection_brings_its_own_encryption_and_compression_and_leaves_the_other_flags_alone() -> None:
+    session = a_session()
+    session.flags |= SessionFlags.PACKET_LOGGING
+    seen = []
+    for is_encrypted, is_compressed in ((True, False), (True, True), (False, True), (False, False)):
+        connection = a_connection()
+        connection.is_encrypted, connection.is_compressed = is_encrypted, is_compressed
+        session.attach(connection, now=0.0)
+        seen.append(session.flags & ~SessionFlags.PACKET_LOGGING)
+
+    both = SessionFlags.ENCRYPTION | SessionFlags.COMPRESSION
+    assert seen == [SessionFlags.ENCRYPTION, both, SessionFlags.COMPRESSION, SessionFlags.NONE]
+    assert session.flags is SessionFlags.PACKET_LOGGING
+
+
 def test_there_are_four_flags_and_any_of_them_combine() -> None:
     flags = list(SessionFlags)
 

@@ -209,7 +209,7 @@ def test_a_refused_event_leaves_the_session_as_it_was(state: SessionState, event
     if state is SessionState.DISCONNECTED:
         session.detach(now=2.0)
     if state is SessionState.ENDED:
-        session.finish(SessionEvent.ENDED, Reason.ENDED)
+        session.finish(SessionEvent.ENDED, Reason.KICKED)
     before = (session.state, session.connection, session.epoch, session.expires_at, session.drops, session.end_reason)
 
     with pytest.raises(IllegalTransition):

@@ -18,7 +18,7 @@ from holdfast.client.placement import Progress
 from holdfast.client.watch import Board
 from holdfast.core.backoff import FIRST_S, LONGEST_S
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
-from holdfast.core.codec import CODECS, JSON
+from holdfast.core.codec import CODECS, JSON, MSGPACK
 from holdfast.core.errors import Refused
 from holdfast.core.frames import (
     FRAME_HEAD_BYTES,
@@ -35,13 +35,17 @@ from holdfast.core.frames import (
     Resume,
     Terms,
 )
-from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.core.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
 from holdfast.core.messages import HostChanged, MessageRefused, RoomUpdated, SeatLeft
 from holdfast.core.query import parse_query
 from holdfast.core.query.ast import PROPERTIES, TERMS, Operator
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
 from holdfast.core.wishes import PlacedPlayer, Properties
 from holdfast.server.operations import OPERATIONS
+from holdfast.transports.compression import SMALL_BYTES, WINDOW_BITS, compressed, wire_bytes_max
+from holdfast.transports.noise import PROTOCOL_NAME
+from holdfast.transports.port import Dialect
+from holdfast.transports.secure import NAME, OVERHEAD_BYTES, REKEY_BYTES, REKEY_FRAMES
 from tests.server.foreign import Door, Foreigner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
@@ -49,7 +53,7 @@ LIMITS = Limits()
 
 FRAMES = {frame.name: frame for frame in (*get_args(FromClient), *get_args(FromServer))}
 PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, Problem, PlacedPlayer)
-ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo)
+ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo)
 OBJECTS = {each.__name__: each for each in (*PARTS, *ANSWERS)}
 MESSAGES = {each.wire_name: each for each in (MessageRefused, SeatLeft, RoomUpdated, HostChanged)}
 ARGUMENTS = {name: arguments for name, (arguments, _) in OPERATIONS.items()}
@@ -272,6 +276,20 @@ def test_numbers_in_the_text_are_the_defaults() -> None:
         f"welcome for {SETTLED_S:g} s",
     ):
         assert claim in " ".join(PAGE.split()), claim
+
+
+def test_numbers_of_encryption_and_compression_are_those_of_the_code() -> None:
+    for claim in (
+        f"`{PROTOCOL_NAME.decode()}`",
+        f"the {len(NAME)} bytes `{NAME.decode()}`",
+        f"`payload_bytes_max` + {OVERHEAD_BYTES} bytes",
+        f"{REKEY_FRAMES} messages or {REKEY_BYTES} bytes of bodies",
+        f"a window of {2**WINDOW_BITS} bytes (`wbits` −{WINDOW_BITS})",
+        f"from {SMALL_BYTES} bytes on",
+        f"`{compressed(Dialect(MSGPACK.name, text=False)).name}`",
+    ):
+        assert claim in " ".join(PAGE.split()), claim
+    assert wire_bytes_max(65536) == 65536 + 65536 // 16 + 17
 
 
 # The bytes of TCP

@@ -18,7 +18,7 @@ from holdfast.core.query import parse_query
 from holdfast.core.records import Unreadable, decode_effect, decode_room, decode_session
 from holdfast.core.room_file import NotARoom, from_text
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
-from holdfast.identity import Approach, Guest, NotAuthentic
+from holdfast.identity import Guest, NotAuthentic
 from holdfast.transports.port import Dialect
 
 Target = Callable[[bytes], None]
@@ -40,7 +40,7 @@ def tokens(data: bytes) -> None:
     if text != good:
         assert issued.present(text) is Verdict.UNKNOWN
     with suppress(NotAuthentic):
-        guest = Guest(bytes(TOKEN_BYTES), Random(0)).authenticate(text, Approach())
+        guest = Guest(bytes(TOKEN_BYTES), Random(0)).prove(text)
         # Only an empty credential makes a guest of a stranger.
         assert not text or guest.credential == text
 

@@ -2,7 +2,7 @@
 the API depends on them: refusals, versions, idempotency, cursors, the ids of events."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,8 +11,12 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import Conflict, Expired, Failed, Invalid, NameTaken, NotFound, Refused, RoomFull, Throttled
 from holdfast.core.infos import (
+    AccountInfo,
+    BanInfo,
+    BanPage,
     EventInfo,
     NodeInfo,
+    PacketTarget,
     PlacementInfo,
     PlayerInfo,
     PlayerPage,
@@ -23,11 +27,19 @@ from holdfast.core.infos import (
     SeatInfo,
     SessionInfo,
     SessionPage,
+    TicketInfo,
+    TimelineEntry,
+    TimelineInfo,
 )
-from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.core.metrics import Metric, Reading
+from holdfast.core.wishes import Ban, Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.identity.accounts import checked_name, checked_player, checked_roles
 
 KINDS = ("arena", "chess")
 EVENTS_KEPT = 100
+BANS_MAX = 50
+ACCOUNTS_MAX = 50
+PACKET_TARGETS_MAX = 16
 T = TypeVar("T")
 
 
@@ -39,6 +51,9 @@ class FakeBackend:
         self.seats: dict[str, list[SeatInfo]] = {}
         self.sessions: dict[str, SessionInfo] = {}
         self.placements: dict[str, PlacementInfo] = {}
+        self.bans: dict[str, BanInfo] = {}
+        self.accounts: dict[str, AccountInfo] = {}
+        self.packet_targets: dict[str, PacketTarget] = {}
         self.info = NodeInfo("node-1", "eu-west", is_ready=True, is_healthy=True, rooms=0, rooms_max=100, sessions=0)
         self.kept: list[EventInfo] = []
         self.told: list[tuple[Any, ...]] = []
@@ -182,6 +197,14 @@ class FakeBackend:
         self.get_session(session_id)
         del self.sessions[session_id]
 
+    def session_timeline(self, session_id: str) -> TimelineInfo:
+        session = self.get_session(session_id)
+        entry = TimelineEntry(1_700_000_000.5, "session.opened", "signed in", {"session": session_id})
+        return TimelineInfo(session_id, session.player, session.status, "Nothing has gone wrong.", [entry])
+
+    def player_timeline(self, player_id: str) -> TimelineInfo:
+        return self.session_timeline(self.get_player(player_id).sessions[-1])
+
     def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
         players = sorted({session.player for session in self.sessions.values()})
         page, cursor = _page([self.get_player(player) for player in players], limit, cursor)
@@ -192,6 +215,63 @@ class FakeBackend:
         if not own:
             raise NotFound(f"player {player_id[:80]!r} is not here")
         return PlayerInfo(player_id, [session.id for session in own], [session.room for session in own if session.room])
+
+    async def sign_out(self, player_id: str, why: str) -> None:
+        self.told.append(("sign_out", player_id, why))
+        self.sessions = {name: each for name, each in self.sessions.items() if each.player != player_id}
+
+    # Bans
+
+    def list_bans(self, *, limit: int, cursor: str) -> BanPage:
+        page, cursor = _page(list(self.bans.values()), limit, cursor)
+        return BanPage(page, cursor)
+
+    async def ban(self, wish: Ban) -> BanInfo:
+        self.told.append(("ban", wish))
+        if bool(wish.player) == bool(wish.address):
+            raise Invalid("name a player or an address: one of them")
+        subject = f"player:{wish.player}" if wish.player else f"address:{wish.address}"
+        if subject not in self.bans and len(self.bans) >= BANS_MAX:
+            raise Throttled(f"{BANS_MAX} bans are in force, and no more are kept")
+        until = wish.until if wish.for_s is None else 1_700_000_000.0 + wish.for_s
+        self.bans[subject] = BanInfo(subject, wish.why, until, 1_700_000_000.0)
+        return self.bans[subject]
+
+    async def unban(self, subject: str) -> None:
+        if subject not in self.bans:
+            raise NotFound(f"there is no ban of {subject[:80]!r}")
+        del self.bans[subject]
+
+    # Accounts and tickets
+
+    async def create_account(self, name: str, password: str, *, player: str, roles: Iterable[str]) -> AccountInfo:
+        self.told.append(("create_account", name, password))
+        name = checked_name(name)
+        if name in self.accounts:
+            raise Conflict(f"there is an account {name!r} already")
+        if len(self.accounts) >= ACCOUNTS_MAX:
+            raise Throttled("too many passwords are being checked at the moment")
+        self.accounts[name] = AccountInfo(name, checked_player(player), checked_roles(roles), 1_700_000_000.0)
+        return self.accounts[name]
+
+    async def get_account(self, name: str) -> AccountInfo:
+        if name not in self.accounts:
+            raise NotFound(f"there is no account {name[:80]!r}")
+        return self.accounts[name]
+
+    async def set_password(self, name: str, password: str) -> None:
+        await self.get_account(name)
+        self.told.append(("set_password", name, password))
+
+    async def delete_account(self, name: str) -> None:
+        await self.get_account(name)
+        del self.accounts[name]
+
+    def issue_ticket(self, player: str, *, roles: Iterable[str], ttl_s: float | None) -> TicketInfo:
+        self.told.append(("issue_ticket", player, list(roles), ttl_s))
+        if not checked_player(player) or (ttl_s or 0) > 300:
+            raise Invalid("ttl_s: a ticket is good for more than 0 and at most 300 s")
+        return TicketInfo("a.ticket", player, 1_700_000_000.0 + (ttl_s or 30.0))
 
     # Placements
 
@@ -230,6 +310,30 @@ class FakeBackend:
 
     def node(self) -> NodeInfo:
         return self.info
+
+    async def metrics(self, *, sessions_max: int) -> list[Reading]:
+        self.told.append(("metrics", sessions_max))
+        sessions = Metric("holdfast_sessions", "gauge", "Sessions that live.", ("status",))
+        return [Reading(sessions, {("connected",): len(self.sessions)})]
+
+    def list_packet_targets(self) -> list[PacketTarget]:
+        return list(self.packet_targets.values())
+
+    def log_packets(self, target: str, for_s: float | None) -> PacketTarget:
+        if for_s is not None and for_s > 86_400:
+            raise Invalid(f"for_s: packets are logged for 86400 s at most; got {for_s:g}")
+        if "." not in target:
+            self.get_session(target)
+        if len(self.packet_targets) >= PACKET_TARGETS_MAX:
+            raise Throttled("the packets of so many are logged already: switch one off first")
+        kind = "address" if "." in target else "session"
+        self.packet_targets[target] = PacketTarget(target, kind, for_s or 600.0)
+        return self.packet_targets[target]
+
+    def stop_logging_packets(self, target: str) -> None:
+        if target not in self.packet_targets:
+            raise NotFound(f"the packets of {target[:80]!r} are not logged")
+        del self.packet_targets[target]
 
     async def events(self, after: int | None) -> AsyncIterator[EventInfo]:
         self.readers += 1

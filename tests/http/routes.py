@@ -16,7 +16,14 @@ class Route(NamedTuple):
     @property
     def url(self) -> str:
         """The path with ids in it."""
-        ids = {"room_id": "r", "player_id": "p", "session_id": "s", "placement_id": "m"}
+        ids = {
+            "room_id": "r",
+            "player_id": "p",
+            "session_id": "s",
+            "placement_id": "m",
+            "target": "s",
+        }
+        ids |= {"subject": "player:p", "account_name": "ada"}
         return self.path.format(**ids)
 
 
@@ -33,8 +40,19 @@ ROUTES = [
     Route("GET", "/v1/sessions", Scope.READ),
     Route("GET", "/v1/sessions/{session_id}", Scope.READ),
     Route("DELETE", "/v1/sessions/{session_id}", Scope.ADMIN),
+    Route("GET", "/v1/sessions/{session_id}/timeline", Scope.READ),
     Route("GET", "/v1/players", Scope.READ),
     Route("GET", "/v1/players/{player_id}", Scope.READ),
+    Route("GET", "/v1/players/{player_id}/timeline", Scope.READ),
+    Route("POST", "/v1/players/{player_id}/sign-out", Scope.ADMIN),
+    Route("GET", "/v1/bans", Scope.ADMIN),
+    Route("POST", "/v1/bans", Scope.ADMIN, {"player": "p"}),
+    Route("DELETE", "/v1/bans/{subject}", Scope.ADMIN),
+    Route("POST", "/v1/accounts", Scope.ADMIN, {"name": "ada", "password": "enough letters"}),
+    Route("GET", "/v1/accounts/{account_name}", Scope.ADMIN),
+    Route("PUT", "/v1/accounts/{account_name}/password", Scope.ADMIN, {"password": "enough letters"}),
+    Route("DELETE", "/v1/accounts/{account_name}", Scope.ADMIN),
+    Route("POST", "/v1/tickets", Scope.ADMIN, {"player": "p"}),
     Route("GET", "/v1/queues", Scope.READ),
     Route("GET", "/v1/placements", Scope.READ),
     Route("POST", "/v1/placements", Scope.ROOMS, {"queue": "europe", "kind": "arena"}),
@@ -42,6 +60,10 @@ ROUTES = [
     Route("DELETE", "/v1/placements/{placement_id}", Scope.ROOMS),
     Route("GET", "/v1/node", Scope.READ),
     Route("GET", "/v1/events", Scope.READ),
+    Route("GET", "/metrics", Scope.READ),
+    Route("GET", "/v1/packet-log", Scope.ADMIN),
+    Route("PUT", "/v1/packet-log/{target}", Scope.ADMIN),
+    Route("DELETE", "/v1/packet-log/{target}", Scope.ADMIN),
     Route("GET", "/livez", None),
     Route("GET", "/readyz", None),
     Route("GET", "/openapi.json", None),

@@ -14,12 +14,14 @@ _TEST_S = 30.0
 
 # Where time is of the essence, what holds on uvloop, which `holdfast.run` takes, must hold on Python's own loop too.
 _ON_BOTH_LOOPS = {
+    "test_doors.py",
     "test_latency.py",
     "test_resume.py",
     "test_resume_grace.py",
     "test_resume_newest.py",
     "test_resume_tokens.py",
     "test_time.py",
+    "test_tls.py",
 }
 _ON_PYTHONS_LOOP = {
     "test_arrival.py",

@@ -30,7 +30,14 @@ F = TypeVar("F", bound=Frame)
 # Generous: it is only ever used up by a test that fails.
 DEADLINE_S = 10.0
 
-_LIMITS = TransportLimits(payload_bytes_max=64 * KIB, handshake_s=5.0, close_s=2.0, write_high_bytes=256 * KIB)
+_LIMITS = TransportLimits(
+    payload_bytes_max=64 * KIB,
+    handshake_s=5.0,
+    close_s=2.0,
+    write_high_bytes=256 * KIB,
+    fragments_max=1024,
+    proxy_header_bytes_max=2 * KIB,
+)
 
 
 class RawClient:

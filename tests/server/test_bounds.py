@@ -25,6 +25,7 @@ from holdfast import (
 from holdfast.core.frames import FRAME_HEAD_BYTES, Ack, Data, Hello, Position
 from holdfast.core.limits import KIB
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.testing import generous
 from tests.server.world import (
     Chat,
     Gate,
@@ -89,7 +90,7 @@ async def test_a_client_that_was_too_slow_is_resynced_and_then_misses_nothing(wo
     outcome = await resuming
     said = await talk(fast_room, 3, "after")
 
-    assert outcome == Outcome("resynced")
+    assert outcome == Outcome("resynced", drop_reason=Reason.SLOW)
     resynced, state, *rest = await hear(slow_room, "after 2")
     assert resynced == Resynced(), "what was not read before is of an older state"
     assert state == Said("room", "the state"), "on_resync was called, and what it sent came first"
@@ -396,7 +397,7 @@ async def test_a_node_with_all_its_connections_is_busy_and_says_when_to_come_bac
     close = await second.closed()
 
     assert (close.code, close.reason) == (CLOSE_CODES[Reason.BUSY], Reason.BUSY)
-    assert close.retry_after_s == 0.2
+    assert close.retry_after_s >= 0.2
     assert server.counters.connections_refused == 1
     await first.request("search")
 
@@ -522,7 +523,7 @@ async def test_a_client_asks_only_so_much_at_once_and_gets_every_answer(world: W
 async def test_a_client_that_asks_and_never_reads_is_cut(world: World) -> None:
     kind = chat()
     limits = Limits(window_bytes_max=16 * KIB, write_buffer_bytes_max=64 * KIB, replies_kept_max=4)
-    server = await world.serve(kind, limits=limits)
+    server = await world.serve(kind, limits=generous(limits))
     host = await world.connect(server)
     for _ in range(20):
         await host.create("chat", properties={"a long story": "x" * 1900})

@@ -23,6 +23,8 @@ from tests.server.world import chat
         ("election", "random", "one of none, oldest, latency; got 'random'"),
         ("unique_names", "yes", "True or False; got 'yes'"),
         ("keep_before_start", 1, "True or False; got 1"),
+        ("create_role", None, 'the name of a role, or ""; got None'),
+        ("join_role", ["gm"], 'the name of a role, or ""; got'),
         ("kind", "", "1 to 64 characters; got ''"),
         ("kind", "k" * 65, "1 to 64 characters"),
         ("kind", 5, "1 to 64 characters; got 5"),

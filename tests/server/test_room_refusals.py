@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from holdfast import Message, MessageRefused, Player, Refused, RoomFull, on
 from holdfast.core.frames import TEXT_CHARS_MAX, Data
+from tests.log_lines import line_of
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, texts_until
 
 # Refusals and failures
@@ -79,7 +80,8 @@ async def test_a_handler_that_raises_harms_only_its_message(
     assert refused == MessageRefused(2, "break", "failed", "the game's handler failed")
     assert await texts_until(bob_room, "after") == ["before", "after"], "the other one hears nothing of it"
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert {ada_room.id, "chat", ada.player_id} <= set(record.args or ()) | set(record.getMessage().split())
+    where = {"where": "the handler of 'break'", "room": ada_room.id, "kind": "chat", "player": ada.player_id}
+    assert line_of(record) == ("the game's code failed", where)
     assert record.exc_info is not None
     assert server.counters.turns_failed == 1
     assert server.counters.internal_errors == 0

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import ClientRoom, Limits, Message, MessageRefused, Player, Server, Throttled, on
 from holdfast.testing import MemoryServer, run
+from tests.log_lines import line_of
 from tests.server.world import CLOCK_S, Chat, Hero, Said, Say, Story, World, chat, hear, room_of, texts_until
 
 
@@ -100,8 +101,9 @@ async def test_skipped_ticks_are_complained_about_once_in_a_while_and_not_each(
     assert server.counters.ticks_skipped >= 5
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert f"room {room.id} (chat)" in record.getMessage()
-    assert "ticks skipped" in record.getMessage()
+    sentence, fields = line_of(record)
+    assert sentence == "ticks were skipped: so many a second are too many"
+    assert (fields["room"], fields["kind"]) == (room.id, "chat")
 
 
 async def test_a_tick_that_is_not_over_when_the_next_is_due_makes_it_skip(world: World) -> None:
@@ -141,7 +143,7 @@ async def test_a_tick_that_raises_is_logged_and_the_next_one_comes(
     await kind.story.has("tick", times=4)
 
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert f"room {room.id} (chat): on_tick failed" in record.getMessage()
+    assert line_of(record) == ("the game's code failed", {"where": "on_tick", "room": room.id, "kind": "chat"})
     assert server.counters.turns_failed == 1
 
 
@@ -304,7 +306,7 @@ async def test_a_timer_that_raises_is_logged_by_its_name_and_the_room_goes_on(
     await hear(client_room, "going on")
 
     (record,) = caplog.records
-    assert f"room {room.id} (chat): {method} failed" in record.getMessage()
+    assert line_of(record) == ("the game's code failed", {"where": method, "room": room.id, "kind": "chat"})
     assert server.counters.turns_failed == 1
 
 
@@ -437,7 +439,7 @@ async def test_outside_work_that_fails_is_logged_and_the_room_goes_on(
     await hear(room, "the answer")
 
     (record,) = caplog.records
-    assert f"room {room.id} (chat): {what} failed" in record.getMessage()
+    assert line_of(record) == ("the game's code failed", {"where": what, "room": room.id, "kind": "chat"})
     assert server.counters.turns_failed == 1
 
 

@@ -16,8 +16,6 @@ from tests.server.raw_client import DEADLINE_S, RawClient
 # How far two looks at an event loop's clock may be off: uvloop looks once per turn of the loop, and turns can be long.
 CLOCK_S = 0.05
 
-_SCHEMES = {"websocket": "ws", "tcp": "tcp"}
-
 
 class Say(Message):
     text: str
@@ -170,8 +168,7 @@ class World:
 
 
 def url_of(server: Server, transport: str = "websocket") -> str:
-    host, port = server.addresses[transport]
-    return f"{_SCHEMES[transport]}://{host}:{port}"
+    return server.doors.urls[transport]
 
 
 def room_of(server: Server, client_room: ClientRoom) -> Room[Hero]:

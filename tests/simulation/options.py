@@ -10,6 +10,7 @@ from typing import Literal
 from holdfast import Limits
 from holdfast.core.limits import KIB
 from holdfast.core.room import Durability
+from holdfast.testing import generous
 
 STEPS = 30
 
@@ -96,26 +97,36 @@ class Options:
             grace_s=random.choice([5.0, 8.0]),
             handler_s=random.choice([0.05, 0.2]),
             tick_hz=random.choice([2.0, 5.0]),
-            limits=Limits(
-                payload_bytes_max=random.choice([2 * KIB, 64 * KIB]),
-                hello_s=1.5,
-                auth_s=2.0,
-                close_s=0.5,
-                window_messages_max=window,
-                window_bytes_max=random.choice([2 * KIB, 256 * KIB]),
-                kept_messages_max=2 * window + random.choice([0, 32]),
-                kept_bytes_max=random.choice([16 * KIB, 1024 * KIB]),
-                closing_channels_max=3,
-                ack_messages=random.choice([1, 4, 32]),
-                ack_s=0.05,
-                ping_s=1.0,
-                silence_s=3.2,
-                write_buffer_bytes_max=16 * KIB,
-                requests_in_flight_max=4,
-                replies_kept_max=6,
-                sessions_per_player_max=4,
-                admit_s=2.0,
-                turn_s=5.0,
-                unjoined_s=10.0,
+            limits=_unhurried(
+                Limits(
+                    payload_bytes_max=random.choice([2 * KIB, 64 * KIB]),
+                    hello_s=1.5,
+                    auth_s=2.0,
+                    close_s=0.5,
+                    window_messages_max=window,
+                    window_bytes_max=random.choice([2 * KIB, 256 * KIB]),
+                    kept_messages_max=2 * window + random.choice([0, 32]),
+                    kept_bytes_max=random.choice([16 * KIB, 1024 * KIB]),
+                    closing_channels_max=3,
+                    ack_messages=random.choice([1, 4, 32]),
+                    ack_s=0.05,
+                    ping_s=1.0,
+                    silence_s=3.2,
+                    write_buffer_bytes_max=16 * KIB,
+                    requests_in_flight_max=4,
+                    replies_kept_max=6,
+                    sessions_per_player_max=4,
+                    admit_s=2.0,
+                    turn_s=5.0,
+                    unjoined_s=10.0,
+                    # A crash may leave a seat reserved for somebody who never comes back.
+                    reservation_max_s=10.0,
+                ),
+                frames_at_once_max=random.choice([3, 1000]),
             ),
         )
+
+
+def _unhurried(limits: Limits, frames_at_once_max: int) -> Limits:
+    """Nobody is told to slow down, but whoever says more than this at once may be heard in portions."""
+    return replace(generous(limits), lane_frames_max=frames_at_once_max, lane_portion_max=2)

@@ -5,7 +5,7 @@ I1       and the message is, byte for byte, the one that was saved under its num
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -32,10 +32,13 @@ class Told:
 class Tap:
     """Knows what is saved from the auditor."""
 
-    def __init__(self, checker: Checker, auditor: Auditor, durability: Mapping[str, str]) -> None:
+    def __init__(
+        self, checker: Checker, auditor: Auditor, durability: Mapping[str, str], is_over: Callable[[str], bool]
+    ) -> None:
         self._expect = checker.expect
         self._auditor = auditor
         self._durability = durability
+        self._is_over = is_over
         self._told: dict[Link, Told] = {}
 
     def leaving(self, link: Link, frames: list[FromServer]) -> None:
@@ -44,7 +47,7 @@ class Tap:
             if isinstance(frame, Welcome):
                 self._welcome(link, frame)
             told = self._told.get(link)
-            if told is None or told.session in self._auditor.ended:
+            if told is None or self._has_ended(told.session):
                 # With a session its streams are over: its last words are saved by its being gone.
                 continue
             match frame:
@@ -57,6 +60,10 @@ class Tap:
                     self._ack(told, frame.channel, frame.ack)
                 case _:
                     pass
+
+    def _has_ended(self, session: str) -> bool:
+        # One that ended before it was ever saved, by the commit in which it took its seat and lost it, was never there.
+        return session in self._auditor.ended or (session not in self._auditor.tokens and self._is_over(session))
 
     def _welcome(self, link: Link, frame: Welcome) -> None:
         told = self._told[link] = Told(frame.session, hashlib.sha256(frame.token.encode()).digest())

@@ -112,7 +112,10 @@ class World:
         self.auditor = Auditor(self.disk, self.checker, self.game, lambda kind: self.durability[kind] == "commit")
         self.cashier = Cashier(self.checker, self.auditor, Random(f"{options.seed}/cashier"))
         if options.store is not None:
-            self.network.tap = Tap(self.checker, self.auditor, self.durability)
+            self.network.tap = Tap(self.checker, self.auditor, self.durability, self._is_over)
+
+    def _is_over(self, session_id: str) -> bool:
+        return self.server.sessions.get(session_id) is None
 
     # The server
 

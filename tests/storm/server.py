@@ -12,6 +12,7 @@ import holdfast
 from holdfast import Effect, Server
 from holdfast.server.durable.recovery import Pace
 from holdfast.stores import SqliteStore
+from holdfast.testing import UNLIMITED
 from tests.storm.audit import AuditStore
 from tests.storm.game import Storm
 from tests.storm.history import Writer
@@ -54,6 +55,7 @@ def main(store: Path, folder: Path, life: int, pace: Pace) -> None:
         store=AuditStore(SqliteStore(store), trail, say=say),
         recovery=pace,
         effects={"pay": Cashier(folder / "effects.jsonl").pay},
+        limits=UNLIMITED,
     )
     holdfast.run(server, ready=lambda server: say(f"ready {server.addresses['websocket'][1]}"))
 

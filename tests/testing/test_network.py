@@ -13,7 +13,14 @@ from holdfast.transports.port import Dialect, DialError, Transport, TransportLim
 
 URL = "memory://test"
 DIALECT = Dialect("test", text=False)
-LIMITS = TransportLimits(payload_bytes_max=1024, handshake_s=2.0, close_s=1.0, write_high_bytes=256)
+LIMITS = TransportLimits(
+    payload_bytes_max=1024,
+    handshake_s=2.0,
+    close_s=1.0,
+    write_high_bytes=256,
+    fragments_max=16,
+    proxy_header_bytes_max=256,
+)
 
 
 class End:

@@ -6,19 +6,28 @@ import ssl
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 import trustme
 
 from holdfast.transports import memory, tcp, websocket
+from holdfast.transports.compression import Offer
+from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.keys import ServerKey, read_public
 from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver, Transport, TransportLimits
+from holdfast.transports.secure import Lock
 from tests.transports.raw import RawPeer
 from tests.transports.recorder import DEADLINE_S, Recorder
 
 BINARY = Dialect("test.v1.binary", text=False)
 TEXT = Dialect("test.v1.text", text=True)
 LIMITS = TransportLimits(
-    payload_bytes_max=100_000, handshake_s=DEADLINE_S, close_s=DEADLINE_S, write_high_bytes=256 * 1024
+    payload_bytes_max=100_000,
+    handshake_s=DEADLINE_S,
+    close_s=DEADLINE_S,
+    write_high_bytes=256 * 1024,
+    fragments_max=100,
+    proxy_header_bytes_max=536,
 )
 
 
@@ -54,7 +63,10 @@ def client_context() -> ssl.SSLContext:
 class SocketAdapter:
     """A module with `listen` and `dial`, on the loopback interface."""
 
-    def __init__(self, module: ModuleType, scheme: str, *, host: str = "127.0.0.1", tls: bool = False) -> None:
+    def __init__(
+        self, module: ModuleType, scheme: str, *, host: str = "127.0.0.1", tls: bool = False, **options: Any
+    ) -> None:
+        self._options = options
         self._module = module
         self._scheme = scheme
         self._host = host
@@ -63,7 +75,7 @@ class SocketAdapter:
     async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
         context = server_context() if self._tls else None
         listener: Listener = await self._module.listen(
-            accept, host=self._host, port=0, dialects=dialects, limits=limits, ssl=context
+            accept, host=self._host, port=0, dialects=dialects, limits=limits, ssl=context, **self._options
         )
         return listener
 
@@ -93,12 +105,86 @@ class MemoryAdapter:
         return await self.network.dial(receiver, listener.addresses[0][0], dialects=dialects, limits=limits)
 
 
+SERVER_KEY = ServerKey.new()
+LOCK = Lock((SERVER_KEY,), is_plain_welcome=False)
+PINNED = read_public(SERVER_KEY.public)
+
+
+class NoiseAdapter:
+    """TCP, encrypted with a key that was pinned."""
+
+    def __init__(self, *, lock: Lock = LOCK, tls: bool = False) -> None:
+        self._lock = lock
+        self._tls = tls
+
+    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
+        context = server_context() if self._tls else None
+        return await tcp.listen(
+            accept, host="127.0.0.1", port=0, dialects=dialects, limits=limits, ssl=context, lock=self._lock
+        )
+
+    async def dial(
+        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> Transport:
+        host, port = listener.addresses[0]
+        return await tcp.dial(receiver, f"tcp://{host}:{port}", dialects=dialects, limits=limits, server_key=PINNED)
+
+
+class Warming:
+    """Says something at once and hides what it hears first, so that what follows is compressed."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._is_warm = False
+        self.congested = receiver.congested
+        self.drained = receiver.drained
+        self.lost = receiver.lost
+
+    def opened(self, transport: Transport) -> None:
+        transport.send(b"warm")
+        self._receiver.opened(transport)
+
+    def received(self, payload: bytes) -> None:
+        if self._is_warm:
+            self._receiver.received(payload)
+        self._is_warm = True
+
+
+class CompressedAdapter:
+    """Another adapter, with payloads that are made smaller."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
+        offer = Offer(dialects, limits)
+        warm = offer.accepting(lambda: Warming(accept()))
+        return await self._adapter.listen(warm, offer.dialects, offer.limits)
+
+    async def dial(
+        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> Transport:
+        offer = Offer(dialects, limits)
+        heard = offer.receiver(Warming(receiver))
+        await self._adapter.dial(heard, listener, offer.dialects, offer.limits)
+        assert heard.transport.is_compressed
+        return heard.transport
+
+
 ADAPTERS: dict[str, Callable[[], Adapter]] = {
     "websocket": lambda: SocketAdapter(websocket, "ws"),
     "websocket-tls": lambda: SocketAdapter(websocket, "wss", tls=True),
+    # Beside proxies that say who their clients are: who is none comes in as ever.
+    "websocket-proxies": lambda: SocketAdapter(
+        websocket, "ws", proxies=TrustedProxies(["192.0.2.1"], proxy_protocol=True)
+    ),
     "tcp": lambda: SocketAdapter(tcp, "tcp"),
     "tcp-tls": lambda: SocketAdapter(tcp, "tcps", tls=True),
+    "tcp-noise": NoiseAdapter,
     "memory": MemoryAdapter,
+    "websocket-deflate": lambda: CompressedAdapter(SocketAdapter(websocket, "ws")),
+    "tcp-noise-deflate": lambda: CompressedAdapter(NoiseAdapter()),
+    "memory-deflate": lambda: CompressedAdapter(MemoryAdapter()),
 }
 
 

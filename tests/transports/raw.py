@@ -135,6 +135,11 @@ def websocket_frame(opcode: int, payload: bytes = b"", *, first_byte: int | None
     return head + MASK + bytes(byte ^ MASK[index % 4] for index, byte in enumerate(payload))
 
 
+def fragment(opcode: int, payload: bytes = b"", *, is_last: bool = False) -> bytes:
+    """A piece of a message; all but the first have the opcode 0."""
+    return websocket_frame(opcode, payload, first_byte=opcode | (0x80 if is_last else 0))
+
+
 def tcp_frame(body: bytes, *, is_close: bool = False) -> bytes:
     return (len(body) | (is_close << 31)).to_bytes(4, "big") + body
 

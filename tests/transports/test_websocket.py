@@ -24,7 +24,7 @@ from holdfast.transports.port import (
 )
 from tests.transports import raw
 from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter, client_context
-from tests.transports.raw import RawPeer, close_body, websocket_frame
+from tests.transports.raw import RawPeer, close_body, fragment, websocket_frame
 from tests.transports.recorder import Recorder
 
 IMPATIENT = replace(LIMITS, handshake_s=0.2, close_s=0.2)
@@ -243,8 +243,31 @@ async def test_payloads_go_out_as_the_dialect_says(harness: Harness, dialect: Di
 @pytest.mark.parametrize(
     ("dialect", "frame", "code"),
     [
-        pytest.param(BINARY, websocket_frame(0, b"x", first_byte=0x02), BROKEN, id="the start of a fragmented message"),
-        pytest.param(BINARY, websocket_frame(0, b"x", first_byte=0x80), BROKEN, id="an orphan continuation"),
+        pytest.param(BINARY, fragment(raw.BINARY, b"x"), BROKEN, id="a message that began before another one ended"),
+        pytest.param(BINARY, fragment(0, b"x", is_last=True), BROKEN, id="an orphan continuation"),
+        pytest.param(BINARY, fragment(raw.TEXT, b"x"), UNSUPPORTED, id="the start of text in a binary dialect"),
+        pytest.param(TEXT, fragment(raw.TEXT, b"\xc3\x28"), NOT_TEXT, id="a fragment that is not UTF-8"),
+        pytest.param(
+            TEXT, fragment(raw.TEXT, b"\xc3") + fragment(0, b"", is_last=True), NOT_TEXT, id="text that is cut short"
+        ),
+        pytest.param(
+            BINARY,
+            fragment(raw.BINARY, b"x" * 60_000) + fragment(0, b"x" * 40_001),
+            TOO_BIG,
+            id="fragments that are too big together",
+        ),
+        pytest.param(
+            BINARY, fragment(raw.BINARY) + fragment(0) * LIMITS.fragments_max, TOO_BIG, id="too many fragments"
+        ),
+        pytest.param(
+            BINARY,
+            fragment(raw.BINARY, b"x") + websocket_frame(0, b"x", first_byte=0xC0),
+            BROKEN,
+            id="a fragment with a reserved bit",
+        ),
+        pytest.param(
+            BINARY, websocket_frame(0, close_body(NORMAL), first_byte=0xC8), BROKEN, id="a close with a reserved bit"
+        ),
         pytest.param(BINARY, websocket_frame(0, b"x", first_byte=0xC2), BROKEN, id="reserved bit 1: compression"),
         pytest.param(BINARY, websocket_frame(0, b"x", first_byte=0xA2), BROKEN, id="reserved bit 2"),
         pytest.param(BINARY, websocket_frame(0, b"x", first_byte=0x92), BROKEN, id="reserved bit 3"),
@@ -271,6 +294,72 @@ async def test_a_frame_that_is_not_allowed_closes_the_link_and_nothing_of_it_is_
     assert (await accepted.loss())[0] == code
     assert accepted.payloads == []
     assert caplog.records == [], "strangers must not fill the log"
+
+
+@pytest.mark.parametrize(("dialect", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
+async def test_a_message_in_pieces_is_delivered_whole(harness: Harness, dialect: Dialect, opcode: int) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen(dialects=[dialect]), dialect)
+    euro = "€".encode()
+
+    peer.write(fragment(opcode, b"one " + euro[:1]) + fragment(0) + fragment(0, euro[1:]))
+    peer.write(fragment(0, b" two", is_last=True) + websocket_frame(opcode, b"whole"))
+    peer.write(fragment(opcode, b"") + fragment(0, b"again", is_last=True))
+
+    assert await accepted.payload(3) == ["one € two".encode(), b"whole", b"again"]
+
+
+async def test_pieces_may_be_as_many_and_as_large_as_one_payload(harness: Harness) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen())
+    count = LIMITS.fragments_max
+    size = LIMITS.payload_bytes_max // count
+
+    peer.write(fragment(raw.BINARY, b"x" * size) + fragment(0, b"x" * size) * (count - 2))
+    peer.write(fragment(0, b"x" * size, is_last=True))
+
+    assert await accepted.payload() == [b"x" * LIMITS.payload_bytes_max]
+
+
+async def test_a_ping_between_two_pieces_is_answered_at_once(harness: Harness) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen())
+
+    peer.write(fragment(raw.BINARY, b"one ") + websocket_frame(raw.PING, b"now?"))
+
+    assert await peer.read_websocket_frame() == (raw.PONG, b"now?")
+    peer.write(fragment(0, b"two", is_last=True))
+    assert await accepted.payload() == [b"one two"]
+
+
+async def test_a_close_between_two_pieces_is_the_end(harness: Harness) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen())
+
+    peer.write(fragment(raw.BINARY, b"one ") + websocket_frame(raw.CLOSE, close_body(NORMAL)))
+    peer.write(fragment(0, b"two", is_last=True))
+
+    assert await accepted.loss() == (NORMAL, "")
+    assert accepted.payloads == []
+
+
+async def test_a_dialect_of_either_kind_answers_as_it_was_spoken_to(harness: Harness) -> None:
+    either = Dialect("test.v1.either", text=None)
+    peer, accepted = await raw_link(harness, await harness.listen(dialects=[either], limits=IMPATIENT), either)
+
+    for count, opcode in enumerate((raw.TEXT, raw.BINARY, raw.TEXT), start=1):
+        peer.write(websocket_frame(opcode, b"ping"))
+        await accepted.payload(count)
+        accepted.link.send(b"pong")
+        assert await peer.read_websocket_frame() == (opcode, b"pong")
+
+    peer.write(websocket_frame(raw.TEXT, b"\xff"))
+    assert (await accepted.loss())[0] == NOT_TEXT
+
+
+async def test_a_dialect_without_a_name_is_for_those_who_ask_for_none(harness: Harness) -> None:
+    peer = await harness.raw(await harness.listen(dialects=[BINARY, Dialect("", text=False)]))
+
+    peer.write(REQUEST.format(connection="Upgrade", protocols="").encode())
+
+    assert b"Sec-WebSocket-Protocol" not in await peer.read_head()
+    assert (await harness.accept()).link.dialect.name == ""
 
 
 async def test_a_ping_is_answered_with_its_own_body(harness: Harness) -> None:
@@ -327,6 +416,18 @@ async def test_a_close_code_that_nobody_may_send_breaks_the_protocol(harness: Ha
     opcode, body = await peer.read_websocket_frame()
     assert (opcode, body[:2]) == (raw.CLOSE, BROKEN.to_bytes(2, "big"))
     assert (await accepted.loss())[0] == BROKEN
+
+
+@pytest.mark.parametrize(
+    "behind", [websocket_frame(raw.CLOSE, close_body(NORMAL)), websocket_frame(0, first_byte=0x83), b"\xff\xff\xff"]
+)
+async def test_a_close_frame_is_answered_whatever_comes_behind_it(harness: Harness, behind: bytes) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen())
+
+    peer.write(websocket_frame(raw.CLOSE, close_body(4001, b"bye")) + behind)
+
+    assert await peer.read_websocket_frame() == (raw.CLOSE, close_body(4001, b"bye"))
+    assert await accepted.loss() == (4001, "bye")
 
 
 async def test_data_behind_a_close_frame_is_not_delivered(harness: Harness) -> None:

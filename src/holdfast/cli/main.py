@@ -4,8 +4,11 @@ import click
 
 import holdfast
 from holdfast.cli.demo.command import demo
+from holdfast.cli.key import key
+from holdfast.cli.operate.packets import packets
 from holdfast.cli.operate.placements import placements
-from holdfast.cli.operate.sessions import players, sessions
+from holdfast.cli.operate.players import players
+from holdfast.cli.operate.sessions import sessions
 from holdfast.cli.rooms.commands import rooms
 from holdfast.cli.serve import serve
 
@@ -21,7 +24,9 @@ def main() -> None:
 
 main.add_command(serve)
 main.add_command(demo)
+main.add_command(key)
 main.add_command(rooms)
 main.add_command(sessions)
 main.add_command(players)
 main.add_command(placements)
+main.add_command(packets)

@@ -1,7 +1,6 @@
 """`holdfast serve game.py`: run a game until it is told to stop."""
 
 import errno
-import logging
 import os
 import re
 from dataclasses import dataclass, replace
@@ -14,8 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 import holdfast
-from holdfast import Room, Server
+from holdfast import Room, Server, Tls
+from holdfast.cli.door_options import EXPOSED_ADVICE, DoorOptions, door_facts, door_options, tls_for_http
+from holdfast.cli.key import read_key
+from holdfast.cli.limit_option import limit_option
 from holdfast.cli.loading import Game, load
+from holdfast.cli.log_options import LOG_OPTIONS, log_options
 from holdfast.cli.stores import store_failed
 from holdfast.core.events import NodeDraining
 from holdfast.core.limits import Limits
@@ -23,12 +26,11 @@ from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import HttpApi
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.keys import ApiKey, Scope
+from holdfast.server.doors import Exposed
 from holdfast.server.durable.recovery import Pace, Recovery
 from holdfast.stores.port import StoreError
 
 _PORT = click.IntRange(0, 65535)
-_LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # The store that keeps nothing when the process ends, the guests' secret neither.
 _FORGETFUL = "memory:"
 _SECRET_VARIABLE = "HOLDFAST_SECRET"  # noqa: S105 - where it is, not what it is
@@ -56,6 +58,18 @@ class Keeping:
 @click.option(
     "--tcp-port", type=_PORT, default=7779, show_default=True, metavar="PORT", help="For TCP; 0 is any free one."
 )
+@click.option(
+    "--tcp-key",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help=(
+        "Encrypt TCP with this key, see `holdfast key new`; links that are not are refused. Given twice: clients may"
+        " still have the second."
+    ),
+)
+@click.option("--tcp-plain", is_flag=True, help="Let TCP clients in that do not encrypt, though there is a key.")
+@click.option("--compression", is_flag=True, help="Compress the links of clients that ask for it.")
 @click.option(
     "--http-port",
     type=_PORT,
@@ -113,7 +127,9 @@ class Keeping:
     metavar="SECONDS",
     help="How long after SIGTERM rooms that are not durable may go on; Ctrl-C gives them no time.",
 )
-@click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
+@limit_option
+@door_options
+@log_options
 @click.pass_context
 def serve(  # noqa: PLR0913 - one parameter for each option
     context: click.Context,
@@ -122,6 +138,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     host: str,
     port: int,
     tcp_port: int,
+    tcp_key: tuple[Path, ...],
+    tcp_plain: bool,
+    compression: bool,
     http_port: int,
     http_host: str,
     no_http: bool,
@@ -132,6 +151,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     store: str | None,
     recovery: Pace,
     drain: float,
+    limits: Limits,
+    doors: DoorOptions,
     verbose: int,
 ) -> None:
     """Run a game until Ctrl-C.
@@ -143,7 +164,6 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     Rooms whose `durability` is "checkpoint" or "commit" need a --store. The exit code is 74 when the store cannot be
     trusted any more, as after a failed fsync: start again, and what was saved comes back.
     """
-    logging.basicConfig(level=_LOG_LEVELS[min(verbose, 2)], format=_LOG_FORMAT)
     loaded = load(game, full_traceback=verbose > 0)
     if loaded.server is not None:
         _refuse_options(context, game)
@@ -152,12 +172,22 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     if store is None and context.get_parameter_source("recovery") is ParameterSource.COMMANDLINE:
         raise click.ClickException("There is nothing to recover without a --store, as in --store sqlite:game.db.")
     secret = _secret(secret_file)
+    if context.get_parameter_source("drain") is ParameterSource.COMMANDLINE:
+        limits = replace(limits, drain_s=drain)
     try:
         server = Server(
             loaded.rooms,
             host=host,
             port=port,
             tcp_port=tcp_port,
+            tcp_key=[read_key(file) for file in tcp_key] or None,
+            tcp_plain=tcp_plain,
+            compression=compression,
+            tls=doors.tls,
+            origins=doors.origins,
+            trusted_proxies=doors.trusted_proxies,
+            proxy_protocol=doors.proxy_protocol,
+            insecure=doors.insecure,
             grace_s=grace,
             secret=secret,
             store=store,
@@ -165,9 +195,11 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             name=name,
             region=region,
             queues=loaded.queues,
-            limits=replace(Limits(), drain_s=drain),
-            http=None if no_http else _api(http_host, http_port),
+            limits=limits,
+            http=None if no_http else _api(http_host, http_port, tls_for_http(doors, http_host)),
         )
+    except Exposed as error:
+        raise click.ClickException(f"{game}: {error}. {EXPOSED_ADVICE}") from None
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
     forgets_guests = secret is None and store in {None, _FORGETFUL}
@@ -219,11 +251,7 @@ def _announce(console: Console, game: Game, facts: list[tuple[str, str]]) -> Non
 
 def _facts(server: Server, game: Game, keeping: Keeping) -> list[tuple[str, str]]:
     facts = [("rooms", ", ".join(map(_room_words, game.rooms)))]
-    for transport, scheme in (("websocket", "ws"), ("tcp", "tcp"), ("http", "http")):
-        if transport in server.addresses:
-            host, port = server.addresses[transport]
-            where = "/docs" if transport == "http" else ""
-            facts.append((transport, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{where}"))
+    facts += door_facts(server)
     recovery = server.node.recovery
     if recovery is not None:
         facts.append(("store", keeping.store or "of the game's own"))
@@ -261,7 +289,7 @@ def _count(number: int, what: str) -> str:
 def _refuse_options(context: click.Context, game: str) -> None:
     """A server that the game made has its settings already."""
     for parameter in context.command.params:
-        is_setting = isinstance(parameter, click.Option) and parameter.name != "verbose"
+        is_setting = isinstance(parameter, click.Option) and parameter.name not in LOG_OPTIONS
         if is_setting and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
             raise click.ClickException(f"{game} makes its own server: set what {parameter.opts[0]} asks for there.")
 
@@ -285,10 +313,10 @@ def _secret(file: Path | None) -> bytes | None:
     return secret
 
 
-def _api(host: str, port: int) -> HttpApi:
+def _api(host: str, port: int, tls: Tls | None) -> HttpApi:
     keys = _api_keys()
     try:
-        return HttpApi(host, port, keys=keys)
+        return HttpApi(host, port, keys=keys, ssl=None if tls is None else tls.context)
     except ValueError as error:
         raise click.ClickException(f"{error} On the command line: set ${_API_KEY_VARIABLE}.") from None
 

@@ -1,7 +1,6 @@
 """Keeps a client connected: dial, say hello, listen, and after a loss wait with jitter and dial again."""
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, Protocol
@@ -12,10 +11,11 @@ from holdfast.client.protocol import ClientProtocol
 from holdfast.core.backoff import backoff_s
 from holdfast.core.errors import ProtocolError, SessionEnded
 from holdfast.core.limits import Limits
-from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
+from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice, reason_of
+from holdfast.logs import get_logger
 from holdfast.transports.port import BROKEN, INTERNAL, NORMAL, VANISHED, Dialect, DialError, TransportLimits
 
-log = logging.getLogger("holdfast.client")
+log = get_logger("holdfast.client")
 
 # A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. One that
 # was lost sooner is a flaky link, or a server that welcomes everybody and then fails: a little more patience.
@@ -49,7 +49,7 @@ class Owner(Protocol):
     def dropped(self) -> None:
         """A connection that was welcomed is gone; another will follow."""
 
-    def ended(self, reason: str, message: str) -> None:
+    def ended(self, reason: str, message: str, problem: str = "") -> None:
         """There will be no other connection."""
 
 
@@ -76,6 +76,13 @@ class Patience:
 class _End(NamedTuple):
     closed: Closed
     welcome_for_s: float | None
+
+
+def _closed(code: int, reason: str) -> Closed:
+    """What a transport's end means, if no close frame came before it."""
+    if code in CLOSE_CODES.values():
+        return Closed(code, reason)
+    return Closed(code, reason_of(code), reason)
 
 
 class Connector:
@@ -139,12 +146,14 @@ class Connector:
         try:
             last = await self._stay_connected()
         except Exception:
-            log.exception("the client of %s failed", self._reach.url)
+            log.exception("the client failed", url=self._reach.url)
             last = Closed(INTERNAL, Reason.INTERNAL, "the client failed; its log says how")
-        reason, message = ("unreachable", str(last)) if isinstance(last, DialError) else (last.reason, last.message)
+        end = ("unreachable", str(last), "")
+        if not isinstance(last, DialError):
+            end = (last.reason, last.message, last.problem)
         if self._opened is not None and not self._opened.done():
-            self._opened.set_exception(last if isinstance(last, DialError) else SessionEnded(reason, message))
-        self._owner.ended(reason, message)
+            self._opened.set_exception(last if isinstance(last, DialError) else SessionEnded(*end))
+        self._owner.ended(*end)
 
     async def _stay_connected(self) -> Closed | DialError:
         """Connect again and again; the result is why there will be no other connection."""
@@ -186,7 +195,7 @@ class Connector:
         welcome_for_s = None
         if link.welcome_at is not None:
             welcome_for_s = asyncio.get_running_loop().time() - link.welcome_at
-        return _End(link.closed or Closed(code, reason or str(code)), welcome_for_s)
+        return _End(link.closed or _closed(code, reason), welcome_for_s)
 
     async def _listen(self, link: Link) -> tuple[int, str]:
         """Until the end; a server that says nothing for too long is gone, whatever the socket says."""
@@ -206,6 +215,8 @@ class Connector:
             handshake_s=limits.hello_s,
             close_s=limits.close_s,
             write_high_bytes=limits.window_bytes_max,
+            fragments_max=limits.fragments_max,
+            proxy_header_bytes_max=limits.proxy_header_bytes_max,
         )
 
     def _received(self, link: Link, payload: bytes) -> None:
@@ -217,7 +228,7 @@ class Connector:
                 else:
                     self._owner.happened(event)
         except ProtocolError as error:
-            log.warning("%s broke the protocol: %s", self._reach.url, error)
+            log.warning("the server broke the protocol", url=self._reach.url, error=error)
             link.closed = Closed(CLOSE_CODES[error.reason], error.reason, str(error))
             link.close(BROKEN, error.reason)
         if self._protocol.is_welcome and link.welcome_at is None:

@@ -78,6 +78,7 @@ class Closed:
     reason: str
     message: str = ""
     retry_after_s: float = 0.0
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

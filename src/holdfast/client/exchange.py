@@ -60,7 +60,7 @@ class Exchange:
         self._connector = Connector(self, protocol, reach)
         self._answered: dict[int, Answered] = {}
         self._posts: dict[tuple[type[Struct], Hashable], tuple[Struct, Answered]] = {}
-        self._end: tuple[str, str] | None = None
+        self._end: tuple[str, str, str] | None = None
         self._changed = asyncio.Event()
         self._flush_is_due = False
         self._ack_timer: asyncio.TimerHandle | None = None
@@ -205,16 +205,16 @@ class Exchange:
         if self._end is None:
             self._tell_dropped()
 
-    def ended(self, reason: str, message: str) -> None:
+    def ended(self, reason: str, message: str, problem: str = "") -> None:
         """The session is over; everybody who waits for something is told."""
         if self._end is not None:
             return
-        self._end = (reason, message)
+        self._end = (reason, message, problem)
         if self._ack_timer is not None:
             self._ack_timer.cancel()
         answered, self._answered = self._answered, {}
         for tell in answered.values():
-            tell(None, SessionEnded(reason, message))
+            tell(None, SessionEnded(reason, message, problem))
         self.changed()
 
     def _replied(self, event: Replied) -> None:

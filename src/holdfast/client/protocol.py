@@ -91,6 +91,11 @@ class ClientProtocol:
         self._reset_reason = reason
         return True
 
+    def linked(self, auth: Auth, token: str) -> None:
+        """The player has an account: sign in with that from now on, and come back with this token, if there is one."""
+        self._auth, self._scheme, self.credential = auth, auth.scheme, ""
+        self._token = token or self._token
+
     def bye(self) -> bytes:
         """The payload that ends the session on purpose."""
         return self.codec.payload(Bye())
@@ -230,7 +235,8 @@ class ClientProtocol:
                 return self._on_welcome(frame)
             case Close():
                 # In this order `max` also turns a NaN into a 0.
-                return [Closed(frame.code, frame.reason, frame.message, max(0.0, frame.retry_after_s))]
+                wait_s = max(0.0, frame.retry_after_s)
+                return [Closed(frame.code, frame.reason, frame.message, wait_s, frame.problem)]
 
     def _on_data(self, frame: Data) -> list[Event]:
         channel = self._acknowledged(frame.channel, frame.ack)

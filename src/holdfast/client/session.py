@@ -1,8 +1,9 @@
 """The client's session: one object that stays while connections come and go underneath it."""
 
-import logging
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from random import Random, SystemRandom
+from ssl import SSLContext
 from typing import Any
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from holdfast.client.connector import Reach
 from holdfast.client.directory import Directory
 from holdfast.client.events import Noticed, SeatEvent, Welcomed
 from holdfast.client.exchange import Exchange, read
-from holdfast.client.link import Dial, dial
+from holdfast.client.link import Dial, way_to
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.room import ClientRoom
 from holdfast.client.saved import SavedState
@@ -19,12 +20,15 @@ from holdfast.client.seats import Seats
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid
 from holdfast.core.frames import Auth, Outcome
+from holdfast.core.infos import LinkInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
+from holdfast.core.wishes import Confirm, Link
+from holdfast.logs import get_logger
 from holdfast.transports.port import GOING_AWAY, NORMAL
 
-log = logging.getLogger("holdfast.client")
+log = get_logger("holdfast.client")
 
 
 class Stopping(Struct, frozen=True):
@@ -83,6 +87,21 @@ class ClientSession(Directory):
     def room(self) -> ClientRoom | None:
         """The room we have a seat in; after `resume=` this is how to get it back."""
         return self._seats.room
+
+    async def link(self, auth: Auth, *, keep: Callable[[bytes], Any] | None = None) -> None:
+        """Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on.
+
+        `Conflict` if the account has a player already (sign in with it instead), or this is no guest; `NotAllowed` if
+        `auth` proves nothing. The guest's credential does not sign in any more, and other sessions of the guest end.
+        Whoever keeps a saved state needs a new one: `keep` is given it, before the old one stops being good.
+        """
+        await self._exchange.request(Link(auth.scheme, auth.credential), partial(self._linked, auth))
+        if keep is not None:
+            keep(self.save())
+        await self._exchange.ask(Confirm(), object)
+
+    def _linked(self, auth: Auth, answer: Any) -> None:
+        self.protocol.linked(auth, read(answer, LinkInfo, "answer to 'link'").token)
 
     # Life
 
@@ -177,6 +196,10 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
     - `resume`: go on with a saved session. If it is gone, sign in with `auth`, or as the same guest as before.
     - `dialect`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
+    - `server_key`: the public key of a server at tcp://, which `holdfast key show` prints: everything is encrypted, and
+      a server without that key is told nothing.
+    - `compression`: make payloads smaller, if the server does that too.
+    - `ssl`: for wss:// and tcps://, which certificates to believe; without it, those that this system believes.
     - `give_up_s`: for how long to try to come back before the session counts as over.
     - `limits`, `random`, `dial`: replaced in tests.
     """
@@ -189,19 +212,23 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         auth: Auth | None = None,
         resume: bytes | None = None,
         dialect: str = MSGPACK.name,
+        server_key: str = "",
+        compression: bool = False,
+        ssl: SSLContext | None = None,
         give_up_s: float = 120.0,
         limits: Limits | None = None,
         random: Random | None = None,
-        dial: Dial = dial,
+        dial: Dial | None = None,
     ) -> None:
         limits = limits or Limits()
+        way = way_to(url, dial, server_key=server_key, compression=compression, ssl=ssl)
         if resume is None:
             protocol = ClientProtocol(_codec(dialect), auth or Auth(), limits)
         else:
             saved = SavedState.read(resume)
             protocol = ClientProtocol(_codec(saved.dialect), auth, limits)
             protocol.load(saved)
-        reach = Reach(url=url, dial=dial, give_up_s=give_up_s, random=random or SystemRandom(), limits=limits)
+        reach = Reach(url=url, dial=way, give_up_s=give_up_s, random=random or SystemRandom(), limits=limits)
         self._session = ClientSession(protocol, reach, messages)
 
     @property

@@ -49,10 +49,13 @@ class Connection:
     """What the rules know of a connection: its state, its peer and its counters."""
 
     __slots__ = (
+        "end_code",
         "end_reason",
         "heard_at",
         "id",
+        "is_compressed",
         "is_dirty",
+        "is_encrypted",
         "opened_at",
         "owes_ack",
         "peer",
@@ -68,6 +71,10 @@ class Connection:
         self.opened_at = now
         self.heard_at = now
         self.end_reason: Reason | None = None
+        self.end_code = 0
+        """What its peer or the network ended it with; 0 if we did."""
+        self.is_encrypted = False
+        self.is_compressed = False
         self.is_dirty = False
         self.owes_ack = False
 

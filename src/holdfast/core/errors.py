@@ -18,8 +18,10 @@
     │   └── Failed               a hook or handler of the game raised
     ├── ProtocolError        broken by the peer; the connection closes with its reason
     ├── NotAuthentic         a credential proves nothing; the client may sign in again (identity/port.py)
+    ├── Busy                 a credential cannot be checked now; the client is told when to come back (identity/port.py)
+    │   └── ShelfFull            no more accounts fit in memory (identity/shelf.py)
     ├── IllegalTransition    not in the table of states; nothing changed (tables.py)
-    └── SessionEnded         the session is over, on the client's side of the wire (reason, message)
+    └── SessionEnded         the session is over, on the client's side of the wire (reason, message, problem)
 
 Anything else that is raised is a bug of ours or of the game: logged once, counted, contained.
 """
@@ -164,6 +166,8 @@ class ProtocolError(HoldfastError):
 class SessionEnded(HoldfastError):
     """The session is over: it will not resume by itself."""
 
-    def __init__(self, reason: str, message: str = "") -> None:
+    def __init__(self, reason: str, message: str = "", problem: str = "") -> None:
         super().__init__(f"the session ended: {message or reason}")
         self.reason = reason
+        self.problem = problem
+        """Of "refused": the code with which the game refused, as in `Refused.code`."""

@@ -1,8 +1,11 @@
 """What happens on a node, as data: the events that games, operators and the node's own records are told of.
 
 Each has a name for the wire ("session.dropped") and the same fields everywhere: handlers of `server.on`, the stream of
-events over HTTP, a session's timeline. None of them ever holds a secret.
+events over HTTP, a session's timeline. None of them ever holds a secret. A `reason` is always one of `Reason`, and the
+one that the client was told.
 """
+
+from typing import Any
 
 from msgspec import Struct
 
@@ -18,12 +21,32 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ty
         """What it is called on the wire: "session.dropped"."""
         return str(self.__struct_config__.tag)
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """Everything else that it says, by field."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "at"}
+
+
+# Connections
+
+
+class ConnectionRefused(Event, frozen=True, kw_only=True, tag="connection.refused"):
+    """Somebody was turned away before they had a session; the reason is what they were told."""
+
+    connection: str
+    transport: str
+    reason: str
+    address: str = ""
+
 
 # Sessions
 
 
 class SessionEvent(Event, frozen=True, kw_only=True):
-    """Something of one session. These come in order."""
+    """Something of one session. These come in order: `SessionOpened` or `Restored` first, `Ended` or `Released` last.
+
+    A `PlayerLeft` may follow the end, if the room is in the middle of a turn then.
+    """
 
     session: str
     player: str
@@ -51,9 +74,20 @@ class Dropped(SessionEvent, frozen=True, kw_only=True, tag="session.dropped"):
     connection: str
     reason: str
     grace_s: float
+    """How long it waits."""
     silent_s: float = 0.0
     """Since the client was last heard."""
+    pings: int = 0
+    """Those that were not answered since then."""
     latency_ms: float = 0.0
+    """The smoothed round-trip time."""
+    last_ms: float = 0.0
+    """The last round trip that was measured."""
+    worst_ms: float = 0.0
+    """The longest round trip of the session."""
+    code: int = 0
+    """What the client or the network ended the link with, as in WebSocket: 1001 is a page that was closed, 1006 a link
+    that broke without a word. 0 if the server ended it."""
 
 
 class Resumed(SessionEvent, frozen=True, kw_only=True, tag="session.resumed"):
@@ -78,6 +112,21 @@ class Ended(SessionEvent, frozen=True, kw_only=True, tag="session.ended"):
 
     reason: str
     message: str = ""
+    """What the player was told beside the reason."""
+
+
+class Restored(SessionEvent, frozen=True, kw_only=True, tag="session.restored"):
+    """The session came back from the store, as a former server has left it, and waits for its player."""
+
+    grace_s: float
+    room: str = ""
+    """Where its seat is, if it has one."""
+
+
+class Released(SessionEvent, frozen=True, kw_only=True, tag="session.released"):
+    """This server has let the session go, but it is not over: it waits in the store, or another server has it."""
+
+    reason: str
 
 
 class TokenReused(SessionEvent, frozen=True, kw_only=True, tag="token.reused"):
@@ -98,6 +147,8 @@ class LimitExceeded(Event, frozen=True, kw_only=True, tag="limit.exceeded"):
 
     limit: str
     action: str
+    times: int = 1
+    """How often, since it was told last."""
     address: str = ""
     session: str = ""
     player: str = ""
@@ -107,6 +158,7 @@ class SignInFailed(Event, frozen=True, kw_only=True, tag="sign_in.failed"):
     """A credential proved nothing, or its owner is not welcome."""
 
     scheme: str
+    """Empty if nobody here knows it."""
     reason: str
     address: str = ""
 
@@ -142,7 +194,7 @@ class RoomCreated(RoomEvent, frozen=True, kw_only=True, tag="room.created"):
 
 
 class RoomStarted(RoomEvent, frozen=True, kw_only=True, tag="room.started"):
-    """Its game has begun."""
+    """A round of its game has begun."""
 
     kind: str
 
@@ -158,17 +210,28 @@ class RoomRecovered(RoomEvent, frozen=True, kw_only=True, tag="room.recovered"):
 
     kind: str
     age_s: float = 0.0
+    """How old the state is that it came back with: what happened after that is lost. 0 if nothing is."""
 
 
 class RoomFailed(RoomEvent, frozen=True, kw_only=True, tag="room.failed"):
-    """It is ended because its own code failed, or was found not well."""
+    """It ends, or never began, because its code failed or it was not well.
+
+    `why` is "create_failed", "activation_timeout", "unhealthy", "abandoned" (its last turn did not end in time) or
+    "set_aside" (it could not be brought back from the store, where it still is); the log says more.
+    """
 
     kind: str
-    why: str = ""
+    why: str
+
+
+class RoomReleased(RoomEvent, frozen=True, kw_only=True, tag="room.released"):
+    """This server has let it go, but it is not over: it waits in the store, or another server has it."""
+
+    reason: str
 
 
 class RoomEnded(RoomEvent, frozen=True, kw_only=True, tag="room.ended"):
-    """It is over."""
+    """It is over: "ended", or "failed" if that was not in order. The reason is the game's own, or one of ours."""
 
     status: str
     reason: str = ""
@@ -222,6 +285,8 @@ class PlayerLeft(SessionEvent, frozen=True, kw_only=True, tag="player.left"):
 
     room: str
     reason: str
+    message: str = ""
+    """What the player was told beside the reason."""
 
 
 # The node

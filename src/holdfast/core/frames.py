@@ -57,6 +57,13 @@ class Auth(Struct, frozen=True, omit_defaults=True):
     scheme: Name = "guest"
     credential: Annotated[str, Meta(max_length=CREDENTIAL_CHARS_MAX)] = ""
 
+    @staticmethod
+    def password(name: str, password: str) -> "Auth":
+        """For an account: its name and its password."""
+        if ":" in name:
+            raise ValueError("the name of an account has no colon")
+        return Auth("password", f"{name}:{password}")
+
     def __repr__(self) -> str:
         return f"Auth(scheme={self.scheme!r}, credential=***)"
 
@@ -97,6 +104,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     age_s: float = 0.0
     """Of a room that came back from a checkpoint: how old its state is. What happened after that is lost."""
+    drop_reason: str = ""
+    """Why the server ended the connection before this one, if it did: what it said then may not have been heard."""
 
 
 class ChannelInfo(Struct, frozen=True, omit_defaults=True):

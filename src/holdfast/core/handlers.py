@@ -1,11 +1,12 @@
 """`@on(Move)`: which method of a room handles which message, collected once per class."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast.core.codec import CODECS, BodyDecoder, Codec
 from holdfast.core.messages import RESERVED, Message
+from holdfast.core.nesting import bounded_decoders, can_nest
 
 M = TypeVar("M", bound=Message)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,19 +21,35 @@ class Handler:
     message_type: type[Message]
     method: Callable[..., Any]
     decoders: Mapping[Codec, BodyDecoder]
+    role: str = ""
+    """Who may send it: players with this role, or everybody."""
+    can_nest: bool = False
+    """Whether a body can be nested deeper than its type says."""
 
 
-def on(message_type: type[M]) -> Callable[[F], F]:
-    """Mark a method of a room as the handler of a message: `def moved(self, player, move)`."""
+class _Mark(NamedTuple):
+    """What a method is marked with."""
+
+    message_type: type[Message]
+    role: str
+
+
+def on(message_type: type[M], *, role: str | None = None) -> Callable[[F], F]:
+    """Mark a method of a room as the handler of a message: `def moved(self, player, move)`.
+
+    With a role, as in `@on(Kick, role="gm")`, only players who have it may send the message; others are refused.
+    """
     if not isinstance(message_type, type) or not issubclass(message_type, Message):  # type: ignore[redundant-expr]
         raise TypeError(f"@on takes a Message class, as in @on(Move); got {message_type!r}")
     if message_type.wire_name.startswith(RESERVED):
         raise TypeError(f"{message_type.__name__} is Holdfast's own message and cannot be handled by a room")
+    if role is not None and (not isinstance(role, str) or not role):  # type: ignore[redundant-expr]
+        raise TypeError(f'role= takes the name of a role, as in @on({message_type.__name__}, role="gm"); got {role!r}')
 
     def mark(method: F) -> F:
         if hasattr(method, _MARK):
             raise TypeError(f"{method.__name__} is marked with @on already: write one method per message")
-        setattr(method, _MARK, message_type)
+        setattr(method, _MARK, _Mark(message_type, role or ""))
         return method
 
     return mark
@@ -42,21 +59,31 @@ def handlers_of(cls: type) -> dict[str, Handler]:
     """The handlers of a room class by wire name; a subclass's method takes the place of its base's, marked or not."""
     found: dict[str, Handler] = {}
     for attribute in dir(cls):
-        message_type = _marked(cls, attribute)
+        mark = _marked(cls, attribute)
         method = getattr(cls, attribute, None)
-        if message_type is None or not callable(method):
+        if mark is None or not callable(method):
             continue
-        name = message_type.wire_name
+        name = mark.message_type.wire_name
         if name in found:
             raise TypeError(
                 f"{cls.__name__} handles {name!r} twice: {found[name].method.__name__} and {method.__name__}"
             )
-        decoders = {codec: codec.body_decoder(message_type) for codec in CODECS.values()}
-        found[name] = Handler(message_type, method, decoders)
+        decoders = {codec: codec.body_decoder(mark.message_type) for codec in CODECS.values()}
+        found[name] = Handler(mark.message_type, method, decoders, mark.role, can_nest(mark.message_type))
     return found
 
 
-def _marked(cls: type, attribute: str) -> type[Message] | None:
+def bounded(handlers: dict[str, Handler], depth_max: int) -> dict[str, Handler]:
+    """The same handlers, with decoders that refuse what is nested deeper; those that cannot be are as they were."""
+    if not any(handler.can_nest for handler in handlers.values()):
+        return handlers
+    return {
+        name: replace(handler, decoders=bounded_decoders(handler.decoders, depth_max)) if handler.can_nest else handler
+        for name, handler in handlers.items()
+    }
+
+
+def _marked(cls: type, attribute: str) -> _Mark | None:
     """What the method is marked with, by itself or by the method that it overrides."""
     marks = (getattr(base.__dict__.get(attribute), _MARK, None) for base in cls.__mro__)
     return next((mark for mark in marks if mark is not None), None)

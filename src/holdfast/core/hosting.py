@@ -33,6 +33,9 @@ class Host(Protocol):
     def effect(self, name: str, payload: Any) -> None:
         """Have something done outside after the current turn."""
 
+    def started(self) -> None:
+        """A round has begun."""
+
     def close(self) -> None:
         """End the room after the current turn."""
 

@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.core.frames import hidden_from_rich
+
 
 class RoomInfo(Struct, frozen=True, omit_defaults=True):
     """A room as the directory shows it. Times are seconds since 1970."""
@@ -88,6 +90,8 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     resumes: int = 0
     expires_in_s: float = 0.0
     """Of one that is disconnected: when its grace ends."""
+    flags: list[str] = []
+    """encryption, compression: its connection has that, or the last one had. awaiting_response: a ping is out."""
 
 
 class SessionPage(Struct, frozen=True, omit_defaults=True):
@@ -149,6 +153,16 @@ class NodeInfo(Struct, frozen=True, omit_defaults=True):
     """Why it is not ready or not healthy."""
 
 
+class PacketTarget(Struct, frozen=True, omit_defaults=True):
+    """Whose packets are logged: a session, or an address or a range of them."""
+
+    target: str
+    kind: str
+    """session or address."""
+    ends_in_s: float
+    """When that ends by itself."""
+
+
 class BanInfo(Struct, frozen=True, omit_defaults=True):
     """Somebody who is not welcome: "player:ann" or "address:203.0.113.0/24". `until` of 0 is for good."""
 
@@ -156,6 +170,79 @@ class BanInfo(Struct, frozen=True, omit_defaults=True):
     why: str = ""
     until: float = 0.0
     since: float = 0.0
+
+
+class BanPage(Struct, frozen=True, omit_defaults=True):
+    """One page of the bans, by subject; the cursor gets the next one, and is empty after the last."""
+
+    bans: list[BanInfo]
+    cursor: str = ""
+
+
+class AccountInfo(Struct, frozen=True, omit_defaults=True):
+    """An account with a name and a password."""
+
+    name: str
+    """As it is compared: letters in lower case."""
+    player: str = ""
+    """Who signs in with it; empty until it is first used."""
+    roles: list[str] = []
+    created_at: float = 0.0
+
+
+class TicketInfo(Struct, frozen=True, omit_defaults=True):
+    """A ticket, to be handed to its player: whoever has it signs in with it, once."""
+
+    ticket: str
+    player: str
+    expires_at: float
+
+    def __repr__(self) -> str:
+        return f"TicketInfo(ticket=***, player={self.player!r}, expires_at={self.expires_at!r})"
+
+    __rich_repr__ = hidden_from_rich
+
+
+class LinkInfo(Struct, frozen=True, omit_defaults=True):
+    """A guest who has an account from now on."""
+
+    player: str
+    """The same as before."""
+    roles: list[str] = []
+    token: str = ""
+    """What the next resume will need, a secret; empty if a welcome has brought a newer one. Store it, then confirm."""
+
+    def __repr__(self) -> str:
+        return f"LinkInfo(player={self.player!r}, roles={self.roles!r}, token=***)"
+
+    __rich_repr__ = hidden_from_rich
+
+
+class TimelineEntry(Struct, frozen=True, omit_defaults=True):
+    """Something that happened to a session: the event, and what it means."""
+
+    at: float
+    type: str
+    text: str
+    body: dict[str, Any]
+
+
+class TimelineInfo(Struct, frozen=True, omit_defaults=True):
+    """What happened to a session, oldest first, and what became of it in plain words."""
+
+    session: str
+    player: str
+    status: str
+    """connected, disconnected or ended; released if it waits in the store or another server has it."""
+    explanation: str
+    """A few sentences. Times in it are UTC."""
+    entries: list[TimelineEntry]
+    advice: str = ""
+    """What can be done about it."""
+    reason: str = ""
+    """Why it ended or dropped last; empty if it did neither."""
+    forgotten: int = 0
+    """Earlier entries that are not kept any more."""
 
 
 class EventInfo(Struct, frozen=True, omit_defaults=True):

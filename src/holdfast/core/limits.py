@@ -1,6 +1,7 @@
 """Every bound of a node, with its unit and its reason: nothing a peer does may cost more than these."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from math import isnan
 from typing import Literal
 
 KIB = 1024
@@ -16,6 +17,12 @@ class Limits:
     # One payload (a WebSocket message, a TCP frame). 64 KiB is OWASP's ceiling for WebSocket messages;
     # picows doubles its read buffer up to twice this and never shrinks it.
     payload_bytes_max: int = 64 * KIB
+    # Frames that one WebSocket message may come in: browsers cut large ones into a few, and each costs a turn.
+    fragments_max: int = 1024
+    # What a proxy says about a connection (PROXY protocol): two addresses, and some hundred bytes of its own.
+    proxy_header_bytes_max: int = 2 * KIB
+    # How often the files of a certificate are looked at: a renewed one is in use this much later.
+    certificate_check_s: float = 60.0
     # A stranger's first payload: a hello is a few hundred bytes, nothing larger is parsed before authentication.
     hello_bytes_max: int = 4 * KIB
     # From the open socket to a complete hello; longer is a slow-loris or a port scanner.
@@ -26,18 +33,24 @@ class Limits:
     strangers_per_address_max: int = 64
     strangers_max: int = 4_000
     # Hellos from one address: so many at once, then so many a second. A household, a school, a phone network may stand
-    # behind one address, and all of its players come back at once.
+    # behind one address, and all of its players come back at once: a resume with a good token costs it nothing.
     hellos_per_address_burst: int = 256
     hellos_per_address_per_s: float = 32.0
-    # Wrong credentials from one address; each wrong one beyond the burst waits longer.
+    # Wrong credentials from one address, and floods; for each beyond the burst nobody there may sign in for a while,
+    # twice as long each time.
     failures_per_address_burst: int = 10
     failures_per_address_per_s: float = 0.2
+    failure_wait_max_s: float = 60.0
+    # Who comes too often, or from where too many failed, is heard this late: reconnecting in a loop takes their time.
+    late_hello_s: float = 1.0
     # Addresses that are remembered for these counts; the one that was heard of longest ago gives way.
     addresses_max: int = 20_000
     # The storm governor: resumes and new sign-ins that are let in each second; more are told when to come back, spread
     # over time. While resumes come in, sign-ins get what is left.
     resumes_per_s: float = 4_000.0
     sign_ins_per_s: float = 1_000.0
+    # The longest that somebody is told to wait: shorter than a grace, so that who waits does not lose the session.
+    retry_after_max_s: float = 10.0
     # An orderly close waits this long for the peer's half before the socket is cut.
     close_s: float = 2.0
 
@@ -78,6 +91,16 @@ class Limits:
     violations_warned_max: int = 20
     violations_max: int = 400
     flood_policy: FloodPolicy = "disconnect"
+    # Whoever has to be refused is not heard for this long: to refuse costs more than to flood. Far below silence_s.
+    flood_pause_s: float = 0.1
+    # The slow lane: a client that has said so many seconds' worth of bytes ahead of its rate, or so many frames in one
+    # payload, is heard in portions. All clients in it together get this much of the loop's time, then a pause, so that
+    # nobody else waits long for them.
+    lane_ahead_s: float = 0.02
+    lane_frames_max: int = 64
+    lane_portion_max: int = 16
+    lane_turn_s: float = 0.000_25
+    lane_pause_s: float = 0.004
     # How deep a message may be nested.
     nesting_max: int = 32
     # A session whose client says nothing but signs of life for so long ends, and one that is this old; 0: never.
@@ -132,8 +155,11 @@ class Limits:
     # The longest that a seat may be reserved for somebody, and how many seats one player may have reserved at a time.
     reservation_max_s: float = 3600.0
     reservations_per_player_max: int = 32
-    # Wrong passwords and codes of one session before it is refused for good: six letters are quickly tried.
+    # Wrong passwords and codes of one session before it is refused for good: six letters are quickly tried. And of all
+    # from one address, for whom another session is soon had.
     wrong_guesses_max: int = 10
+    guesses_per_address_burst: int = 30
+    guesses_per_address_per_s: float = 0.05
     # Rooms that a search looks at in one go, before others get their turn of the loop, and in all: then the page is
     # short, and its cursor goes on from there.
     search_slice_max: int = 2_000
@@ -149,20 +175,68 @@ class Limits:
     # Rooms that ended, and the keys they were made with, are remembered for a while.
     ended_kept_s: float = 600.0
     ended_kept_max: int = 10_000
-    # Events that wait for one handler of `server.on`; those beyond are lost to it, and counted.
-    events_waiting_max: int = 10_000
+    # Events that wait for one handler of `server.on`; those beyond are lost to it, and counted. As many as sessions: a
+    # network that breaks drops all of them at once.
+    events_waiting_max: int = 50_000
     # Entries in a session's timeline, how long that of an ended one is kept, and of how many.
     timeline_max: int = 64
     timeline_kept_s: float = 900.0
     timelines_kept_max: int = 10_000
-    # Bans that are kept, and passwords that are checked at a time and wait for it.
+    # Bans that are kept: one more is refused. And sign-outs of players: with one more the oldest is forgotten, and
+    # credentials that are older than that one count for nobody.
     bans_max: int = 100_000
+    sign_outs_max: int = 100_000
+    # Passwords that are checked at a time, and wait for it.
     password_checks_max: int = 2
     password_checks_waiting_max: int = 64
+    # Wrong passwords of one account before it takes a pause, and how long that is: it doubles with every further one,
+    # up to the longest, which is short enough that nobody can keep the owner out. Accounts remembered for this.
+    wrong_passwords_max: int = 5
+    lockout_s: float = 1.0
+    lockout_max_s: float = 120.0
+    lockouts_max: int = 20_000
+    # The longest that a ticket may be good for, and used ones that are remembered until then.
+    ticket_max_s: float = 300.0
+    tickets_used_max: int = 100_000
+    # The keys of an issuer of tokens: how old they may get, how often they are fetched for the sake of a key that is
+    # not known (anybody can name one), how long a fetch may take, how large its answer may be, and how many keys are
+    # taken from it (a token that names none is tried with each).
+    issuer_keys_s: float = 3600.0
+    issuer_keys_pause_s: float = 30.0
+    issuer_keys_timeout_s: float = 5.0
+    issuer_keys_bytes_max: int = 256 * KIB
+    issuer_keys_max: int = 32
+    # Accounts and links of a server without a store: some 50 MB.
+    records_in_memory_max: int = 100_000
     # How long clients and rooms have after SIGTERM before the server ends all the same.
     drain_s: float = 10.0
     # Events kept for readers that come back after a break.
     events_kept_max: int = 4_096
+    # Lines of the log about the same refusal or the same failure; how many more there were is told in one. Whoever can
+    # cause a line must not be able to fill the disk.
+    log_lines_per_s: int = 5
+    # The packet log: sessions and addresses that it follows at a time, for how long unless told otherwise and at most,
+    # and how much of a payload and of its frames it shows. What is followed for a day has been forgotten.
+    packet_targets_max: int = 16
+    packet_log_s: float = 600.0
+    packet_log_max_s: float = 86_400.0
+    packet_bytes_max: int = 512
+    packet_frames_max: int = 16
+    packet_lines_per_s: int = 1_000
     # How often rooms are asked whether they are well, and how long one may think about it.
     health_s: float = 10.0
     health_timeout_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be kept to."""
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if isinstance(value, int | float):
+                _check(limit.name, value)
+
+
+def _check(name: str, value: float) -> None:
+    # What is never earned back, or of which nobody may have one, would stop everything.
+    is_rate = name.endswith(("_burst", "_per_s"))
+    if isnan(value) or value < 0 or (is_rate and value == 0):
+        raise ValueError(f"{name} must be {'above 0' if is_rate else '0 or more'}; got {value:g}")

@@ -81,6 +81,9 @@ class SeatHost(Protocol):
     def deliver(self, player: "Player[Any]", frame: Data) -> None:
         """Give the room the player's next message."""
 
+    def refuse(self, player: "Player[Any]", frame: Data) -> None:
+        """The player's next message is beyond what they may say: tell them, in its place."""
+
     def deliver_latest(self, player: "Player[Any]", frame: Latest) -> None:
         """Give the room an unreliable message of the player, if it is free to take one."""
 
@@ -103,6 +106,11 @@ class Player(Generic[D]):
     def connected(self) -> bool:
         """Whether the player is there now; False while the seat is held for them."""
         return self.seat is SeatState.TAKEN
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """What the player may do beyond others, as it was proven when they signed in."""
+        return self.session.roles
 
     @property
     def latency_ms(self) -> float:

@@ -45,13 +45,12 @@ class Reason(StrEnum):
     TOO_OLD = "too_old"
     # Ended on purpose, or beyond repair.
     BYE = "bye"
-    ENDED = "ended"
     KICKED = "kicked"
     BANNED = "banned"
     SUPERSEDED = "superseded"
     PROTOCOL = "protocol"
     TOO_BIG = "too_big"
-    # Ends of a seat only: the session and its connection go on.
+    # Ends of a seat, or of a session whose player is away: there is no connection to close.
     LEFT = "left"
     GRACE_ENDED = "grace_ended"
     ROUND_ENDED = "round_ended"
@@ -81,7 +80,6 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.IDLE: 4105,
     Reason.TOO_OLD: 4106,
     Reason.BYE: 4200,
-    Reason.ENDED: 4201,
     Reason.PROTOCOL: 4202,
     Reason.KICKED: 4203,
     Reason.TOO_BIG: 4204,
@@ -94,6 +92,19 @@ _SIGN_IN = range(4100, 4200)
 _STOP = range(4200, 4300)
 # RFC 6455's codes that a peer would only earn again by repeating itself.
 _WEBSOCKET_STOP = frozenset({1000, 1002, 1003, 1007, 1008, 1009, 1010})
+
+# What a transport says by itself when its peer breaks a rule of the transport's own.
+_OF_TRANSPORTS = {
+    1002: Reason.PROTOCOL,
+    1003: Reason.PROTOCOL,
+    1007: Reason.PROTOCOL,
+    1009: Reason.TOO_BIG,
+}
+
+
+def reason_of(code: int) -> Reason:
+    """Why a link has ended, if nobody said it in a frame and all that is known is the transport's code."""
+    return _OF_TRANSPORTS.get(code, Reason.DROPPED)
 
 
 def advice(code: int) -> Advice:

@@ -28,6 +28,8 @@ ROOM_MIGRATIONS: dict[int, Migration] = {}
 """From this version of a room's record to the next: fields in, fields out."""
 SESSION_MIGRATIONS: dict[int, Migration] = {}
 EFFECT_MIGRATIONS: dict[int, Migration] = {}
+BAN_MIGRATIONS: dict[int, Migration] = {}
+STANDING_MIGRATIONS: dict[int, Migration] = {}
 
 
 class Unreadable(Exception):
@@ -137,6 +139,8 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     last_request: int
     requests_announced: int
     replies: list[tuple[int, bytes | None, tuple[str, str] | None]]
+    sign_outs: int = 0
+    """The last sign-out that there had been when it began: a later one of its player has ended it."""
 
 
 class EffectRecord(Struct, array_like=True, frozen=True):
@@ -147,17 +151,38 @@ class EffectRecord(Struct, array_like=True, frozen=True):
     payload: Raw
 
 
-R = TypeVar("R", RoomRecord, SessionRecord, EffectRecord)
+class BanRecord(Struct, array_like=True, frozen=True):
+    """Somebody who is not welcome; times by the wall clock, 0: for good."""
+
+    subject: str
+    why: str
+    until: float
+    since: float
+
+
+class StandingRecord(Struct, array_like=True, frozen=True):
+    """Since when a player's sessions and credentials count; of the player "" for everybody."""
+
+    player: str
+    sign_out: int
+    """Sign-outs are numbered: sessions that began before this one are over."""
+    not_before: float
+    """By the wall clock: credentials that were issued before do not count."""
+
+
+R = TypeVar("R", RoomRecord, SessionRecord, EffectRecord, BanRecord, StandingRecord)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(list[Any]).decode
 _decode_room = msgspec.msgpack.Decoder(RoomRecord).decode
 _decode_session = msgspec.msgpack.Decoder(SessionRecord).decode
 _decode_effect = msgspec.msgpack.Decoder(EffectRecord).decode
+_decode_ban = msgspec.msgpack.Decoder(BanRecord).decode
+_decode_standing = msgspec.msgpack.Decoder(StandingRecord).decode
 _decode_seat = msgspec.msgpack.Decoder(SeatRecord).decode
 
 
-def encode(record: RoomRecord | SessionRecord | EffectRecord) -> bytes:
+def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | StandingRecord) -> bytes:
     """A record as it is stored: its head, then its fields."""
     fields = _encode(record)
     return _HEAD.pack(VERSION, crc32(fields, VERSION)) + fields
@@ -181,6 +206,16 @@ def decode_session(stored: bytes) -> SessionRecord:
 def decode_effect(stored: bytes) -> EffectRecord:
     """An effect's record, brought up to this version, or `Unreadable`."""
     return _read(stored, _decode_effect, EFFECT_MIGRATIONS)
+
+
+def decode_ban(stored: bytes) -> BanRecord:
+    """A ban's record, brought up to this version, or `Unreadable`."""
+    return _read(stored, _decode_ban, BAN_MIGRATIONS)
+
+
+def decode_standing(stored: bytes) -> StandingRecord:
+    """The record of a player's standing, brought up to this version, or `Unreadable`."""
+    return _read(stored, _decode_standing, STANDING_MIGRATIONS)
 
 
 def decode_seat(stored: Raw) -> SeatRecord:

@@ -70,6 +70,10 @@ class Room(Seating[D]):
     """How many may stand in line for a seat of a full room; 0: there is no line."""
     unique_names: bool = False
     """Whether two rooms of this kind may not have the same name."""
+    create_role: str = ""
+    """Which role a player needs to make one; empty: none. The server itself and operators need none."""
+    join_role: str = ""
+    """Which role a player needs to take a seat, to reserve some or to wait for one; empty: none."""
 
     state: Any
     """The game's own. A durable room says of which type it is, as in `state: Board`: it is saved with the room."""
@@ -137,6 +141,7 @@ class Room(Seating[D]):
         """Begin a round: from now on a dropped player is kept whatever `keep_before_start` says."""
         if self.phase == "lobby":
             self.phase = "playing"
+            self._host.started()
             self._host.listed()
             self._host.follow(self.on_start)
 

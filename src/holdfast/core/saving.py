@@ -70,6 +70,7 @@ def session_record(session: Session, room_id: str, closing: list[ChannelRecord])
             )
             for reply in session.replies.values()
         ],
+        sign_outs=session.sign_outs,
     )
 
 
@@ -93,6 +94,7 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     session.tokens.restore(record.token, record.next_token, record.retired_tokens)
     session.last_request = record.last_request
     session.requests_announced = record.requests_announced
+    session.sign_outs = record.sign_outs
     for request_id, result, problem in record.replies:
         session.replies[request_id] = Reply(
             request_id, Raw(result) if result is not None else None, Problem(*problem) if problem is not None else None

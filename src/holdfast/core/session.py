@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NewType, Protocol
 from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
+from holdfast.core.flood import Flood
 from holdfast.core.frames import Reply
 from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits
@@ -68,6 +69,10 @@ class SessionFlags(Flag):
     AWAITING_RESPONSE = auto()
 
 
+# Those that are its connection's: the next one brings its own.
+_OF_A_CONNECTION = SessionFlags.ENCRYPTION | SessionFlags.COMPRESSION
+
+
 class SessionCommands(Protocol):
     """Who carries out what a session is told: the server."""
 
@@ -84,6 +89,7 @@ class Session:
     __slots__ = (
         "_commands",
         "_limits",
+        "address",
         "channel",
         "channels_opened",
         "closing",
@@ -91,11 +97,14 @@ class Session:
         "connection",
         "created_at",
         "data",
+        "drop_reason",
+        "dropped_at",
         "drops",
         "end_reason",
         "epoch",
         "expires_at",
         "flags",
+        "flood",
         "grace_s",
         "id",
         "last_active_at",
@@ -111,12 +120,13 @@ class Session:
         "rewound_s",
         "roles",
         "room",
+        "sign_outs",
         "state",
         "tokens",
         "wrong_guesses",
     )
 
-    def __init__(  # noqa: PLR0913 - one call site; all but the first two by keyword
+    def __init__(  # noqa: PLR0913, PLR0915 - one call site; all but the first two by keyword
         self,
         session_id: SessionId,
         player_id: PlayerId,
@@ -137,16 +147,26 @@ class Session:
         self.created_at = now
         self.last_active_at = now
         self.wrong_guesses = 0
+        self.flood: Flood | None = None
+        """What its client may say; None of an agent, who may say anything."""
         self.on_disconnect: Callable[[Session], None] | None = None
 
         self.state = SESSION_TABLE.start
         self.connection: Connection | None = None
         self.epoch = 0
+        self.address = ""
+        """Where its last connection came from."""
+        self.dropped_at: float | None = None
+        """Since when it waits for its player."""
+        self.sign_outs = 0
+        """The last sign-out that there had been when it began: a later one of its player has ended it."""
         self.expires_at: float | None = None
         self.end_reason: Reason | None = None
         self.tokens = ResumeTokens(limits.retired_tokens_max)
         self.latency = Latency()
         self.drops = 0
+        self.drop_reason: Reason | None = None
+        """Why we have ended its last connection, until the client is heard again: it may not know."""
         self.resumes = 0
         self.replayed = 0
         self.rewound_s: float | None = None
@@ -195,8 +215,14 @@ class Session:
         """A new connection takes over; the old one, if any, is returned and has no more say."""
         self.state = SESSION_TABLE.after(self.state, SessionEvent.ATTACHED)
         old, self.connection = self.connection, connection
+        self.flags &= ~_OF_A_CONNECTION
+        if connection.is_encrypted:
+            self.flags |= SessionFlags.ENCRYPTION
+        if connection.is_compressed:
+            self.flags |= SessionFlags.COMPRESSION
         self.epoch += 1
-        self.expires_at = None
+        self.address = connection.address
+        self.dropped_at = self.expires_at = None
         self.last_active_at = now
         return old
 
@@ -204,12 +230,14 @@ class Session:
         """The connection is gone; the grace begins."""
         self.state = SESSION_TABLE.after(self.state, SessionEvent.DETACHED)
         self.connection = None
+        self.dropped_at = now
         self.expires_at = now + self.grace_s
         self.drops += 1
 
     def restored(self, now: float) -> None:
         """The server came back and remembers the session; a fresh grace begins."""
         self.state = SESSION_TABLE.after(self.state, SessionEvent.RESTORED)
+        self.dropped_at = now
         self.expires_at = now + self.grace_s
 
     def has_expired(self, now: float) -> bool:

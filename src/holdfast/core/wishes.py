@@ -9,12 +9,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.core.frames import Name, hidden_from_rich
+from holdfast.core.frames import CREDENTIAL_CHARS_MAX, Name, hidden_from_rich
 
 PROPERTIES_MAX = 64
 ROOM_NAME_CHARS_MAX = 128
 EXPRESSION_CHARS_MAX = 1024
 PARTY_MAX = 32
+PLAYER_CHARS_MAX = 128
+WHY_CHARS_MAX = 256
+# The end of the year 9999: no calendar goes further.
+BAN_UNTIL_MAX = 253_402_300_799
 
 Properties = Annotated[dict[Name, Any], Meta(max_length=PROPERTIES_MAX)]
 """A room's searchable facts: text, numbers, booleans, and lists of them."""
@@ -22,9 +26,10 @@ RoomName = Annotated[str, Meta(max_length=ROOM_NAME_CHARS_MAX)]
 RoomId = Annotated[str, Meta(max_length=64)]
 Code = Annotated[str, Meta(max_length=16)]
 Password = Annotated[str, Meta(max_length=64)]
+Credential = Annotated[str, Meta(max_length=CREDENTIAL_CHARS_MAX)]
 IdempotencyKey = Annotated[str, Meta(max_length=64)]
 Expression = Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX)]
-PlayerName = Annotated[str, Meta(min_length=1, max_length=128)]
+PlayerName = Annotated[str, Meta(min_length=1, max_length=PLAYER_CHARS_MAX)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 SeatsMax = Annotated[int, Meta(le=100_000)]
 
@@ -199,6 +204,37 @@ class StopPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """Give up a placement that is still pending."""
 
     placement: IdempotencyKey
+
+
+class Ban(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Keep somebody out: a player, or a range of addresses. It takes the place of a former ban of the same."""
+
+    player: Annotated[str, Meta(max_length=PLAYER_CHARS_MAX)] = ""
+    """The player's id."""
+    address: Annotated[str, Meta(max_length=64)] = ""
+    """An address or a range of them, as in 203.0.113.0/24 or 2001:db8::/32."""
+    until: Annotated[float, Meta(ge=0, le=BAN_UNTIL_MAX)] = 0.0
+    """In seconds since 1970; 0 is for good."""
+    for_s: Annotated[float, Meta(gt=0, le=BAN_UNTIL_MAX)] | None = None
+    """The same as so many seconds from now."""
+    why: Annotated[str, Meta(max_length=WHY_CHARS_MAX)] = ""
+    """What they are told."""
+
+
+class Link(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Let a credential prove this guest from now on: the same player, with an account. The credential is a secret."""
+
+    scheme: Name
+    credential: Credential
+
+    def __repr__(self) -> str:
+        return f"Link(scheme={self.scheme!r}, credential=***)"
+
+    __rich_repr__ = hidden_from_rich
+
+
+class Confirm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The token that came with an answer is stored: the one before it is used up."""
 
 
 def fingerprint(wish: Struct) -> bytes:

@@ -1,6 +1,5 @@
 """What is answered: the structs of core/infos.py as JSON, with every field there; or a problem document."""
 
-import logging
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -12,6 +11,7 @@ from msgspec import Struct
 from holdfast.core.errors import Refused
 from holdfast.core.infos import RoomInfo
 from holdfast.http.problems import MEDIA_TYPE, Mistaken, Problem, ProblemError, problem
+from holdfast.logs import get_logger
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ _DETAILS = {
     405: "this cannot be done here; the Allow header says what can",
 }
 
-_log = logging.getLogger(__name__)
+_log = get_logger("holdfast.http")
 
 
 class Answer(Response[T]):
@@ -80,7 +80,7 @@ def answer_problem(request: Request[Any, Any, Any], error: Exception) -> Respons
     if document.code == "internal":
         # The route, not the URL: that may hold what only the asker should know.
         route = request.scope.get("path_template", "an unknown path")
-        _log.error("%s %s failed", request.method, route, exc_info=error)
+        _log.error("a request failed", method=request.method, route=route, exc_info=error)
     return Response(
         msgspec.json.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=_headers(error)
     )

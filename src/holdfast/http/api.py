@@ -3,6 +3,7 @@ are imported when the API opens, and never if it does not."""
 
 from collections.abc import Sequence
 from importlib import import_module
+from ssl import SSLContext
 from typing import TYPE_CHECKING
 
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT, check_binding
@@ -24,19 +25,28 @@ class HttpApi:
         *,
         keys: Sequence[ApiKey] = (),
         limits: HttpLimits | None = None,
+        ssl: SSLContext | None = None,
     ) -> None:
+        """With an `ssl` context it speaks https://; that of the players' doors is `tls.context`."""
         check_binding(host, has_keys=bool(keys))
         self._host = host
         self._port = port
         self._keys = tuple(keys)
         self._limits = limits
+        self._ssl = ssl
         self._server: HttpServer | None = None
+
+    @property
+    def scheme(self) -> str:
+        """How its URL begins."""
+        return "http" if self._ssl is None else "https"
 
     async def open(self, backend: Backend) -> tuple[str, int]:
         """Answer from now on; where. `OSError` if the address is taken."""
         # By name, because they are to be imported now, and not with this module.
         app = import_module("holdfast.http.app").make_app(backend, self._keys, self._limits)
-        server: HttpServer = import_module("holdfast.http.serving").HttpServer(app, self._host, self._port)
+        serving = import_module("holdfast.http.serving")
+        server: HttpServer = serving.HttpServer(app, self._host, self._port, ssl=self._ssl)
         await server.start()
         self._server = server
         return server.address

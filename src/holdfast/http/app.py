@@ -18,16 +18,35 @@ from holdfast.http.openapi import document
 from holdfast.http.port import Backend
 from holdfast.http.problems import ProblemError
 from holdfast.http.requests import ApiRequest, asked, escape_path, unescape
-from holdfast.http.routes import documents, node, placements, players, rooms, seats, sessions
+from holdfast.http.routes import (
+    accounts,
+    bans,
+    documents,
+    metrics,
+    node,
+    packet_log,
+    placements,
+    players,
+    rooms,
+    seats,
+    sessions,
+    tickets,
+    timeline,
+)
 
 _HANDLERS = [
     *(rooms.search_rooms, rooms.create_room, rooms.get_room, rooms.update_room, rooms.end_room),
     *(seats.list_seats, seats.reserve_seats, seats.release_seat, seats.kick_player),
     *(sessions.list_sessions, sessions.get_session, sessions.end_session),
-    *(players.list_players, players.get_player),
+    *(timeline.explain_session, timeline.explain_player),
+    *(players.list_players, players.get_player, bans.sign_out_player),
+    *(bans.list_bans, bans.ban, bans.unban),
+    *(accounts.create_account, accounts.get_account, accounts.set_password, accounts.delete_account),
+    tickets.issue_ticket,
     *(placements.list_queues, placements.list_placements, placements.start_placement),
     *(placements.get_placement, placements.stop_placement),
-    *(node.get_node, node.read_events, node.livez, node.readyz),
+    *(node.get_node, node.read_events, node.livez, node.readyz, metrics.read_metrics),
+    *(packet_log.list_packet_targets, packet_log.log_packets, packet_log.stop_logging_packets),
     *(documents.openapi, documents.docs),
 ]
 # On every answer, problems too: what is shown changes all the time, and is what its Content-Type says.

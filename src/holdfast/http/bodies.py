@@ -9,6 +9,7 @@ from holdfast.core.frames import NUMBER_MAX, Name, hidden_from_rich
 from holdfast.core.infos import PlacementInfo, QueueInfo, SeatInfo
 from holdfast.core.wishes import (
     PARTY_MAX,
+    PLAYER_CHARS_MAX,
     PROPERTIES_MAX,
     Expression,
     JoinPolicy,
@@ -24,6 +25,7 @@ from holdfast.core.wishes import (
 Limit = Annotated[int, Meta(ge=1, le=100)]
 Cursor = Annotated[str, Meta(max_length=1024)]
 Sentence = Annotated[str, Meta(max_length=256)]
+Roles = Annotated[list[Name], Meta(max_length=32)]
 
 
 class RoomUpdate(Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +60,43 @@ class NewReservation(Struct, frozen=True, forbid_unknown_fields=True):
     players: Annotated[list[PlayerName], Meta(min_length=1, max_length=PARTY_MAX)]
     ttl_s: Seconds | None = None
     """How long; the node's own time if it is missing or null."""
+
+
+class NewAccount(Struct, frozen=True, forbid_unknown_fields=True):
+    """An account to make."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=64)]
+    """However it is typed later: upper and lower case are the same. No colon."""
+    password: Annotated[str, Meta(min_length=8, max_length=256)]
+    player: Annotated[str, Meta(max_length=PLAYER_CHARS_MAX)] = ""
+    """Who signs in with it; if it is missing, a player of its own."""
+    roles: Roles = []
+
+    def __repr__(self) -> str:
+        return f"NewAccount(name={self.name!r}, player={self.player!r}, password=***)"
+
+    __rich_repr__ = hidden_from_rich
+
+
+class NewPassword(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an account's password is to be."""
+
+    password: Annotated[str, Meta(min_length=8, max_length=256)]
+
+    def __repr__(self) -> str:
+        return "NewPassword(password=***)"
+
+    __rich_repr__ = hidden_from_rich
+
+
+class NewTicket(Struct, frozen=True, forbid_unknown_fields=True):
+    """A ticket to issue."""
+
+    player: PlayerName
+    """Who signs in with it."""
+    roles: Roles = []
+    ttl_s: Seconds | None = None
+    """How long it is good for; the server's own time if it is missing or null."""
 
 
 class RoomQuery(Struct, frozen=True):

@@ -8,6 +8,7 @@ from litestar import Litestar
 
 from holdfast.http.docs import page
 from holdfast.http.events import Streams
+from holdfast.http.exposition import Exposition
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
 
@@ -22,6 +23,7 @@ class Context:
         self.keys = keys
         self.limits = limits
         self.streams = Streams(limits)
+        self.exposition = Exposition()
         self.methods: dict[str, str] = {}
         """For the Allow header, by path."""
         self.describe({"paths": {}})

@@ -2,7 +2,6 @@
 with the id of the last event that it has seen."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from holdfast.core.errors import Throttled
 from holdfast.core.infos import EventInfo
 from holdfast.http.answers import whole
 from holdfast.http.limits import HttpLimits
+from holdfast.logs import get_logger
 
 MEDIA_TYPE = "text/event-stream"
 ABORT = "holdfast.abort"
@@ -25,7 +25,7 @@ ABORT = "holdfast.abort"
 _GREETING = b"retry: 1000\n\n"
 _HEARTBEAT = b": still here\n\n"
 
-_log = logging.getLogger(__name__)
+_log = get_logger("holdfast.http")
 
 
 class EventStream:

@@ -19,7 +19,7 @@ class Scope(Enum):
     ROOMS = "rooms"
     """Make, change and end rooms; reserve seats; start and stop placements."""
     ADMIN = "admin"
-    """Kick players and end sessions."""
+    """Kick players, end sessions, ban and sign out: whatever takes something from a player. Accounts and tickets."""
 
     def includes(self, other: "Scope") -> bool:
         """Whether who may do this may do that."""

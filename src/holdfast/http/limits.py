@@ -28,5 +28,9 @@ class HttpLimits:
     stream_bytes_max: int = 1 * MIB
     heartbeat_s: float = 15.0
 
+    # Sessions that GET /metrics shows one by one, chosen by chance: each makes five series, which the database of
+    # whoever reads them keeps for long after the session has ended.
+    metrics_sessions_max: int = 0
+
     # A stop waits this long for the answers that are under way.
     stop_s: float = 2.0

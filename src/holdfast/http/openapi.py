@@ -26,6 +26,9 @@ TAGS = {
     "seats": "Places in a room: reserved, taken, or held for a player who dropped.",
     "sessions": "A player's presence on this node, one for each device.",
     "players": "Who is here.",
+    "bans": "Who is not welcome: players, and ranges of addresses.",
+    "accounts": "Who signs in with a name and a password.",
+    "tickets": "Sign players in whom a backend knows.",
     "placements": "Have a room made where it is best for its players.",
     "node": "How this node is, and what happens on it.",
     "documents": "What there is to ask.",
@@ -39,7 +42,7 @@ Bodies and answers are JSON; in an answer every field is there. Times are second
 (_s) or milliseconds (_ms). What is not understood is refused: unknown fields and parameters too. Errors are problem \
 documents (RFC 9457); decide by their code.
 """
-_METHODS = ("GET", "POST", "PATCH", "DELETE")
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _REFERENCE = "#/components/schemas/{name}"
 _SCALARS = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 # What `Any` stands for in a wish: the values of a room's properties.

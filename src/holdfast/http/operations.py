@@ -22,6 +22,8 @@ def _path(description: str, example: str) -> Any:
 RoomPath = Annotated[str, _path("The room's id.", "rm_Zk3xQv9a")]
 PlayerPath = Annotated[str, _path("The player's id.", "guest-7Jm2")]
 SessionPath = Annotated[str, _path("The session's id.", "se_4hTq0s1c")]
+BanPath = Annotated[str, _path("Who is banned: player:ID or address:RANGE (its slash as %2F).", "player:guest-7Jm2")]
+AccountPath = Annotated[str, _path("The account's name.", "ada")]
 PlacementPath = Annotated[str, _path("The placement's id.", "match-2041")]
 
 IfMatch = Annotated[

@@ -1,11 +1,15 @@
 """What the API needs of a server. Every refusal is a `holdfast.Refused` with a code; nothing else is raised."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Protocol
 
 from holdfast.core.infos import (
+    AccountInfo,
+    BanInfo,
+    BanPage,
     EventInfo,
     NodeInfo,
+    PacketTarget,
     PlacementInfo,
     PlayerInfo,
     PlayerPage,
@@ -16,8 +20,11 @@ from holdfast.core.infos import (
     SeatInfo,
     SessionInfo,
     SessionPage,
+    TicketInfo,
+    TimelineInfo,
 )
-from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.core.metrics import Reading
+from holdfast.core.wishes import Ban, Create, Release, Reserve, Search, StartPlacement, Update
 
 
 class Backend(Protocol):
@@ -65,11 +72,48 @@ class Backend(Protocol):
     async def end_session(self, session_id: str, reason: str) -> None:
         """End a session for good."""
 
+    def session_timeline(self, session_id: str) -> TimelineInfo:
+        """What happened to a session, and why; also to one that ended a while ago."""
+
+    def player_timeline(self, player_id: str) -> TimelineInfo:
+        """The same of a player's latest session."""
+
     def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
         """Who is here."""
 
     def get_player(self, player_id: str) -> PlayerInfo:
         """One player."""
+
+    async def sign_out(self, player_id: str, why: str) -> None:
+        """End all sessions of a player, and let credentials count that are issued from now on."""
+
+    # Bans
+
+    def list_bans(self, *, limit: int, cursor: str) -> BanPage:
+        """Who is kept out."""
+
+    async def ban(self, wish: Ban) -> BanInfo:
+        """Keep a player or a range of addresses out, and end their sessions."""
+
+    async def unban(self, subject: str) -> None:
+        """Lift a ban."""
+
+    # Accounts and tickets
+
+    async def create_account(self, name: str, password: str, *, player: str, roles: Iterable[str]) -> AccountInfo:
+        """Make an account."""
+
+    async def get_account(self, name: str) -> AccountInfo:
+        """One account."""
+
+    async def set_password(self, name: str, password: str) -> None:
+        """Change an account's password, and sign its player out."""
+
+    async def delete_account(self, name: str) -> None:
+        """Delete an account, and sign its player out."""
+
+    def issue_ticket(self, player: str, *, roles: Iterable[str], ttl_s: float | None) -> TicketInfo:
+        """A ticket with which a player signs in."""
 
     # Placements
 
@@ -93,12 +137,28 @@ class Backend(Protocol):
     def node(self) -> NodeInfo:
         """How this node is: whether it takes new rooms, and why not."""
 
+    async def metrics(self, *, sessions_max: int) -> list[Reading]:
+        """What it has counted and measured; of single sessions, at most so many."""
+
+    def list_packet_targets(self) -> list[PacketTarget]:
+        """Whose packets are logged."""
+
+    def log_packets(self, target: str, for_s: float | None) -> PacketTarget:
+        """Log the packets of a session, an address or a range of addresses, for a while."""
+
+    def stop_logging_packets(self, target: str) -> None:
+        """Log them no more."""
+
     def events(self, after: int | None) -> AsyncIterator[EventInfo]:
         """What happens from now on, or after the event with this id as far as it is kept. Ends with the node."""
 
 
 class Api(Protocol):
     """A door for operators and backends, as a server is given one: `holdfast.http.api.HttpApi`."""
+
+    @property
+    def scheme(self) -> str:
+        """How its URL begins: "http" or "https"."""
 
     async def open(self, backend: Backend) -> tuple[str, int]:
         """Answer from now on; where."""

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
+from ssl import SSLContext
 from typing import Any
 
 import h11
@@ -23,10 +24,13 @@ from holdfast.http.problems import MEDIA_TYPE, problem
 
 
 class HttpServer:
-    """Serves an app from `start` to `stop`; port 0 lets the system choose one."""
+    """Serves an app from `start` to `stop`, as https:// with an `ssl` context; port 0 lets the system choose one."""
 
-    def __init__(self, app: App, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> None:
+    def __init__(
+        self, app: App, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, ssl: SSLContext | None = None
+    ) -> None:
         self._app = app
+        self._ssl = ssl
         self._has_keys = bool(context_of(app).keys)
         check_binding(host, has_keys=self._has_keys)
         self._host = host
@@ -48,11 +52,24 @@ class HttpServer:
         config.load()
         server = uvicorn.Server(config)
         server.lifespan = config.lifespan_class(config)
+
+        def connection() -> _Connection:
+            return _Connection(config=config, server_state=server.server_state, app_state=server.lifespan.state)
+
+        loop = asyncio.get_running_loop()
         try:
-            await server.startup(sockets=[sock])
+            # As `uvicorn.Server.startup` does it, which gives the handshakes of strangers a minute.
+            listener = await loop.create_server(
+                connection,
+                sock=sock,
+                ssl=self._ssl,
+                ssl_handshake_timeout=None if self._ssl is None else config.limits.request_s,
+                backlog=config.backlog,
+            )
         except BaseException:
             sock.close()
             raise
+        server.servers = [listener]
         self._server = server
         self._address = sock.getsockname()[:2]
 

@@ -1,42 +1,70 @@
 """Guests: the server makes up the player id and a secret that proves it; the id alone proves nothing.
 
-The secret is a keyed hash of the id, so nothing is kept per guest. Give every node the same key, and keep it across
-restarts, if guests are to be known again.
+The secret is a keyed hash of the id, so nothing is kept per guest, but a mark of those who were linked to an account:
+from then on they sign in with that.
 """
 
 import hashlib
 import hmac
+from collections.abc import Awaitable
 from random import Random
 
 from holdfast.core.tokens import TOKEN_BYTES, printable
+from holdfast.identity.ground import Ground
+from holdfast.identity.links import Links
+from holdfast.identity.players import new_guest_id
 from holdfast.identity.port import Approach, Identity, NotAuthentic
-
-_ID_BYTES = 9
 
 
 class Guest:
-    """The authenticator for players without an account."""
+    """The authenticator for players without an account.
+
+    `key` (at least 32 bytes) proves who a guest is; without one the server's own is used, which it keeps in its store,
+    if it has one. Give every node the same, and keep it across restarts, if guests are to be known again.
+    """
 
     scheme = "guest"
 
-    def __init__(self, key: bytes, random: Random) -> None:
-        if len(key) < TOKEN_BYTES:
+    def __init__(self, key: bytes | None = None, random: Random | None = None) -> None:
+        if key is not None and len(key) < TOKEN_BYTES:
             raise ValueError(f"the key for guests needs at least {TOKEN_BYTES} bytes; got {len(key)}")
-        self._key = key
-        self._random = random
+        self._own_key = key
+        self._own_random = random
+        self._ground = Ground()
+        self._links: Links | None = None
 
-    def authenticate(self, credential: str, approach: Approach) -> Identity:
-        """A new guest for an empty credential, else the guest it was issued to."""
+    async def prepare(self, ground: Ground) -> None:
+        """Take what the server lends."""
+        self._ground = ground
+        self._links = Links(ground.shelf)
+
+    def authenticate(self, credential: str, approach: Approach) -> Identity | Awaitable[Identity]:
+        """A new guest for an empty credential, else the guest it was issued to, unless they have an account now."""
+        identity = self.prove(credential)
+        if not credential or self._links is None:
+            return identity
+        return self._unless_linked(identity, self._links)
+
+    def prove(self, credential: str) -> Identity:
+        """The same by the credential alone: whether the guest has an account is not looked up."""
         if not credential:
-            player_id = "guest-" + printable(self._random.randbytes(_ID_BYTES))
+            player_id = new_guest_id(self._own_random or self._ground.random)
             return Identity(player_id, credential=f"{player_id}.{self._secret(player_id)}")
         player_id, _, secret = credential.rpartition(".")
         if not player_id or not hmac.compare_digest(_bytes(secret), _bytes(self._secret(player_id))):
             raise NotAuthentic("this guest credential was not issued here; sign in without one to become a new guest")
         return Identity(player_id, credential=credential)
 
+    async def _unless_linked(self, identity: Identity, links: Links) -> Identity:
+        if await links.is_linked(identity.player_id):
+            raise NotAuthentic("this guest has an account now; sign in with that")
+        return identity
+
     def _secret(self, player_id: str) -> str:
-        return printable(hmac.digest(self._key, _bytes(player_id), hashlib.sha256))
+        key = self._own_key or self._ground.secret
+        if not key:
+            raise RuntimeError("guests need a key: Guest(key), or a server that lends its own")
+        return printable(hmac.digest(key, _bytes(player_id), hashlib.sha256))
 
 
 def _bytes(text: str) -> bytes:

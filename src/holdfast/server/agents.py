@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionEvent
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
+from holdfast.core.events import SessionOpened
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
@@ -114,19 +115,28 @@ class Agent:
         connection.transport_kind = "agent"
         connection.happened(ConnectionEvent.WELCOMED)
         node.sessions.attach(self.session, connection, node.now())
+        node.publish(
+            SessionOpened(
+                session=self.session.id,
+                player=self.session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+            )
+        )
 
     async def create(
         self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
     ) -> str:
         """Make a room and return its id."""
         wish = Create(kind, dict(properties or {}), max_players)
-        host = await self._node.rooms.create(wish, self.session.player_id)
+        self._node.rooms.check_role(kind, self.session.roles)
+        host = await self._node.rooms.create(wish, self.session.player_id, is_trusted=True)
         return host.room.id
 
     async def join(self, room_id: str) -> AgentRoom:
         """Take a seat in a room."""
         if self.session.state is SessionState.ENDED:
-            raise SessionEnded(self.session.end_reason or Reason.ENDED)
+            raise self._ended()
         if self.session.player is not None:
             raise AlreadySeated("this agent has a seat already; leave it first")
         host = self._node.rooms.host(room_id)
@@ -134,8 +144,12 @@ class Agent:
         try:
             player = await host.join(self.session, lambda _: inbox)
         except Interrupted:
-            raise SessionEnded(self.session.end_reason or Reason.ENDED) from None
+            raise self._ended() from None
         return AgentRoom(host, player, inbox)
+
+    def _ended(self) -> SessionEnded:
+        assert self.session.end_reason is not None
+        return SessionEnded(self.session.end_reason)
 
     def end(self) -> None:
         """End the agent's session; its seat is freed."""

@@ -1,18 +1,18 @@
 """A room's sense of time: its tick, its timers and its outside work. Everything comes back to the room as a turn."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Throttled
 from holdfast.core.room import Room
+from holdfast.logs import get_logger
 from holdfast.server.turns import Turns
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
-log = logging.getLogger("holdfast")
+log = get_logger("holdfast.server")
 
 Failure = Callable[[Exception, str], None]
 
@@ -102,11 +102,11 @@ class Clockwork:
         if now >= self._may_complain_at:
             room = self._room
             log.warning(
-                "room %s (%s): %d ticks skipped: %g a second are too many",
-                room.id,
-                room.kind,
-                self._skipped,
-                room.tick_hz,
+                "ticks were skipped: so many a second are too many",
+                room=room.id,
+                kind=room.kind,
+                skipped=self._skipped,
+                tick_hz=room.tick_hz,
             )
             self._skipped = 0
             self._may_complain_at = now + _COMPLAINT_S

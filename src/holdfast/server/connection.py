@@ -4,68 +4,50 @@ transport -> received -> codec -> _on_data -> channel.accept -> room's host -> a
 a turn of the room -> outlet -> channel.push -> Node.wake … end of the loop's turn … -> flush -> transport
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Raw
-
+from holdfast.core.buckets import Bucket
 from holdfast.core.channel import Channel
-from holdfast.core.codec import CODECS, MSGPACK, Codec
-from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId, ConnectionState
+from holdfast.core.codec import CODECS
+from holdfast.core.connection import ConnectionEvent, ConnectionId, ConnectionState
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import Ack, Bye, Close, Data, Frame, Hello, Latest, Ping, Pong, Request, sentence
-from holdfast.core.reasons import CLOSE_CODES, Reason
+from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Flood
+from holdfast.core.frames import Ack, Bye, Close, Data, Frame, FromClient, Hello, Latest, Pong, Request, sentence
+from holdfast.core.reasons import CLOSE_CODES, Reason, reason_of
 from holdfast.core.session import Session, SessionFlags
+from holdfast.server.slow_lane import Unheard
+from holdfast.server.writing import FrameHandlers, WritingConnection
 from holdfast.transports.port import Transport
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
-FrameHandlers = Mapping[type[Frame], Callable[["LiveConnection", Any], None]]
 
-
-class LiveConnection(Connection):
+class LiveConnection(WritingConnection):
     """A connection with its transport. It speaks for `session` until that has a newer one."""
 
     __slots__ = (
-        "_control",
         "_decode",
-        "_encode",
-        "_holds",
-        "_is_confirmed",
-        "_is_congested",
-        "_latest",
-        "_node",
+        "_messages",
         "_now",
-        "_on_frame",
-        "_payload_bytes_max",
-        "_ping_id",
-        "_ping_sent_at",
-        "_transport",
-        "_writes",
-        "codec",
-        "session",
+        "allowed_bytes",
+        "is_confirmed",
+        "portion_max",
+        "unheard",
     )
 
     def __init__(self, node: "Node", connection_id: ConnectionId, now: float) -> None:
-        super().__init__(connection_id, now)
-        self._node = node
+        super().__init__(node, connection_id, now)
         self._now = node.now
-        self._writes = node.writes
-        self._payload_bytes_max = node.limits.payload_bytes_max
-        self._transport: Transport | None = None
-        self._control: list[Frame] = []
-        self._latest: dict[tuple[str, str], Latest] = {}
-        self._is_congested = False
-        self._is_confirmed = False
-        self._holds = 0
+        self.is_confirmed = False
+        """Whether the client has been heard since its welcome: then it has the token that came with it."""
         self._on_frame = self._HANDLERS[self.state]
-        self._ping_id = 0
-        self._ping_sent_at = 0.0
-        self.codec: Codec = MSGPACK
         self._decode = self.codec.from_client
-        self._encode = self.codec.encode
-        self.session: Session | None = None
+        # What may be said: by a stranger, and when it is known who they are by their session.
+        self.allowed_bytes = self._messages = Bucket(node.throttle.rates.hello)
+        self.portion_max = node.limits.lane_frames_max
+        self.unheard: Unheard | None = None
+        """What it said and has to wait, if it is in the slow lane."""
 
     # From the transport
 
@@ -74,22 +56,45 @@ class LiveConnection(Connection):
         self._transport = transport
         self.transport_kind = transport.kind
         self.peer = transport.peer
+        self.is_encrypted = transport.is_encrypted
+        self.is_compressed = transport.is_compressed
         self.codec = CODECS[transport.dialect.name]
         self._decode = self.codec.from_client
         self._encode = self.codec.encode
+        self.tap = self._node.packets.tap(self)
         self._node.opened(self)
 
     def received(self, payload: bytes) -> None:
-        """One payload from the client."""
+        """One payload from the client: heard at once, unless it says much and has to wait its turn."""
         if not self._on_frame:
             return
-        self.heard_at = self._now()
+        self.heard_at = now = self._now()
+        allowance = self.allowed_bytes
+        if allowance.full_at <= now and self.unheard is None:
+            allowance.full_at = now + (len(payload) + PAYLOAD_OVERHEAD_BYTES) * allowance.step_s
+            self.hear(payload)
+        else:
+            self._node.lane.received(self, payload)
+
+    def hear(self, payload: bytes, rest: list[FromClient] | None = None) -> None:  # noqa: PLR0912 - on one screen
+        """What the client said, or the rest of it that had to wait."""
         was_dirty = self.is_dirty
         self.is_dirty = True
         try:
-            if not self._is_confirmed:
-                self._check_first(payload)
-            for frame in self._decode(payload):
+            if rest is not None:
+                frames = rest
+            else:
+                counters = self._counters
+                counters.bytes_received += len(payload)
+                if self.tap is not None:
+                    self.tap.received(payload)
+                if not self.is_confirmed:
+                    self._check_first(payload)
+                frames = self._decode(payload)
+                counters.frames_received += len(frames)
+            if len(frames) > self.portion_max:
+                frames = self._node.lane.first_portion(self, frames)
+            for frame in frames:
                 handle = self._on_frame.get(type(frame))
                 if handle is not None:
                     handle(self, frame)
@@ -99,7 +104,7 @@ class LiveConnection(Connection):
             self._node.counters.protocol_errors += 1
             self.close(error.reason, str(error))
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
-            self._node.internal_error(f"connection {self.id} of {self.peer}", error)
+            self._node.internal_error("a connection", error, connection=self.id, peer=self.peer)
             self.close(Reason.INTERNAL)
         if was_dirty:
             return
@@ -108,20 +113,14 @@ class LiveConnection(Connection):
         else:
             self.flush()
 
-    def congested(self) -> None:
-        """The client reads slower than we write."""
-        self._is_congested = True
-
-    def drained(self) -> None:
-        """The client has caught up."""
-        self._is_congested = False
-        if self._latest:
-            self.wake()
-
     def lost(self, code: int, reason: str) -> None:
-        """The link is gone."""
+        """The link is gone; what was said before comes first."""
+        if self.unheard and self.end_reason is None:
+            self.unheard.end = (code, reason)
+            return
         if self.end_reason is None:
-            self.end_reason = Reason.DROPPED
+            self.end_reason = reason_of(code)
+            self.end_code = code
         self._step(ConnectionEvent.LOST)
         self._node.lost(self)
         self._node.unlinked(self)
@@ -131,8 +130,8 @@ class LiveConnection(Connection):
     def _check_first(self, payload: bytes) -> None:
         if self.session is not None:
             # A client speaks again only when it has our welcome, and with it the token for its next resume.
-            self._is_confirmed = True
-            self.session.rewound_s = None
+            self.is_confirmed = True
+            self.session.rewound_s = self.session.drop_reason = None
             if self.session.tokens.confirm() and self._node.ledger is not None:
                 # The used token is dead in the store before anything that was said with the new one counts.
                 self._node.ledger.changed(self.session)
@@ -163,7 +162,12 @@ class LiveConnection(Connection):
         if frame.ack > channel.acked:
             channel.acknowledge(frame.ack)
         if channel.accept(frame.seq):
-            session.last_active_at = self.heard_at
+            session.last_active_at = now = self.heard_at
+            allowance = self._messages
+            if allowance.full_at <= now:
+                allowance.full_at = now + allowance.step_s
+            elif not allowance.take(now) and self._node.throttle.over_message(self, player, frame):
+                return
             player.host.deliver(player, frame)
         else:
             self._node.counters.duplicates_ignored += 1
@@ -179,7 +183,8 @@ class LiveConnection(Connection):
         player = session.player
         if player is not None and session.channel is not None and frame.channel == session.channel.number:
             session.last_active_at = self.heard_at
-            player.host.deliver_latest(player, frame)
+            if self._node.throttle.allows_latest(self):
+                player.host.deliver_latest(player, frame)
 
     def _on_ack(self, frame: Ack | Pong | Data) -> None:
         session = self.session
@@ -194,118 +199,31 @@ class LiveConnection(Connection):
     def _on_pong(self, frame: Pong) -> None:
         self._on_ack(frame)
         if frame.id == self._ping_id and self.session is not None and self._ping_sent_at:
-            self.session.latency.add((self.heard_at - self._ping_sent_at) * 1000.0)
+            round_trip_s = self.heard_at - self._ping_sent_at
+            self.session.latency.add(round_trip_s * 1000.0)
+            self._node.meters.round_trip.add(round_trip_s)
             self.session.flags &= ~SessionFlags.AWAITING_RESPONSE
             self._ping_sent_at = 0.0
 
     def _on_request(self, frame: Request) -> None:
         assert self.session is not None
         self.session.last_active_at = self.heard_at
-        self._node.desk.receive(self.session, frame)
+        may_ask = self._node.throttle.allows_request(self)
+        if self.is_open:
+            self._node.desk.receive(self.session, frame, is_throttled=not may_ask)
 
     def _on_bye(self, frame: Bye) -> None:
         assert self.session is not None
         self._node.end_session(self.session, Reason.BYE, frame.reason)
-
-    # To the client
-
-    def wake(self) -> None:
-        """Something waits to be written."""
-        if not self.is_dirty:
-            self.is_dirty = True
-            self._writes.add(self)
-
-    def hold(self) -> None:
-        """Write nothing before as many calls of `release`: what the client would hear is not saved yet."""
-        self._holds += 1
-        self.is_dirty = True
-
-    def release(self) -> None:
-        """Write what has waited, unless it has to wait for something else too."""
-        if self._holds:
-            self._holds -= 1
-            self.flush()
-
-    def send(self, frame: Frame) -> None:
-        """Write a frame with the next flush, before the messages of channels."""
-        self._control.append(frame)
-        self.wake()
-
-    def send_latest(self, channel: int, name: str, body: bytes, key: str) -> None:
-        """Write an unreliable message with the next flush, or never if a newer one comes first."""
-        latest = self._latest
-        if (name, key) not in latest and len(latest) >= self._node.limits.latest_kept_max:
-            del latest[next(iter(latest))]
-        latest[name, key] = Latest(channel, name, Raw(body))
-        self.wake()
-
-    def ping(self, now: float) -> None:
-        """Ask for a sign of life, and tell the client its latency."""
-        session = self.session
-        if session is None:
-            return
-        self._ping_id += 1
-        self._ping_sent_at = now
-        session.flags |= SessionFlags.AWAITING_RESPONSE
-        channel = session.channel
-        number, ack = (channel.number, channel.applied) if channel is not None else (0, 0)
-        if channel is not None:
-            channel.ack_sent = channel.applied
-        self.send(Ping(self._ping_id, number, ack, round(session.latency.smoothed_ms, 3)))
-
-    def flush(self, *, with_ack: bool = False) -> None:  # noqa: PLR0912 - the way out, on one screen
-        """Write everything that waits for this client, in as few payloads as the size limit allows: usually one."""
-        if self._holds or not self._on_frame:
-            return
-        self.is_dirty = False
-        try:
-            frames = self._control
-            session = self.session
-            if session is not None:
-                for closing in session.closing:
-                    frames += closing.take()
-                channel = session.channel
-                if channel is not None:
-                    if channel.sent < channel.last_seq:
-                        frames += channel.take()
-                    if channel.ack_sent < channel.applied:
-                        self._acknowledge(frames, channel, at_once=with_ack)
-                if self._latest and not self._is_congested:
-                    frames += self._latest.values()
-                    self._latest.clear()
-            if frames:
-                self._control = []
-                transport = self._transport
-                assert transport is not None
-                payload = self._encode(frames)
-                if len(payload) <= self._payload_bytes_max:
-                    transport.send(payload)
-                else:
-                    for part in self.codec.payloads(frames, self._payload_bytes_max):
-                        transport.send(part)
-                if self._is_congested:
-                    self._check_backlog(transport)
-        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
-            self._node.internal_error(f"writing to connection {self.id} of {self.peer}", error)
-            self.cut(Reason.INTERNAL)
-
-    def _check_backlog(self, transport: Transport) -> None:
-        if transport.buffered_bytes > self._node.limits.write_buffer_bytes_max:
-            self.cut(Reason.SLOW)
-
-    def _acknowledge(self, frames: list[Frame], channel: Channel, *, at_once: bool) -> None:
-        """No message carries the acknowledgement: it goes along with what is written anyway, else by count or time."""
-        if frames or at_once or channel.applied - channel.ack_sent >= self._node.limits.ack_messages:
-            channel.ack_sent = channel.applied
-            frames.append(Ack(channel.number, channel.applied))
-        else:
-            self._writes.owe_ack(self)
 
     # State
 
     def welcomed(self, session: Session) -> None:
         """The handshake is over: this connection speaks for the session."""
         self.session = session
+        flood = session.flood = session.flood or Flood(self._node.throttle.rates)
+        self.allowed_bytes, self._messages = flood.bytes, flood.messages
+        self.tap = self._node.packets.tap(self)
         self._step(ConnectionEvent.WELCOMED)
         if session.player is not None:
             self._step(ConnectionEvent.SEATED)
@@ -323,7 +241,10 @@ class LiveConnection(Connection):
         """Tell the client why, end in order, and let go of the session at once."""
         if not self.is_open:
             return
-        self.end_reason = reason
+        if self.state is ConnectionState.CONNECTING:
+            self._node.turned_away(self, reason)
+        # Not if it was cut a moment ago: then that is why, and this will not be heard.
+        self.end_reason = self.end_reason or reason
         code = CLOSE_CODES[reason]
         if self._holds:
             # Nothing but the end may be heard: not even a message that is saved, for the welcome before it is not.
@@ -337,11 +258,15 @@ class LiveConnection(Connection):
         self._step(ConnectionEvent.CLOSED)
         self._node.lost(self)
 
-    def cut(self, reason: Reason) -> None:
-        """End at once, without a word: the peer would not hear it."""
-        self.end_reason = reason
+    def pause_reading(self) -> None:
+        """Hear nothing for now: what the client says waits in its own buffers."""
         if self._transport is not None:
-            self._transport.abort()
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Hear the client again."""
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def _step(self, event: ConnectionEvent) -> None:
         self.happened(event)

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Totals of one node."""
+    """Totals of one node. They are never sums over what is there now: such a sum shrinks when somebody leaves."""
 
     connections: int = 0
     connections_refused: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    frames_received: int = 0
+    frames_sent: int = 0
     sessions: int = 0
     sessions_ended: int = 0
     drops: int = 0
@@ -20,6 +24,11 @@ class Counters:
     messages_applied: int = 0
     messages_refused: int = 0
     duplicates_ignored: int = 0
+    messages_throttled: int = 0
+    latest_throttled: int = 0
+    requests_throttled: int = 0
+    floods: int = 0
+    hellos_throttled: int = 0
     protocol_errors: int = 0
     tokens_reused: int = 0
     streams_overflowed: int = 0

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.codec import DECODE_ERRORS
-from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
+from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused, Throttled
 from holdfast.core.frames import Data, Latest, sentence
+from holdfast.core.handlers import Handler, bounded
 from holdfast.core.messages import Message, MessageRefused
 from holdfast.core.player import Outlet, Player, SeatState
 from holdfast.core.room import Room
@@ -25,9 +26,15 @@ class Delivery:
 
     def __init__(self, room: Room[Any], node: "Node", turns: Turns, failed: Failure) -> None:
         self._room = room
-        self._handlers = room.handlers
+        handlers = bounded(room.handlers, node.limits.nesting_max)
+        self._restricted = {name: handler for name, handler in handlers.items() if handler.role}
+        # What everybody may send is looked up first, so that roles cost nothing there.
+        self._handlers = handlers
+        if self._restricted:
+            self._handlers = {name: handler for name, handler in handlers.items() if not handler.role}
         self._limits = node.limits
         self._counters = node.counters
+        self._tracing = node.tracing
         self._turns = turns
         self._failed = failed
 
@@ -38,14 +45,33 @@ class Delivery:
         run: Callable[..., Any]
         args: tuple[Any, ...]
         if handler is None or codec is None:
-            run, args = self._refuse_unknown, (frame.type,)
+            run, args = self._not_for_everybody(player, frame)
         else:
             try:
                 run, args = handler.method, (self._room, player, handler.decoders[codec].decode(frame.body))
             except DECODE_ERRORS as error:
                 run, args = self._refuse_invalid, (str(error),)
         size = self._kept_waiting(player, frame) if self._turns.is_busy else 0
-        self._turns.take(run, args, self._applied, (player, player.outlet, frame.seq, frame.type, size))
+        done: Callable[..., None] = self._applied
+        if self._tracing is not None:
+            run, done = self._tracing.message(self._room, player, frame, run=run, done=done)
+        self._turns.take(run, args, done, (player, player.outlet, frame.seq, frame.type, size))
+
+    def _not_for_everybody(self, player: Player[Any], frame: Data) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        handler = self._restricted.get(frame.type)
+        codec = player.session.codec
+        if handler is None or codec is None:
+            return self._refuse_unknown, (frame.type,)
+        if handler.role not in player.session.roles:
+            return self._refuse_role, (handler,)
+        try:
+            return handler.method, (self._room, player, handler.decoders[codec].decode(frame.body))
+        except DECODE_ERRORS as error:
+            return self._refuse_invalid, (str(error),)
+
+    def refuse(self, player: Player[Any], frame: Data) -> None:
+        """A player's next message, of which there are too many: not carried out, but it has its place in the order."""
+        self._turns.take(self._refuse_throttled, (), self._applied, (player, player.outlet, frame.seq, frame.type, 0))
 
     def _kept_waiting(self, player: Player[Any], frame: Data | Latest) -> int:
         size = len(frame.body)
@@ -56,6 +82,11 @@ class Delivery:
         """An unreliable message: dropped if it does not fit or would pile up; what the game refuses is not answered."""
         handler = self._handlers.get(frame.type)
         codec = player.session.codec
+        if handler is None and frame.type in self._restricted:
+            handler = self._restricted[frame.type]
+            if handler.role not in player.session.roles:
+                self._counters.messages_refused += 1
+                return
         if handler is None or codec is None or self._is_crowded(player):
             return
         try:
@@ -76,9 +107,11 @@ class Delivery:
 
     def deliver_native(self, player: Player[Any], message: Message) -> None:
         """An agent's message: an object, never encoded."""
-        handler = self._handlers.get(message.wire_name)
+        handler = self._room.handlers.get(message.wire_name)
         if handler is None:
             raise NotFound(f"a {self._room.kind} has no handler for {message.wire_name!r}")
+        if handler.role and handler.role not in player.session.roles:
+            self._refuse_role(handler)
         if not isinstance(message, handler.message_type):
             raise Invalid(f"{message.wire_name!r} is handled as {handler.message_type.__qualname__}")
         if len(self._turns) >= self._limits.turns_waiting_max:
@@ -88,6 +121,12 @@ class Delivery:
 
     def _refuse_unknown(self, name: str) -> None:
         raise NotFound(f"a {self._room.kind} has no handler for {name!r}")
+
+    def _refuse_throttled(self) -> None:
+        raise Throttled("too many messages at once: send fewer, or raise Limits.messages_per_s")
+
+    def _refuse_role(self, handler: Handler) -> None:
+        raise NotAllowed(f"{handler.message_type.wire_name!r} is for players with the role {handler.role!r}")
 
     def _refuse_invalid(self, why: str) -> None:
         raise Invalid(why)

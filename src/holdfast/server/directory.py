@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,8 @@ from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.events import (
     RoomCreated,
     RoomEnded,
+    RoomFailed,
+    RoomReleased,
     SeatExpired,
     SeatFreed,
     SeatHeld,
@@ -18,6 +20,8 @@ from holdfast.core.events import (
 )
 from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties, check_wish
 from holdfast.core.player import Player, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.roles import check_role
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId
 from holdfast.core.tokens import printable
@@ -100,19 +104,32 @@ class Directory:
                 raise ValueError(f"two kinds of rooms are called {room_type.kind!r}: set `kind` on one of them")
             self._types[room_type.kind] = room_type
 
-    async def create(self, wish: Create, creator: str = "") -> RoomHost:
-        """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no."""
+    async def create(self, wish: Create, creator: str = "", *, is_trusted: bool = False) -> RoomHost:
+        """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no.
+
+        A creator has `rooms_per_player_max`, unless it is an agent or an operator.
+        """
         check_wish(wish)
         if not wish.idempotency_key:
-            return self.host(await self._create(wish, creator, None))
+            return self.host(await self._create(wish, creator, None, is_trusted=is_trusted))
 
         def make(once: Once) -> asyncio.Task[str]:
-            return self._loop.create_task(self._create(wish, creator, once))
+            return self._loop.create_task(self._create(wish, creator, once, is_trusted=is_trusted))
 
         return self.host(await self.entries.once(wish, creator, make))
 
-    async def _create(self, wish: Create, creator: str, once: Once | None) -> str:
+    def check_creator(self, creator: str) -> None:
+        """Refuse a player who has made too many rooms; nobody in particular ("") may make any number."""
+        try:
+            self.entries.check_creator(creator)
+        except Throttled:
+            self._node.alarms.tell("rooms_per_player_max", "refused", player=creator)
+            raise
+
+    async def _create(self, wish: Create, creator: str, once: Once | None, *, is_trusted: bool) -> str:
         room_type = self._check(wish)
+        if not is_trusted:
+            self.check_creator(creator)
         room_id = printable(self._node.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
             self.entries.check_name(room_type.kind, wish.name, room_id)
@@ -131,9 +148,12 @@ class Directory:
         try:
             # The game has had no turn yet in which another could have taken the name.
             self.renamed(room)
+            self.entries.claim(room_id, creator)
             await self._begin(host, wish)
-        except BaseException:
+        except BaseException as error:
             self.entries.forget(room_id, room.listing)
+            if isinstance(error, Failed):
+                self._failed(host, room.listing.reason or "create_failed")
             host.abandon()
             raise
         # Not before: nobody may find a room that its game might still refuse.
@@ -141,6 +161,8 @@ class Directory:
         self.add(host)
         self._node.counters.rooms_created += 1
         self._node.publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
+        if room.phase == "playing":
+            host.started()
         return room.id
 
     def kind_for(self, wish: Create) -> type[Room[Any]]:
@@ -154,6 +176,12 @@ class Directory:
             raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
         check_properties(wish.properties, self._node.limits.properties_bytes_max)
         return room_type
+
+    def check_role(self, kind: str, roles: Collection[str]) -> None:
+        """Refuse a player without the role that it takes to make a room of this kind."""
+        room_type = self._types.get(kind)
+        if room_type is not None:
+            check_role(room_type.create_role, roles, f"making a room of the kind {kind!r}")
 
     def _check(self, wish: Create) -> type[Room[Any]]:
         room_type = self.kind_for(wish)
@@ -214,6 +242,11 @@ class Directory:
         hosts = sorted(self._hosts.values(), key=lambda host: host.room.listing.created_at)
         self._hosts = {host.room.id: host for host in hosts}
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of rooms that there can be."""
+        return list(self._types)
+
     def type_of(self, kind: str) -> type[Room[Any]] | None:
         """The class of a kind of rooms."""
         return self._types.get(kind)
@@ -232,12 +265,17 @@ class Directory:
             await asyncio.wait([self._all_forgotten], timeout=within_s)
         for host in ending:
             if host.room.id in self._hosts:
+                self._failed(host, "abandoned")
                 host.abandon()
+
+    def _failed(self, host: RoomHost, why: str) -> None:
+        self._node.publish(RoomFailed(room=host.room.id, kind=host.room.kind, why=why))
 
     def suspend_all(self) -> None:
         """Let go of the durable rooms: they wait in the store."""
         for host in list(self._hosts.values()):
             if isinstance(host, DurableHost):
+                self._node.publish(RoomReleased(room=host.room.id, reason=Reason.STOPPING))
                 host.suspended()
 
     def forget(self, host: RoomHost) -> None:

@@ -18,6 +18,7 @@ from holdfast.core.infos import ReservationInfo
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.reservations import Reservation
+from holdfast.core.roles import check_role
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session, SessionState
 from holdfast.server.line import WaitingLine, check_reserved
@@ -66,6 +67,7 @@ class Door:
         existing = room.seat_of(session.player_id)
         if session.state is not SessionState.CONNECTED:
             raise Interrupted
+        self.check_role(session)
         if existing is not None and host.may_take_over(existing):
             return host.take_over(existing, session, outlet_of)
         # Those who wait come first.
@@ -92,6 +94,10 @@ class Door:
             host.free(player, Reason.JOIN_FAILED, str(refusal))
             raise
         return player
+
+    def check_role(self, session: Session) -> None:
+        """Refuse a player without the role that a seat here needs."""
+        check_role(self._room.join_role, session.roles, f"a seat in a {self._room.kind}")
 
     async def _approved(self, player: Player[Any]) -> None:
         """Wait for the game's approval; what may have changed meanwhile is looked at again."""

@@ -5,7 +5,6 @@ carries it out again, with the same key: who is asked must know a key it has see
 """
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -17,12 +16,13 @@ from msgspec import Raw
 
 from holdfast.core.errors import Throttled
 from holdfast.core.records import EffectRecord
+from holdfast.logs import get_logger
 from holdfast.stores.port import Broken, Conflict, StoreError
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
-log = logging.getLogger("holdfast")
+log = get_logger("holdfast.server")
 
 _FIRST_RETRY_S = 0.5
 
@@ -87,7 +87,7 @@ class Outbox:
         while True:
             carry = self._effects.get(record.name)
             if carry is None:
-                log.error("effect %s waits: nobody carries out %r any more; see Server(effects=…)", key, record.name)
+                log.error("an effect waits: nobody carries it out; see Server(effects=…)", effect=key, name=record.name)
             else:
                 try:
                     async with asyncio.timeout(self._node.limits.effect_s):
@@ -97,7 +97,7 @@ class Outbox:
                     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                         raise
                     self._node.counters.effects_failed += 1
-                    log.warning("effect %s (%s) failed at attempt %d: %r", key, record.name, attempt, error)
+                    log.warning("an effect failed", effect=key, name=record.name, attempt=attempt, error=repr(error))
                 else:
                     self._node.counters.effects_done += 1
                     return
@@ -116,7 +116,7 @@ class Outbox:
                 ledger.broken(error)
                 return
             except StoreError as error:
-                log.warning("effect %s was carried out but cannot be struck off: %s; trying again", key, error)
+                log.warning("an effect was carried out but cannot be struck off; trying again", effect=key, error=error)
                 await asyncio.sleep(self._node.limits.store_retry_s)
             else:
                 return

@@ -1,4 +1,4 @@
-"""By what rooms are known beside their id: join codes, and the keys they were made with. And those that have ended."""
+"""By what rooms are known beside their id: join codes, the keys they were made with, who made them. And ended ones."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from holdfast.core.errors import Conflict, Expired, NameTaken, NotFound
+from holdfast.core.errors import Conflict, Expired, NameTaken, NotFound, Throttled
 from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import Limits
 from holdfast.core.listing import CODE_LENGTH, Listing, Once, join_code, spelled
@@ -34,6 +34,7 @@ class Entries:
         self._names: dict[tuple[str, str], str] = {}
         self._name_of: dict[str, tuple[str, str]] = {}
         self._made: dict[tuple[str, str], _Made] = {}
+        self._by_creator: dict[str, set[str]] = {}
         # In the order they ended.
         self._ended: dict[str, tuple[float, RoomInfo, Once | None]] = {}
 
@@ -106,6 +107,26 @@ class Entries:
             # Nothing came of it, so whoever asks next tries anew; also if nobody is left who has asked.
             del self._made[key]
 
+    # Creators
+
+    def check_creator(self, creator: str) -> None:
+        """Refuse another room to a player who has made too many that have not ended."""
+        rooms = len(self._by_creator.get(creator, ()))
+        if creator and rooms >= self._limits.rooms_per_player_max:
+            raise Throttled(f"you have made {rooms} rooms that have not ended: end one of them first")
+
+    def claim(self, room_id: str, creator: str) -> None:
+        """A room is this player's, also while it is being made."""
+        if creator:
+            self._by_creator.setdefault(creator, set()).add(room_id)
+
+    def _disclaim(self, room_id: str, creator: str) -> None:
+        rooms = self._by_creator.get(creator)
+        if rooms is not None:
+            rooms.discard(room_id)
+            if not rooms:
+                del self._by_creator[creator]
+
     # Rooms come and go
 
     def add(self, room_id: str, listing: Listing) -> None:
@@ -116,6 +137,7 @@ class Entries:
 
     def expect(self, room_id: str, listing: Listing) -> None:
         """A room waits in the store for somebody who asks for it: nobody else may have what it is known by."""
+        self.claim(room_id, listing.creator)
         if listing.code:
             self._codes.setdefault(listing.code, room_id)
         if listing.once is not None:
@@ -124,12 +146,14 @@ class Entries:
     def remove(self, listing: Listing, info: RoomInfo) -> None:
         """A room has ended: remembered for a while."""
         self._codes.pop(listing.code, None)
+        self._disclaim(info.id, listing.creator)
         self.unname(info.id)
         self._ended[info.id] = (self._now(), info, listing.once)
         self._prune()
 
     def forget(self, room_id: str, listing: Listing) -> None:
         """A room is another node's now, waits in the store, or was not made after all."""
+        self._disclaim(room_id, listing.creator)
         self.unname(room_id)
         if self._codes.get(listing.code) == room_id:
             del self._codes[listing.code]

@@ -1,7 +1,6 @@
 """A room's entry in the directory: what is shown of it, and how it is changed, which everybody in the room is told."""
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import events
@@ -14,12 +13,13 @@ from holdfast.core.player import Player
 from holdfast.core.query import Row
 from holdfast.core.updates import apply_update
 from holdfast.core.wishes import Update
+from holdfast.logs import get_logger
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
     from holdfast.server.room_host import RoomHost
 
-log = logging.getLogger("holdfast")
+log = get_logger("holdfast.server")
 
 
 class Entry:
@@ -107,7 +107,9 @@ class Entry:
                 check_properties(room.properties, self._node.limits.properties_bytes_max)
                 self._properties = _fixed(room.properties)
             except Invalid as error:
-                log.error("room %s (%s): %s", room.id, room.kind, error)  # noqa: TRY400 - the sentence says it all
+                log.error(  # noqa: TRY400 - the sentence says it all
+                    "the room's properties cannot be shown", room=room.id, kind=room.kind, error=error
+                )
                 self._properties = {}
         return self._properties
 

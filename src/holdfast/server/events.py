@@ -4,8 +4,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from msgspec import to_builtins
-
 from holdfast.core.events import Event
 from holdfast.core.infos import EventInfo
 
@@ -19,7 +17,7 @@ class EventLog:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, wall: Callable[[], float], kept_max: int) -> None:
         self._loop = loop
         self._wall = wall
-        self._events: deque[EventInfo] = deque(maxlen=kept_max)
+        self._events: deque[tuple[int, Event]] = deque(maxlen=kept_max)
         # Later than every id of a former life of the node, so that who comes back from there is told of the gap.
         self._last_id = int(wall() * _IDS_PER_S)
         self._news: asyncio.Future[None] | None = None
@@ -28,8 +26,7 @@ class EventLog:
     def record(self, event: Event) -> None:
         """Something has happened."""
         self._last_id += 1
-        body = to_builtins(event)
-        self._events.append(EventInfo(self._last_id, body.pop("type"), body.pop("at"), body))
+        self._events.append((self._last_id, event))
         self._wake()
 
     def close(self) -> None:
@@ -47,20 +44,20 @@ class EventLog:
 
     async def _read(self, position: int) -> AsyncIterator[EventInfo]:
         while True:
-            oldest = self._events[0].id if self._events else self._last_id + 1
+            oldest = self._events[0][0] if self._events else self._last_id + 1
             if position > self._last_id or position + 1 < oldest:
                 # Of another life of the node, or too long ago.
                 position = oldest - 1
                 yield EventInfo(position, "gap", self._wall(), {"oldest": oldest})
-            for event in self._after(position):
-                position = event.id
-                yield event
+            for event_id, event in self._after(position):
+                position = event_id
+                yield EventInfo(event_id, event.name, event.at, event.body)
             if position == self._last_id:
                 if self._is_closed:
                     return
                 await self._next()
 
-    def _after(self, position: int) -> list[EventInfo]:
+    def _after(self, position: int) -> list[tuple[int, Event]]:
         behind = self._last_id - position
         if behind <= 0:
             return []

@@ -2,26 +2,26 @@
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from holdfast.core.channel import Channel
 from holdfast.core.connection import ConnectionState
-from holdfast.core.errors import ProtocolError, Refused
+from holdfast.core.errors import ProtocolError, Refused, Throttled
 from holdfast.core.events import Authenticated, Resumed, SessionOpened, SignInFailed, TokenReused
 from holdfast.core.frames import Auth, ChannelInfo, Hello, Outcome, Position, Resume, Terms, Welcome
 from holdfast.core.reasons import Reason
-from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId, SessionState
+from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.core.tokens import TOKEN_BYTES, Verdict, printable
-from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
+from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotAuthentic
+from holdfast.server.bans import ban_message
 from holdfast.server.connection import LiveConnection
-from holdfast.server.standing import ban_message
+from holdfast.server.parallel import make_space
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-
-log = logging.getLogger("holdfast")
 
 _RETRY_ELSEWHERE_S = 1.0
 
@@ -53,15 +53,20 @@ class Handshake:
         """The first frame: resume if it can be done, else sign in if that was asked for too."""
         if connection in self._in_progress:
             raise ProtocolError("one hello is enough")
-        wait_s = self._node.doorman.wait_s(connection, is_resume=hello.resume is not None)
-        if wait_s:
-            connection.close(Reason.THROTTLED, "too many at once; come back in a while", retry_after_s=wait_s)
+        if self._must_wait(connection, is_resume=hello.resume is not None):
+            return
+        ban = self._node.standing.ban_of("", connection.address)
+        if ban is not None:
+            # Before anything is looked at: to check a password costs time.
+            connection.close(Reason.BANNED, ban_message(ban))
             return
         if hello.resume is not None:
             session = self._proven(connection, hello.resume)
             if session is not None:
-                self._resume(connection, session, hello.resume.positions)
+                if self._may_resume(connection, session):
+                    self._resume(connection, session, hello.resume.positions)
                 return
+            self._node.doorman.not_resumed()
         if not connection.is_open:
             return
         if hello.auth is None:
@@ -69,7 +74,14 @@ class Handshake:
                 raise ProtocolError("a hello needs auth, resume or both")
             connection.close(Reason.EXPIRED, "there is no such session any more; sign in again")
             return
-        self._sign_in(connection, hello.auth, is_reset=hello.resume is not None)
+        if hello.resume is None or not self._must_wait(connection, is_resume=False):
+            self._sign_in(connection, hello.auth, is_reset=hello.resume is not None)
+
+    def _must_wait(self, connection: LiveConnection, *, is_resume: bool) -> bool:
+        wait_s = self._node.doorman.wait_s(connection, is_resume=is_resume)
+        if wait_s:
+            connection.close(Reason.THROTTLED, "too many at once; come back in a while", retry_after_s=wait_s)
+        return bool(wait_s)
 
     # Coming back
 
@@ -88,7 +100,6 @@ class Handshake:
         verdict = session.tokens.present(resume.token)
         if verdict is Verdict.REUSED:
             self._node.counters.tokens_reused += 1
-            log.warning("a used token was presented for session %s from %s: revoked", session.id, connection.peer)
             self._node.publish(TokenReused(session=session.id, player=session.player_id, peer=connection.peer))
             self._node.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
             connection.close(Reason.TOKEN_REUSED, "this token was used before; sign in again")
@@ -103,6 +114,19 @@ class Handshake:
         if session.codec is not connection.codec:
             raise ProtocolError(f"this session speaks {session.codec.name}; resume with the same dialect")
         return session
+
+    def _may_resume(self, connection: LiveConnection, session: Session) -> bool:
+        """Not before a flood is forgiven, and not again and again: a resume counts as a request."""
+        flood, now = session.flood, self._node.now()
+        if flood is None:
+            return True
+        if flood.barred_until > now:
+            wait_s = flood.barred_until - now
+            connection.close(Reason.FLOODING, "this session has said too much", retry_after_s=wait_s)
+        elif not flood.requests.take(now):
+            wait_s = flood.requests.wait_s(now)
+            connection.close(Reason.THROTTLED, "this session comes back too often", retry_after_s=wait_s)
+        return connection.is_open
 
     def _resume(self, connection: LiveConnection, session: Session, positions: list[Position]) -> None:
         node = self._node
@@ -137,7 +161,9 @@ class Handshake:
         )
         # Remembered until the client is heard: the welcome that tells it may be lost.
         age_s = session.rewound_s
-        outcome = Outcome(kind, replayed) if age_s is None else Outcome(kind, replayed, age_s=round(age_s, 3))
+        outcome = Outcome(kind, replayed, drop_reason=session.drop_reason or "")
+        if age_s is not None:
+            outcome = replace(outcome, age_s=round(age_s, 3))
         self._welcome(connection, session, session.tokens.rotate(node.random.randbytes(TOKEN_BYTES)), outcome)
         if node.ledger is not None:
             # The client will come back with this token only: it must not have it before the store does.
@@ -181,47 +207,70 @@ class Handshake:
         authenticator = self._authenticators.get(auth.scheme)
         if authenticator is None:
             known = ", ".join(sorted(self._authenticators))
+            # Not with a name that anybody may have made up.
+            self._node.publish(SignInFailed(scheme="", reason=Reason.AUTH_FAILED, address=connection.address))
             connection.close(Reason.AUTH_FAILED, f"no way to sign in is called {auth.scheme!r}; there is {known}")
             return
-        approach = Approach(connection.address, connection.transport_kind)
+        approach = Approach(connection.address, connection.transport_kind, connection.is_encrypted)
         try:
             identity = authenticator.authenticate(auth.credential, approach)
-        except (NotAuthentic, Refused) as error:
+        except (NotAuthentic, Refused, Busy) as error:
             self._not_let_in(connection, auth.scheme, error)
             return
+        except Exception as error:  # noqa: BLE001 - logged, counted, contained
+            self._authenticator_failed(connection, auth, error)
+            return
         if inspect.isawaitable(identity):
-            task = self._loop.create_task(self._sign_in_later(connection, auth.scheme, identity, is_reset=is_reset))
+            began = self._node.standing.sign_outs
+            task = self._loop.create_task(
+                self._sign_in_later(connection, auth, identity, is_reset=is_reset, began=began)
+            )
             self._in_progress[connection] = task
         else:
             self._signed_in(connection, auth.scheme, identity, is_reset=is_reset)
 
     async def _sign_in_later(
-        self, connection: LiveConnection, scheme: str, answer: Awaitable[Identity], *, is_reset: bool
+        self, connection: LiveConnection, auth: Auth, answer: Awaitable[Identity], *, is_reset: bool, began: int
     ) -> None:
         try:
             async with asyncio.timeout(self._node.limits.auth_s):
                 identity = await answer
-        except (NotAuthentic, Refused) as error:
-            self._not_let_in(connection, scheme, error)
+        except (NotAuthentic, Refused, Busy) as error:
+            self._not_let_in(connection, auth.scheme, error)
         except TimeoutError:
             connection.close(Reason.BUSY, "signing in took too long", retry_after_s=self._node.limits.hello_s)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
-            self._node.internal_error(f"authenticator for connection {connection.id}", error)
-            connection.close(Reason.INTERNAL)
+            self._authenticator_failed(connection, auth, error)
         else:
             if connection.is_open:
-                self._signed_in(connection, scheme, identity, is_reset=is_reset)
+                self._signed_in(connection, auth.scheme, identity, is_reset=is_reset, began=began)
         finally:
             del self._in_progress[connection]
 
-    def _not_let_in(self, connection: LiveConnection, scheme: str, error: NotAuthentic | Refused) -> None:
+    def _authenticator_failed(self, connection: LiveConnection, auth: Auth, error: Exception) -> None:
+        # What it says may repeat the credential.
+        self._node.internal_error("an authenticator", error, hide=(auth.credential,), connection=connection.id)
+        connection.close(Reason.INTERNAL)
+
+    def _not_let_in(self, connection: LiveConnection, scheme: str, error: NotAuthentic | Refused | Busy) -> None:
+        if isinstance(error, Busy):
+            connection.close(Reason.BUSY, str(error), retry_after_s=error.retry_after_s)
+            return
         self._node.doorman.failed(connection)
         reason = Reason.AUTH_FAILED if isinstance(error, NotAuthentic) else Reason.REFUSED
         self._node.publish(SignInFailed(scheme=scheme, reason=reason, address=connection.address))
         problem = error.code if isinstance(error, Refused) else ""
         connection.close(reason, str(error), problem=problem)
 
-    def _signed_in(self, connection: LiveConnection, scheme: str, identity: Identity, *, is_reset: bool) -> None:
+    def _signed_in(
+        self,
+        connection: LiveConnection,
+        scheme: str,
+        identity: Identity,
+        *,
+        is_reset: bool,
+        began: int | None = None,
+    ) -> None:
         node = self._node
         ban = node.standing.ban_of(identity.player_id, connection.address)
         if ban is not None:
@@ -229,11 +278,15 @@ class Handshake:
             connection.close(Reason.BANNED, ban_message(ban))
             return
         try:
-            node.standing.check(identity)
+            node.standing.check(identity, began)
         except NotAuthentic as error:
             self._not_let_in(connection, scheme, error)
             return
-        self._make_room_for(identity)
+        if not make_space(node, identity.player_id, connection.address):
+            node.publish(SignInFailed(scheme=scheme, reason=Reason.REFUSED, address=connection.address))
+            message = f"this player has {node.limits.sessions_per_player_max} sessions already; end one first"
+            connection.close(Reason.REFUSED, message, problem=Throttled.code)
+            return
         if len(node.sessions) >= node.limits.sessions_max:
             connection.close(Reason.BUSY, "this node is full", retry_after_s=node.limits.hello_s)
             return
@@ -270,16 +323,11 @@ class Handshake:
             roles=identity.roles,
         )
         session.data = identity.data
+        session.sign_outs = node.standing.sign_outs
         session.obeyed_by(node)
         node.sessions.add(session)
         node.counters.sessions += 1
         return session
-
-    def _make_room_for(self, identity: Identity) -> None:
-        sessions = self._node.sessions.of_player(identity.player_id)
-        if len(sessions) >= self._node.limits.sessions_per_player_max:
-            away = [session for session in sessions if session.state is SessionState.DISCONNECTED]
-            self._node.end_session((away or sessions)[0], Reason.SUPERSEDED, "this player has signed in too often")
 
     def _welcome(
         self, connection: LiveConnection, session: Session, token: str, outcome: Outcome, *, credential: str = ""
@@ -300,7 +348,7 @@ class Handshake:
             room_id, kind = (room.id, room.kind) if room is not None else ("", "")
             accepted = channel.accepted if channel.accepted > channel.applied else 0
             channels.append(ChannelInfo(channel.number, channel.generation, channel.applied, room_id, kind, accepted))
-        self._node.doorman.known(connection)
+        self._node.doorman.known(connection, is_resumed=outcome.kind in {"resumed", "resynced"})
         connection.welcomed(session)
         requests = self._node.desk.last_known(session)
         connection.send(Welcome(session.id, session.player_id, token, outcome, terms, channels, requests, credential))

@@ -4,18 +4,16 @@ A node counts as unwell while many of its rooms were found so at the last round,
 """
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.events import NodeHealth, NodeReady, RoomFailed
 from holdfast.core.infos import NodeInfo
+from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
     from holdfast.server.room_host import RoomHost
-
-log = logging.getLogger("holdfast")
 
 # A few sick rooms are those rooms' own trouble; more of them in one round are the node's.
 _SICK_SHARE = 0.5
@@ -100,9 +98,8 @@ class Health:
         sick = [host for host, task in asked.items() if not task.result() and not host.room.is_closing]
         self._are_rooms_sick = len(sick) >= max(_SICK_LEAST, _SICK_SHARE * len(self._node.rooms))
         for host in sick:
-            log.error("room %s (%s) is not well, and is ended", host.room.id, host.room.kind)
             self._node.publish(RoomFailed(room=host.room.id, kind=host.room.kind, why="unhealthy"))
-            host.end("unhealthy")
+            host.end("unhealthy", Reason.ROOM_FAILED)
         if self.is_healthy is not self._was_healthy:
             self._was_healthy = self.is_healthy
             self._node.publish(NodeHealth(node=self._node.name, is_healthy=self.is_healthy))

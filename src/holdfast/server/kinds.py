@@ -20,6 +20,7 @@ _LEAST = {
 }
 _WHOLE = {"max_players", "waiting_max"}
 _FLAGS = ("keep_before_start", "unique_names")
+_ROLES = ("create_role", "join_role")
 
 
 def check_room_type(room_type: type[Room[Any]], *, has_store: bool) -> None:
@@ -52,6 +53,10 @@ def _check_words(room_type: type[Room[Any]]) -> None:
         value = getattr(room_type, setting)
         if value not in choices:
             raise ValueError(f"{name}.{setting} must be one of {', '.join(choices)}; got {value!r}")
+    for setting in _ROLES:
+        value = getattr(room_type, setting)
+        if not isinstance(value, str):
+            raise ValueError(f'{name}.{setting} must be the name of a role, or ""; got {value!r}')  # noqa: TRY004
     for setting in _FLAGS:
         value = getattr(room_type, setting)
         if not isinstance(value, bool):

@@ -119,7 +119,7 @@ class Listings:
             self._index.put(host.entry.row())
         except Exception as error:  # noqa: BLE001 - a game has spoiled its room: it is not found, others are
             self._index.remove(host.room.id)
-            self._node.internal_error(f"the entry of room {host.room.id} ({host.room.kind})", error)
+            self._node.internal_error("the entry of a room", error, room=host.room.id, kind=host.room.kind)
 
     def _refresh_some(self, count: int) -> None:
         for host in list(islice(self._stale, count)):

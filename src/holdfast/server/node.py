@@ -5,13 +5,14 @@ change means for the room, the connection and the timers is decided here, in one
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
+from typing import TYPE_CHECKING
 
 from holdfast.core.connection import Connection, ConnectionId
-from holdfast.core.events import Dropped, Ended, PlacementChanged, Resynced, Superseded
+from holdfast.core.events import Ended, PlacementChanged, Released, Resynced, Superseded
+from holdfast.core.frames import sentence
 from holdfast.core.infos import PlacementInfo
 from holdfast.core.limits import Limits
 from holdfast.core.placing import Queue
@@ -20,6 +21,9 @@ from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import printable
 from holdfast.identity.port import Authenticator
+from holdfast.logs import get_logger
+from holdfast.server import happenings
+from holdfast.server.alarms import Alarms
 from holdfast.server.bus import Bus
 from holdfast.server.connection import LiveConnection
 from holdfast.server.counters import Counters
@@ -34,15 +38,27 @@ from holdfast.server.fleet import OwnFleet
 from holdfast.server.graces import Graces
 from holdfast.server.handshake import Handshake
 from holdfast.server.health import Health
+from holdfast.server.journal import Journal, tell_left_out
+from holdfast.server.line_limit import LineLimit
+from holdfast.server.loop_lag import LoopLag
+from holdfast.server.meters import Meters
 from holdfast.server.notices import Notices
+from holdfast.server.packet_log import PacketLog
+from holdfast.server.parallel import TooManySessions
 from holdfast.server.placements import Placements
 from holdfast.server.requests import RequestDesk
 from holdfast.server.saves import Saving
+from holdfast.server.slow_lane import SlowLane
 from holdfast.server.standing import Standing
+from holdfast.server.throttle import Throttle
+from holdfast.server.timeline import Timelines
 from holdfast.server.writes import Writes
 from holdfast.stores.port import Store
 
-log = logging.getLogger("holdfast")
+if TYPE_CHECKING:
+    from holdfast.server.tracing import NodeTracing
+
+log = get_logger("holdfast.server")
 
 # A restart takes about this long; clients add their jitter.
 _RETRY_AFTER_STOP_S = 1.0
@@ -51,7 +67,7 @@ _RETRY_AFTER_STOP_S = 1.0
 class Node:
     """The shared ground of a server's parts."""
 
-    def __init__(  # noqa: PLR0913 - one call site, all but the loop by keyword
+    def __init__(  # noqa: PLR0913, PLR0915 - one call site, all but the loop by keyword
         self,
         loop: asyncio.AbstractEventLoop,
         *,
@@ -67,6 +83,7 @@ class Node:
         name: str,
         region: str,
         queues: Iterable[Queue],
+        too_many_sessions: TooManySessions,
     ) -> None:
         self._loop = loop
         self.now = now
@@ -75,6 +92,7 @@ class Node:
         self.random = random
         self.grace_s = grace_s
         self.region = region
+        self.too_many_sessions = too_many_sessions
         self.life = printable(random.randbytes(6))
         """Of this start of the node, and of no other."""
         self.name = name or self.life
@@ -83,20 +101,33 @@ class Node:
         self.publish = self.bus.publish
         self.events = EventLog(loop, wall=wall, kept_max=limits.events_kept_max)
         self.bus.observe(self.events.record)
+        self.timelines = Timelines(limits, now)
+        self.bus.observe(self.timelines.record)
+        self.meters = Meters(self, authenticators)
+        self.loop_lag = LoopLag(loop, now, self.meters.loop_lag)
+        self.tracing: NodeTracing | None = None
+        """Set by the server before there are rooms, if it is asked for."""
+        self.lines = LineLimit(loop, limits.log_lines_per_s, tell_left_out)
+        self.bus.observe(Journal(self.lines).record)
         self.notices = Notices(self)
         self.health = Health(self, loop)
         self.sessions = SessionRegistry()
         self.graces = Graces(self, loop)
         self.drain = Drain(self)
-        self.standing = Standing(self)
-        self.doorman = Doorman(self, loop)
+        self.standing = Standing(self, loop, store)
+        self.alarms = Alarms(loop, self.publish)
+        self.doorman = Doorman(self)
+        self.throttle = Throttle(self)
+        self.lane = SlowLane(self, loop)
         self.connections: dict[ConnectionId, LiveConnection] = {}
+        self.packets = PacketLog(self, loop)
         self.writes = Writes(loop, ack_s=limits.ack_s)
         self.ledger = Ledger(self, loop, store, fatal=fatal) if store is not None else None
         self.outbox = Outbox(self, loop, effects)
         self.saving = Saving(loop)
         self.recovery = Recovery(self, loop, self.ledger) if self.ledger is not None else None
         self.rooms = Directory(self, loop)
+        self.authenticators = authenticators
         self.handshake = Handshake(self, loop, authenticators)
         self.desk = RequestDesk(self, loop)
         self.placements = Placements(
@@ -133,6 +164,7 @@ class Node:
     def opened(self, connection: LiveConnection) -> None:
         """A link is up; strangers have `hello_s` to say who they are."""
         self.counters.connections += 1
+        self.meters.link_up(connection)
         self._links.add(connection)
         if not self.doorman.came(connection):
             return
@@ -146,8 +178,13 @@ class Node:
         if session is not None:
             self._dropped(session, connection)
 
+    def turned_away(self, connection: Connection, reason: Reason) -> None:
+        """A stranger's connection is being closed."""
+        self.publish(happenings.refused(connection, reason))
+
     def unlinked(self, connection: LiveConnection) -> None:
         """A transport has ended: nothing of this connection is left."""
+        self.meters.link_down(connection)
         self._links.discard(connection)
         self.doorman.gone(connection)
         if self._all_unlinked is not None and not self._links:
@@ -173,17 +210,8 @@ class Node:
 
     def _dropped(self, session: Session, connection: LiveConnection) -> None:
         self.counters.drops += 1
-        self.publish(
-            Dropped(
-                session=session.id,
-                player=session.player_id,
-                connection=connection.id,
-                reason=connection.end_reason or Reason.DROPPED,
-                grace_s=session.grace_s,
-                silent_s=round(self.now() - connection.heard_at, 3),
-                latency_ms=round(session.latency_ms, 3),
-            )
-        )
+        session.drop_reason = connection.end_reason if connection.end_reason is not Reason.DROPPED else None
+        self.publish(happenings.dropped(session, connection, self.now()))
         self.desk.dropped(session)
         self.rooms.listings.dropped(session)
         self._tell_drop(session)
@@ -194,7 +222,7 @@ class Node:
             try:
                 session.on_disconnect(session)
             except Exception as error:  # noqa: BLE001 - logged, counted, contained
-                self.internal_error(f"on_disconnect of session {session.id}", error)
+                self.internal_error("on_disconnect of a session", error, session=session.id)
         if session.player is not None:
             self.rooms.host_of(session.player).dropped(session.player)
 
@@ -206,7 +234,6 @@ class Node:
         self.graces.over(session)
         self.rooms.listings.dropped(session)
         self.counters.sessions_ended += 1
-        self.publish(Ended(session=session.id, player=session.player_id, reason=reason, message=message))
         if self.ledger is not None:
             self.ledger.ended(session)
         if session.player is not None:
@@ -215,14 +242,14 @@ class Node:
                 host.leave(session.player)
             else:
                 host.free(session.player, reason, message)
+        self.publish(Ended(session=session.id, player=session.player_id, reason=reason, message=sentence(message)))
         if connection is None:
             return
-        why = reason if reason in _CLOSING else Reason.ENDED
         if self.ledger is not None and session in self.ledger:
             # The turn that ended it may have said something before, and all of it may still be undone.
-            self.ledger.close_after(session, partial(connection.close, why, message))
+            self.ledger.close_after(session, partial(connection.close, reason, message))
         else:
-            connection.close(why, message)
+            connection.close(reason, message)
 
     def restored(self, session: Session) -> None:
         """A session came back from the store: its player has a fresh grace to do the same."""
@@ -237,6 +264,7 @@ class Node:
         if self.sessions.end(session, reason):
             self.graces.over(session)
             self.rooms.listings.dropped(session)
+            self.publish(Released(session=session.id, player=session.player_id, reason=reason))
             if connection is not None:
                 connection.session = None
                 connection.close(reason, retry_after_s=_RETRY_AFTER_STOP_S)
@@ -273,6 +301,7 @@ class Node:
         await self.desk.stop()
         await self.rooms.close_all(self.limits.close_s)
         await self.saving.stop(self.limits.close_s)
+        await self.standing.stop(self.limits.commit_timeout_s)
         if self.ledger is not None:
             await self.ledger.stop(self.limits.commit_timeout_s)
         await self.outbox.stop()
@@ -285,7 +314,10 @@ class Node:
                 self.forget_session(session, Reason.STOPPING)
             else:
                 self.end_session(session, Reason.STOPPING)
-        await self.bus.stop()
+        self.alarms.close()
+        await self.bus.stop(self.limits.close_s)
+        self.lines.close()
+        self.packets.close()
         self.events.close()
         if self._links:
             self._all_unlinked = self._loop.create_future()
@@ -307,21 +339,12 @@ class Node:
         """More piled up for a client than may be kept: it will be resynced when it resumes."""
         self.counters.streams_overflowed += 1
         self.publish(Resynced(session=session.id, player=session.player_id))
-        log.warning("session %s: more messages wait for it than may be kept; it will be resynced", session.id)
         connection = self.connection_of(session)
         if connection is not None:
             connection.close(Reason.SLOW, "too many messages are waiting for you; resume for the current state")
 
-    def internal_error(self, where: str, error: Exception) -> None:
-        """Something of ours raised: logged once with its traceback, counted, contained."""
+    def internal_error(self, where: str, error: Exception, *, hide: Sequence[str] = (), **ids: str) -> None:
+        """Something raised that should not: logged with its traceback, without the secrets to `hide`; contained."""
         self.counters.internal_errors += 1
-        log.error("internal error: %s", where, exc_info=error)
-
-
-# Reasons of a session's end that its connection is closed with as they are.
-_CLOSING = frozenset(
-    {
-        *(Reason.BYE, Reason.KICKED, Reason.SUPERSEDED, Reason.TOKEN_REUSED, Reason.STOPPING),
-        *(Reason.BANNED, Reason.SIGNED_OUT, Reason.IDLE, Reason.TOO_OLD),
-    }
-)
+        if self.lines.allow(where):
+            log.error("internal error", where=where, **ids, exc_info=error, hide=hide)

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.core.errors import AlreadySeated, NotAllowed, NotFound, NotSeated, Throttled, WrongPassword
-from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.core.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.wishes import (
+    Confirm,
     Create,
     GetPlacement,
     Join,
     JoinOrCreate,
     Leave,
+    Link,
     Mine,
     Release,
     Reserve,
@@ -27,6 +29,7 @@ from holdfast.core.wishes import (
     Wait,
     Watch,
 )
+from holdfast.server.linking import Linking
 from holdfast.server.quick_join import QuickJoin
 from holdfast.server.room_host import RoomHost
 
@@ -42,6 +45,7 @@ class DirectoryDesk:
         self._quick = QuickJoin(node)
         # Whose request takes or frees a seat of which room.
         self._doors: dict[Session, RoomHost] = {}
+        self._linking = Linking(node)
         self.is_stopped = False
 
     def settle(self, session: Session) -> None:
@@ -54,6 +58,7 @@ class DirectoryDesk:
 
     async def create(self, session: Session, wish: Create) -> RoomInfo:
         """Make a room; joining it is another request."""
+        self._node.rooms.check_role(wish.kind, session.roles)
         host = await self._node.rooms.create(wish, session.player_id)
         return self._shown(session, host)
 
@@ -155,7 +160,8 @@ class DirectoryDesk:
         try:
             host = self._node.rooms.find(room_id, code)
         except NotFound:
-            session.wrong_guesses += bool(code)
+            if code:
+                self._guessed_wrong(session)
             raise
         room = host.room
         is_known = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
@@ -164,13 +170,22 @@ class DirectoryDesk:
             try:
                 room.listing.check_password(password)
             except WrongPassword:
-                session.wrong_guesses += bool(password)
+                if password:
+                    self._guessed_wrong(session)
                 raise
+        host.door.check_role(session)
         return host
 
     def _check_guesses(self, session: Session) -> None:
         if session.wrong_guesses >= self._node.limits.wrong_guesses_max:
             raise Throttled("too many wrong codes and passwords: sign in again later")
+        if not self._node.doorman.may_guess(session):
+            self._node.alarms.tell("guesses_per_address_per_s", "refused", address=session.address)
+            raise Throttled("too many wrong codes and passwords from your address: try again in a minute")
+
+    def _guessed_wrong(self, session: Session) -> None:
+        session.wrong_guesses += 1
+        self._node.doorman.guessed_wrong(session)
 
     def _check_free(self, session: Session) -> None:
         if session.player is not None:
@@ -196,6 +211,7 @@ class DirectoryDesk:
 
     async def start_placement(self, session: Session, wish: StartPlacement) -> PlacementInfo:
         """Have a room made on the best node."""
+        self._node.rooms.check_role(wish.kind, session.roles)
         return self._node.placements.start(wish, session.player_id)
 
     async def get_placement(self, session: Session, wish: GetPlacement) -> PlacementInfo:
@@ -206,13 +222,25 @@ class DirectoryDesk:
         """Give up one's own placement."""
         return self._node.placements.stop(wish.placement, session.player_id)
 
+    # Who one is
+
+    async def link(self, session: Session, wish: Link) -> LinkInfo:
+        """Be the same player with an account."""
+        return await self._linking.link(session, wish)
+
+    async def confirm(self, session: Session, wish: Confirm) -> None:
+        """Have a new token."""
+        await self._linking.confirm(session, wish)
+
 
 OPERATIONS: dict[str, tuple[type[Struct], Callable[[DirectoryDesk, Session, Any], Awaitable[Any]]]] = {
+    "confirm": (Confirm, DirectoryDesk.confirm),
     "create": (Create, DirectoryDesk.create),
     "get_placement": (GetPlacement, DirectoryDesk.get_placement),
     "join": (Join, DirectoryDesk.join),
     "join_or_create": (JoinOrCreate, DirectoryDesk.join_or_create),
     "leave": (Leave, DirectoryDesk.leave),
+    "link": (Link, DirectoryDesk.link),
     "mine": (Mine, DirectoryDesk.mine),
     "release": (Release, DirectoryDesk.release),
     "reserve": (Reserve, DirectoryDesk.reserve),

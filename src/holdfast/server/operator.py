@@ -1,14 +1,15 @@
 """A node, for those who operate it: what the HTTP API is handed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable
-from itertools import chain, islice
+from collections.abc import AsyncIterator, Awaitable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.infos import (
     EventInfo,
     NodeInfo,
+    PacketTarget,
     PlacementInfo,
     PlayerInfo,
     PlayerPage,
@@ -20,25 +21,24 @@ from holdfast.core.infos import (
     SessionInfo,
     SessionPage,
 )
+from holdfast.core.metrics import Reading
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.server.durable.host import DurableHost
+from holdfast.server.metrics import read_metrics
+from holdfast.server.operator_accounts import AccountOperator
+from holdfast.server.operator_standing import StandingOperator
+from holdfast.server.operator_timeline import TimelineOperator
+from holdfast.server.pages import page_of
 
 if TYPE_CHECKING:
-    from holdfast.server.node import Node
     from holdfast.server.room_host import RoomHost
 
-# Names of a list that are looked at together for a page of it.
-_NAMES_AT_ONCE = 500
 
-
-class Operator:
+class Operator(StandingOperator, AccountOperator, TimelineOperator):
     """See `holdfast.http.port.Backend`: it sees everything."""
-
-    def __init__(self, node: "Node") -> None:
-        self._node = node
 
     # Rooms
 
@@ -126,7 +126,7 @@ class Operator:
         """The sessions of a player, or all if that is empty; by id, so that a page can go on where another ended."""
         registry = self._node.sessions
         sessions = registry.of_player(player) if player else registry
-        page, more = _page((each.id for each in sessions), limit, cursor)
+        page, more = page_of((each.id for each in sessions), limit, cursor)
         found = [session for each in page if (session := registry.get(each)) is not None]
         return SessionPage([self._session(session) for session in found], more)
 
@@ -153,6 +153,8 @@ class Operator:
             raise Throttled("it ends, but the store does not save that at the moment") from None
 
     def _find_session(self, session_id: str) -> Session:
+        if self._node.recovery is not None:
+            self._node.recovery.restore_session(session_id)
         session = self._node.sessions.get(session_id)
         if session is None:
             raise NotFound(f"there is no session {session_id!r}; it may have ended")
@@ -173,12 +175,13 @@ class Operator:
             drops=session.drops,
             resumes=session.resumes,
             expires_in_s=self._seconds_until(session.expires_at),
+            flags=[str(flag.name).lower() for flag in session.flags],
         )
 
     def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
         """Who is here, by id."""
         with_session = (session.player_id for session in self._node.sessions)
-        page, more = _page(chain(with_session, self._node.rooms.players()), limit, cursor)
+        page, more = page_of(chain(with_session, self._node.rooms.players()), limit, cursor)
         return PlayerPage([self._player(each) for each in page], more)
 
     def get_player(self, player_id: str) -> PlayerInfo:
@@ -223,22 +226,22 @@ class Operator:
         """How this node is."""
         return self._node.health.info()
 
+    async def metrics(self, *, sessions_max: int) -> list[Reading]:
+        """What it has counted and measured."""
+        return await read_metrics(self._node, sessions_max=sessions_max)
+
+    def list_packet_targets(self) -> list[PacketTarget]:
+        """Whose packets are logged."""
+        return self._node.packets.targets()
+
+    def log_packets(self, target: str, for_s: float | None) -> PacketTarget:
+        """Log the packets of a session, an address or a range of addresses, for a while."""
+        return self._node.packets.follow(target, for_s)
+
+    def stop_logging_packets(self, target: str) -> None:
+        """Log them no more."""
+        self._node.packets.leave(target)
+
     def events(self, after: int | None) -> AsyncIterator[EventInfo]:
         """What happens on it."""
         return self._node.events.read(after)
-
-
-def _page(names: Iterable[str], limit: int, cursor: str) -> tuple[list[str], str]:
-    """So many after the one that the last page ended with; and the cursor for more, empty if there are none."""
-    # Many are looked at and few are taken: to sort them all, or to gather them, would keep the games waiting.
-    page: list[str] = []
-    names = iter(names)
-    while some := list(islice(names, _NAMES_AT_ONCE)):
-        if len(page) <= limit:
-            near = [name for name in some if name > cursor]
-        else:
-            last = page[-1]
-            near = [name for name in some if cursor < name < last]
-        if near:
-            page = sorted({*page, *near})[: limit + 1]
-    return page[:limit], page[limit - 1] if len(page) > limit else ""

@@ -5,7 +5,6 @@ other: a room that is made after the placement has ended is given up again.
 """
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -28,8 +27,9 @@ from holdfast.core.placing import (
     why_nowhere,
 )
 from holdfast.core.wishes import StartPlacement
+from holdfast.logs import get_logger
 
-log = logging.getLogger("holdfast")
+log = get_logger("holdfast.server")
 
 # What a node would say again, however often it was asked.
 _FOR_GOOD = (Invalid, NotFound)
@@ -251,7 +251,7 @@ class Placements:
                 # A timer may ring a little early; a policy that ends then has ended.
                 waited_s = max(until_s, self._now() - placement.started)
         except Exception:
-            log.exception("placement %s failed", placement.info.id)
+            log.exception("a placement failed", placement=placement.info.id)
             if placement.is_pending:
                 self._end(placement, PlacementEvent.BROKEN, "the placement failed; the details are in the server's log")
 
@@ -294,7 +294,7 @@ class Placements:
         try:
             await self._fleet.give_up(node, room.id)
         except Refused as error:
-            log.warning("room %s on node %s came too late and cannot be given up: %s", room.id, node, error)
+            log.warning("a room came too late and cannot be given up", room=room.id, node=node, error=error)
 
     def _note(self, placement: _Placement, reason: str) -> None:
         """Why it is still pending."""

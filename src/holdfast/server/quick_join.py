@@ -10,6 +10,7 @@ from msgspec import structs
 from holdfast.core.errors import Refused
 from holdfast.core.infos import RoomInfo
 from holdfast.core.query import Query, Row, parse_query
+from holdfast.core.roles import check_role
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.wishes import Create, JoinOrCreate, fingerprint
 
@@ -58,13 +59,14 @@ class QuickJoin:
 
     async def join(self, session: Session, wish: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
         """Take a seat in a room that is there, or in a new one."""
-        # What no room could be is refused before a long search for it.
-        self._node.rooms.kind_for(wish)
+        # What no room could be, or not for this player, is refused before a long search for it.
+        room_type = self._node.rooms.kind_for(wish)
+        check_role(room_type.join_role, session.roles, f"a seat in a {wish.kind}")
         wanted = parse_query(wish.where, (), kind=wish.kind)
         tries = _TRIES_MAX
         while True:
             tries -= 1
-            host, was_kept = await self._find(session.player_id, wish, wanted)
+            host, was_kept = await self._find(session, wish, wanted)
             try:
                 return await take_seat(session, host)
             except BaseException as error:
@@ -74,14 +76,19 @@ class QuickJoin:
                 if tries == 0 or not (isinstance(error, Refused) and host.room.is_closing):
                     raise
 
-    async def _find(self, player_id: PlayerId, wish: JoinOrCreate, wanted: Query) -> "tuple[RoomHost, bool]":
+    async def _find(self, session: Session, wish: JoinOrCreate, wanted: Query) -> "tuple[RoomHost, bool]":
         """A room with a seat that is this player's or reserved for them; and whether it was before."""
+        player_id = session.player_id
         while True:
-            found = await self._found(player_id, wish.kind, wanted)
+            found = await self._found(session, wish.kind, wanted)
             if found is not None:
                 return found
             # Without an `await` since: there is no seat anywhere at this moment.
-            making = self._under_way(wanted) or self._make(wish, player_id)
+            making = self._under_way(wanted)
+            if making is None:
+                # Not when it is made: others may wait for it by then, who have made none.
+                self._node.rooms.check_creator(player_id)
+                making = self._make(wish, session)
             making.guests.append(player_id)
             try:
                 # Who goes away must not keep the others from their room.
@@ -100,24 +107,27 @@ class QuickJoin:
             # It has fewer seats than it might have had: look again. With each room somebody's search is over, so all
             # of them come to an end.
 
-    async def _found(self, player_id: PlayerId, kind: str, wanted: Query) -> "tuple[RoomHost, bool] | None":
+    async def _found(self, session: Session, kind: str, wanted: Query) -> "tuple[RoomHost, bool] | None":
+        player_id = session.player_id
         for host in self._node.rooms.rooms_of(player_id):
             is_back = host.door.keeps_own(player_id) or _has_own(host, player_id)
             was_kept = player_id in host.room.reservations
-            if host.room.kind == kind and is_back and self._has_seat(host, player_id):
+            if host.room.kind == kind and is_back and self._has_seat(host, session):
                 return host, was_kept
         async with aclosing(self._node.rooms.listings.openings(wanted)) as openings:
             async for host in openings:
                 was_kept = player_id in host.room.reservations
-                if self._has_seat(host, player_id):
+                if self._has_seat(host, session):
                     return host, was_kept
         return None
 
     @staticmethod
-    def _has_seat(host: "RoomHost", player_id: PlayerId) -> bool:
+    def _has_seat(host: "RoomHost", session: Session) -> bool:
+        player_id = session.player_id
         if _has_own(host, player_id):
             return True
         try:
+            host.door.check_role(session)
             host.room.check_open(player_id)
             host.door.reserve([player_id], None)
         except Refused:
@@ -128,7 +138,8 @@ class QuickJoin:
         now = self._node.wall()
         return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
 
-    def _make(self, wish: JoinOrCreate, player_id: PlayerId) -> _Making:
+    def _make(self, wish: JoinOrCreate, session: Session) -> _Making:
+        self._node.rooms.check_role(wish.kind, session.roles)
         seats = wish.max_players or self._node.rooms.kind_for(wish).max_players
         row = Row(
             id="",
@@ -139,10 +150,10 @@ class QuickJoin:
             created_at=self._node.wall(),
             phase="lobby",
             properties=wish.properties,
-            creator=player_id,
+            creator=session.player_id,
         )
         making = _Making(wish, fingerprint(wish), row)
-        making.task = asyncio.get_running_loop().create_task(self._made(making, player_id))
+        making.task = asyncio.get_running_loop().create_task(self._made(making, session.player_id))
         # If nobody is left who waits for it, nobody wants to know how it failed.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._making[making] = None

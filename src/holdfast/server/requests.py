@@ -6,21 +6,35 @@ Answers to what only reads are not: asked again, it is read again.
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
-from holdfast.core.codec import CODECS
-from holdfast.core.errors import Failed, Invalid, NotFound, ProtocolError, Refused
+from holdfast.core.codec import CODECS, DECODE_ERRORS, MSGPACK
+from holdfast.core.errors import Failed, Invalid, NotFound, ProtocolError, Refused, Throttled
 from holdfast.core.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sentence
+from holdfast.core.infos import LinkInfo
+from holdfast.core.nesting import check_nesting
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.server.door import Interrupted
 from holdfast.server.operations import OPERATIONS, READS, DirectoryDesk
+from holdfast.server.packet_secrets import secrets_in
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
+
+
+class _OneTooMany(Request, frozen=True):
+    """A request that will be answered in its turn, but not carried out."""
+
+
+class _Answer(NamedTuple):
+    """An answer as it is sent, and as it is kept."""
+
+    sent: Reply
+    kept: Reply
 
 
 class RequestDesk:
@@ -40,8 +54,8 @@ class RequestDesk:
         self._directory = DirectoryDesk(node)
         self._is_stopped = False
 
-    def receive(self, session: Session, request: Request) -> None:
-        """A request came in: answer it, or answer it again."""
+    def receive(self, session: Session, request: Request, *, is_throttled: bool = False) -> None:
+        """A request came in: answer it, or answer it again; if there were too many, only say so."""
         if self._is_stopped and self._node.ledger is not None and session in self._node.ledger:
             # The connection is about to be closed, and the client asks the next server again.
             return
@@ -56,7 +70,7 @@ class RequestDesk:
             self._check_order(session, request.id)
         if len(queue) >= self._node.limits.requests_in_flight_max:
             raise ProtocolError("too many requests are waiting for their answer", Reason.SEQUENCE)
-        queue.append(request)
+        queue.append(_OneTooMany(request.id, request.operation, request.arguments) if is_throttled else request)
         if session not in self._tasks:
             self._queues[session] = queue
             self._tasks[session] = self._loop.create_task(self._answer_all(session, queue))
@@ -107,15 +121,15 @@ class RequestDesk:
     async def _answer_all(self, session: Session, queue: deque[Request]) -> None:
         try:
             while queue and session.state is not SessionState.ENDED:
-                reply = await self._answer(session, queue[0])
-                if reply is None:
+                answer = await self._answer(session, queue[0])
+                if answer is None:
                     queue.clear()
                     break
                 request = queue.popleft()
                 session.last_request = max(session.last_request, request.id)
                 if request.operation not in READS:
-                    self._keep(session, reply)
-                self._send(session, reply)
+                    self._keep(session, answer.kept)
+                self._send(session, answer.sent)
                 self._settle(session)
         finally:
             self._settle(session)
@@ -127,16 +141,24 @@ class RequestDesk:
         if self._node.ledger is not None:
             self._node.ledger.hold(session)
 
-    async def _answer(self, session: Session, request: Request) -> Reply | None:
+    async def _answer(self, session: Session, request: Request) -> _Answer | None:
         try:
-            return Reply(request.id, self._encoded(session, await self._carry_out(session, request)))
+            result = await self._carry_out(session, request)
+            sent = kept = Reply(request.id, self._encoded(session, result))
+            if isinstance(result, LinkInfo):
+                # A token is never kept, only its hash.
+                kept = Reply(request.id, self._encoded(session, replace(result, token="")))
+            return _Answer(sent, kept)
         except Interrupted:
             return None
         except Refused as refusal:
-            return Reply(request.id, problem=Problem(refusal.code, sentence(str(refusal))))
+            reply = Reply(request.id, problem=Problem(refusal.code, sentence(str(refusal))))
+            return _Answer(reply, reply)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
-            self._node.internal_error(f"request {request.operation!r} of session {session.id}", error)
-            return Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))
+            secrets = secrets_in(session.codec or MSGPACK, request.arguments)
+            self._node.internal_error(f"a request to {request.operation}", error, hide=secrets, session=session.id)
+            reply = Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))
+            return _Answer(reply, reply)
 
     def _encoded(self, session: Session, result: Any) -> Raw:
         """The result as it will be sent, now and again: what cannot be said or does not fit fails here."""
@@ -152,13 +174,16 @@ class RequestDesk:
             del session.replies[next(iter(session.replies))]
 
     async def _carry_out(self, session: Session, request: Request) -> Any:
+        if isinstance(request, _OneTooMany):
+            raise Throttled("too many requests at once; ask again in a while")
         operation = OPERATIONS.get(request.operation)
         if operation is None:
             raise NotFound(f"no request is called {request.operation!r}; there is {', '.join(sorted(OPERATIONS))}")
         _, carry_out = operation
         assert session.codec is not None
         try:
+            check_nesting(session.codec, request.arguments, self._node.limits.nesting_max)
             arguments = self._decoders[session.codec, request.operation].decode(request.arguments)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except DECODE_ERRORS as error:
             raise Invalid(f"{request.operation}: {error}") from None
         return await carry_out(self._directory, session, arguments)

@@ -5,15 +5,15 @@ ids, counted, and harms nothing but the turn it was raised in.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Failed, NotFound, Refused
+from holdfast.core.events import RoomStarted
 from holdfast.core.frames import Seat, sentence
-from holdfast.core.listing import RoomEvent, check_wish
+from holdfast.core.listing import RoomEvent, RoomStatus, check_wish
 from holdfast.core.messages import SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
@@ -21,11 +21,15 @@ from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.core.tokens import printable
 from holdfast.core.wishes import Update
+from holdfast.logs import get_logger
+from holdfast.server import happenings
 from holdfast.server.clockwork import Clockwork, RoomTimer
 from holdfast.server.delivery import Delivery
 from holdfast.server.door import Door
 from holdfast.server.effects import effect_record
+from holdfast.server.emptiness import Emptiness
 from holdfast.server.entry import Entry
+from holdfast.server.meters import TurnMeter
 from holdfast.server.outlet import ChannelOutlet
 from holdfast.server.saves import Saves
 from holdfast.server.turns import RoomEnded, Turns
@@ -33,7 +37,7 @@ from holdfast.server.turns import RoomEnded, Turns
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
-log = logging.getLogger("holdfast")
+log = get_logger("holdfast.server")
 
 _EFFECT_ID_BYTES = 9
 
@@ -48,22 +52,24 @@ class RoomHost:
     ) -> None:
         self._node = node
         self._loop = loop
-        self._turns = self._make_turns()
+        self._turns = self._make_turns(node.meters.turns_of(room_type.kind))
         self.room: Room[Any] = room_type(room_id, self, dice)
         delivery = Delivery(self.room, node, self._turns, self.failed)
         self.deliver = delivery.deliver
+        self.refuse = delivery.refuse
         self.deliver_latest = delivery.deliver_latest
         self.deliver_native = delivery.deliver_native
         self._clockwork = Clockwork(self.room, loop, node, self._turns, self.failed)
         self._saves = Saves(self.room, node, loop, self.failed)
-        self._empty_timer: asyncio.TimerHandle | None = None
+        self._emptiness = Emptiness(self, node, loop)
+        self.check_empty = self._emptiness.check
         self.was_joined = False
-        self._is_closing = False
+        self.is_closing = False
         self.door = Door(self, node, loop)
         self.entry = Entry(self, node, loop)
 
-    def _make_turns(self) -> Turns:
-        return Turns(self._loop, turn_s=self._node.limits.turn_s)
+    def _make_turns(self, meter: TurnMeter) -> Turns:
+        return Turns(self._loop, meter, turn_s=self._node.limits.turn_s)
 
     # Life
 
@@ -72,7 +78,7 @@ class RoomHost:
         self.room.set_properties(properties)
         await self.call(self.room.on_create, self.room.properties)
         await self.call(self.room.on_created)
-        if self._is_closing:
+        if self.is_closing:
             raise NotFound("the room closed at once")
         self._begin()
 
@@ -105,15 +111,15 @@ class RoomHost:
         """The game ends the room."""
         self.end("closed")
 
-    def end(self, reason: str) -> None:
-        """End the room after the current turn: everybody leaves, then it is gone."""
-        if self._is_closing:
+    def end(self, reason: str, seats: Reason = Reason.ROOM_CLOSED) -> None:
+        """End the room after the current turn: everybody leaves, for the reason of `seats`; then it is gone."""
+        if self.is_closing:
             return
-        self._is_closing = self.room.is_closing = True
+        self.is_closing = self.room.is_closing = True
         self.room.listing.happened(RoomEvent.CLOSED, reason)
         self.listed()
         for seat in self.room.seats:
-            self.free(seat, Reason.ROOM_CLOSED)
+            self.free(seat, seats)
         self.door.close()
         self._turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
         self._turns.follow(self._destroyed, (), self._hook_ended, ("the end",))
@@ -126,10 +132,10 @@ class RoomHost:
 
     def let_go(self) -> None:
         """Have no more to do with the room, whatever becomes of it."""
-        self._is_closing = True
+        self.is_closing = True
         self._saves.stop()
         self._clockwork.stop()
-        self._cancel_empty_timer()
+        self._emptiness.stop()
         self._turns.stop()
         self._node.rooms.forget(self)
         self.door.stop()
@@ -138,7 +144,7 @@ class RoomHost:
     def _destroyed(self) -> Any:
         self._saves.stop()
         self._clockwork.stop()
-        self._cancel_empty_timer()
+        self._emptiness.stop()
         self._turns.follow(self.room.on_destroyed, (), self._hook_ended, ("on_destroyed",))
         self._turns.follow(self._gone, (), self._hook_ended, ("the end",))
 
@@ -146,18 +152,6 @@ class RoomHost:
         self.room.listing.happened(RoomEvent.DESTROYED)
         self._turns.stop()
         self._node.rooms.forget(self)
-
-    def check_empty(self) -> None:
-        """Begin to wait for the end of an empty room, or stop waiting."""
-        self._cancel_empty_timer()
-        if self.room.seats_used == 0 and not self._is_closing:
-            ttl_s = self.room.empty_ttl_s if self.was_joined else self._node.limits.unjoined_s
-            self._empty_timer = self._loop.call_later(ttl_s, self.end, "empty" if self.was_joined else "never_joined")
-
-    def _cancel_empty_timer(self) -> None:
-        if self._empty_timer is not None:
-            self._empty_timer.cancel()
-            self._empty_timer = None
 
     # Seats
 
@@ -183,6 +177,7 @@ class RoomHost:
         self.was_joined = True
         self._give_seat(player, session, outlet_of)
         self.seat_changed(player.id, player.seat)
+        self._node.publish(happenings.joined(session, self.room))
 
     def seat_changed(self, player_id: str, state: SeatState) -> None:
         """A seat is in another state: whoever watches the node hears of it."""
@@ -206,10 +201,13 @@ class RoomHost:
     def take_over(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> Player[Any]:
         """The same player, by another session: the seat goes on there."""
         former = player.session
+        message = "this player joined again from elsewhere"
         self._take_seat_away(former)
-        player.outlet.finish(SeatLeft(Reason.SUPERSEDED, "this player joined again from elsewhere"))
-        self._node.end_session(former, Reason.SUPERSEDED, "this player joined again from elsewhere")
+        player.outlet.finish(SeatLeft(Reason.SUPERSEDED, message))
+        self._node.publish(happenings.left(former, self.room, Reason.SUPERSEDED, message))
+        self._node.end_session(former, Reason.SUPERSEDED, message)
         self._give_seat(player, session, outlet_of)
+        self._node.publish(happenings.joined(session, self.room))
         if player.seat is SeatState.TAKEN:
             self._hold(player)
         self.returned(player, is_resynced=True)
@@ -260,6 +258,7 @@ class RoomHost:
         self._turns.forget(player)
         self._take_seat_away(player.session)
         self.seat_changed(player.id, player.seat)
+        self._node.publish(happenings.left(player.session, self.room, reason, message))
         if self.door.forget(player):
             self._left(None, None, player, reason, message)
         else:
@@ -317,6 +316,11 @@ class RoomHost:
         """Who asked to come or to go has been answered."""
 
     # The entry in the directory
+
+    def started(self) -> None:
+        """A round has begun; nobody has heard of a room that is still being made."""
+        if self.room.listing.status is not RoomStatus.CREATING:
+            self._node.publish(RoomStarted(room=self.room.id, kind=self.room.kind))
 
     def listed(self) -> None:
         """What the directory shows of the room has changed."""
@@ -389,5 +393,7 @@ class RoomHost:
         if isinstance(error, RoomEnded):
             return
         self._node.counters.turns_failed += 1
-        of_player = f" for player {player_id}" if player_id else ""
-        log.error("room %s (%s): %s failed%s", self.room.id, self.room.kind, where, of_player, exc_info=error)
+        kind = self.room.kind
+        if self._node.lines.allow(f"{where} of {kind}"):
+            ids = {"player": player_id} if player_id else {}
+            log.error("the game's code failed", where=where, room=self.room.id, kind=kind, **ids, exc_info=error)

@@ -11,7 +11,8 @@ from holdfast.server.server import Server
 def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> None:
     """Start the server and run it until it is told to stop; `ready` is called when its doors are open.
 
-    SIGTERM drains it first (`Server.drain`), SIGINT does not; a second signal ends the process at once.
+    SIGTERM drains it first (`Server.drain`), SIGINT does not; a second signal ends the process at once. SIGHUP has the
+    certificate read again, if there is one.
     """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(server, ready))
@@ -40,6 +41,8 @@ async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
+    if server.doors.settings.tls is not None and sys.platform != "win32":
+        loop.add_signal_handler(signal.SIGHUP, server.doors.reload)
     async with server:
         if ready is not None:
             ready(server)

@@ -1,54 +1,53 @@
 """`Server`: doors open on the network, a node behind them."""
 
 import asyncio
-import contextlib
-import logging
-import os
-import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
 from random import Random, SystemRandom
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from holdfast.core.events import Event
+from holdfast.core.errors import Invalid
+from holdfast.core.infos import BanInfo
 from holdfast.core.limits import Limits
 from holdfast.core.placing import Queue
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room
-from holdfast.core.tokens import TOKEN_BYTES
-from holdfast.core.wishes import Create, Visibility
+from holdfast.core.wishes import Ban, Create, Visibility
 from holdfast.http.port import Api
+from holdfast.identity.ground import Ground
 from holdfast.identity.guest import Guest
 from holdfast.identity.port import Authenticator
+from holdfast.identity.shelf import MemoryShelf
 from holdfast.server.agents import Agent
+from holdfast.server.bans import subject_of
 from holdfast.server.counters import Counters
 from holdfast.server.directory import Directory
 from holdfast.server.doors import Doors, DoorSettings
 from holdfast.server.durable.recovery import Pace
 from holdfast.server.effects import Carry
+from holdfast.server.fatal import end_process
 from holdfast.server.heartbeat import Heartbeat
 from holdfast.server.kinds import check_room_type
+from holdfast.server.lending import by_scheme, close, kept_secret, prepare
+from holdfast.server.listening import Listening
 from holdfast.server.node import Node
 from holdfast.server.operator import Operator
+from holdfast.server.parallel import TooManySessions
+from holdfast.server.shelf import StoreShelf
+from holdfast.server.tls import Tls
 from holdfast.stores import open_store
-from holdfast.stores.port import ABSENT, Conflict, Store
+from holdfast.stores.port import Store
+from holdfast.transports.keys import KeySource
+from holdfast.transports.secure import Lock
 
-log = logging.getLogger("holdfast")
+if TYPE_CHECKING:
+    from holdfast.server.tracing import Tracing
 
-E = TypeVar("E", bound=Event)
-
-_SECRET_KEY = "secret/guests"  # noqa: S105 - where it is, not what it is
-
-
-def end_process(error: Exception) -> None:
-    """What was saved may be lost: end at once, so that nothing more is promised. The next start reads what there is."""
-    log.critical("ending this process: %s", error)
-    logging.shutdown()
-    os._exit(74)
+T = TypeVar("T")
 
 
-class Server:
+class Server(Listening):
     """A game server. Everything it needs to know is given here; `start` opens its doors."""
 
     def __init__(  # noqa: PLR0913 - settings, all by keyword
@@ -58,13 +57,23 @@ class Server:
         host: str = "127.0.0.1",
         port: int | None = 7777,
         tcp_port: int | None = 7779,
+        tcp_key: KeySource | Sequence[KeySource] | None = None,
+        tcp_plain: bool = False,
+        compression: bool = False,
+        tls: Tls | None = None,
+        origins: Sequence[str] = (),
+        trusted_proxies: Sequence[str] = (),
+        proxy_protocol: bool = False,
+        insecure: bool = False,
         auth: Sequence[Authenticator] = (),
         secret: bytes | None = None,
         store: str | Store | None = None,
         recovery: Pace = "eager",
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
+        too_many_sessions: TooManySessions = "replace",
         http: Api | None = None,
+        tracing: "Tracing | None" = None,
         name: str = "",
         region: str = "local",
         queues: Iterable[Queue] = (),
@@ -74,19 +83,36 @@ class Server:
         wall: Callable[[], float] = time.time,
         fatal: Callable[[Exception], None] = end_process,
     ) -> None:
-        """A port of None stays closed, 0 lets the system choose. `secret` keeps guests known across restarts.
+        """A port of None stays closed, 0 lets the system choose.
+
+        With `tls` the doors speak wss:// and tcps://. `origins` are the sites whose pages may connect; programs always
+        may. `trusted_proxies` ("10.0.0.0/8") are believed about whose connection they pass on: by what they say in HTTP
+        headers, and with `proxy_protocol` in front of each connection. Where others could listen in on the players, the
+        server does not start; `insecure` is for networks of your own.
+
+        `auth` are the ways to sign in, from `holdfast.identity`; if it is empty, guests only. `secret` keeps guests
+        known across restarts; a `store` does the same.
+
+        With a `tcp_key` ("server.key", made by `holdfast key new`) links over TCP are encrypted; those that are not are
+        refused, unless `tcp_plain` is set. Two keys at a time let clients move from the second to the first.
+        `compression` is for clients that ask for it.
 
         `store` ("sqlite:game.db") is where durable rooms are kept; `recovery` says whether all of them are back before
         the doors open, or each when it is asked for. `effects` carry out what rooms want done outside. `fatal` is
         called when what was saved may be lost, as after a failed fsync: going on would break our word.
 
+        `too_many_sessions` says what happens when a player who has `Limits.sessions_per_player_max` sessions signs in
+        once more: "replace" ends the one that is away longest, or else the oldest; "refuse" lets the new one not in.
+
         `http` is the API for backends and operators, as in `HttpApi(port=7778)` from `holdfast.http.api`. `queues` are
         where placements can be started; `name` and `region` say which node this is and where it stands, for their
         destinations and latency policies (without a name it makes one up at each start).
+        `tracing` sends the way of some messages to OpenTelemetry: see `holdfast.server.tracing`.
 
         `random`, `now` and `wall` are replaced in tests; `now` must count as the event loop's timers do. (uvloop's own
         clock ticks in milliseconds: too coarse for a round trip on a local network.)
         """
+        super().__init__()
         self._room_types = list(rooms)
         for room_type in self._room_types:
             check_room_type(room_type, has_store=store is not None)
@@ -94,24 +120,42 @@ class Server:
         if recovery not in get_args(Pace):
             raise ValueError(f"recovery must be one of {', '.join(get_args(Pace))}; got {recovery!r}")
         self._recovery: Pace = recovery
+        if too_many_sessions not in get_args(TooManySessions):
+            known = ", ".join(get_args(TooManySessions))
+            raise ValueError(f"too_many_sessions must be one of {known}; got {too_many_sessions!r}")
+        self._too_many_sessions: TooManySessions = too_many_sessions
         self._effects = dict(effects or {})
-        self._http = http
+        self.http = http
+        self._tracing = tracing
         self._name = name
         self._region = region
         self._queues = list(queues)
         self._wall = wall
         self._fatal = fatal
         self._limits = limits or Limits()
-        self._doors = Doors(DoorSettings(host=host, port=port, tcp_port=tcp_port), self._limits)
+        self.doors = Doors(
+            DoorSettings(
+                host=host,
+                port=port,
+                tcp_port=tcp_port,
+                tcp_lock=Lock.of(tcp_key, is_plain_welcome=tcp_plain),
+                compression=compression,
+                tls=tls,
+                origins=origins,
+                trusted_proxies=trusted_proxies,
+                proxy_protocol=proxy_protocol,
+                insecure=insecure,
+            ),
+            self._limits,
+        )
         self._random = random or SystemRandom()
         self._grace_s = grace_s
         self._now = now
-        self._auth = tuple(auth)
+        self._auth = by_scheme(auth or (Guest(),))
         self._secret = secret
         self._node: Node | None = None
         self._heartbeat: Heartbeat | None = None
         self._is_stopping = False
-        self._handlers: list[tuple[type[Any], Callable[[Any], Any]]] = []
         self.addresses: dict[str, tuple[str, int]] = {}
         """Where the doors are, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
 
@@ -125,11 +169,14 @@ class Server:
     @property
     def url(self) -> str:
         """Where clients connect: "ws://127.0.0.1:7777"; the TCP door if there is no other."""
-        for transport, scheme in (("websocket", "ws"), ("tcp", "tcp")):
-            if transport in self.addresses:
-                host, port = self.addresses[transport]
-                return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        for url in self.doors.urls.values():
+            return url
         raise RuntimeError("the server has no open door: await server.start() first, with a port")
+
+    @property
+    def tcp_key(self) -> str:
+        """What clients pin at the TCP door, `connect(url, server_key=…)`; empty if it has no key."""
+        return self.doors.tcp_key
 
     @property
     def sessions(self) -> SessionRegistry:
@@ -161,10 +208,10 @@ class Server:
 
     async def _start_node(self) -> None:
         loop = asyncio.get_running_loop()
-        auth = self._auth or (Guest(self._secret or await self._kept_secret(), self._random),)
+        await prepare(self._auth.values(), self._ground)
         node = Node(
             loop,
-            authenticators={each.scheme: each for each in auth},
+            authenticators=self._auth,
             limits=self._limits,
             random=self._random,
             grace_s=self._grace_s,
@@ -176,18 +223,21 @@ class Server:
             name=self._name,
             region=self._region,
             queues=self._queues,
+            too_many_sessions=self._too_many_sessions,
         )
+        if self._tracing is not None:
+            node.tracing = self._tracing.of(node)
         node.rooms.offer(self._room_types)
-        for event_type, handler in self._handlers:
-            node.bus.on(event_type, handler)
+        self._listen_to(node.bus)
         self._node = node
         self._heartbeat = Heartbeat(node, loop)
         try:
+            await node.standing.load()
             if node.recovery is not None:
                 await node.recovery.recover(self._recovery)
-            self.addresses |= await self._doors.open(node.accept)
-            if self._http is not None:
-                self.addresses["http"] = await self._http.open(Operator(node))
+            self.addresses |= await self.doors.open(node.accept)
+            if self.http is not None:
+                self.addresses["http"] = await self.http.open(Operator(node))
             # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
             if node.recovery is not None and node.ledger is not None:
                 node.ledger.begin()
@@ -199,17 +249,20 @@ class Server:
             await self.stop()
             raise
         self._heartbeat.start()
+        node.loop_lag.start()
         node.health.start()
 
-    async def _kept_secret(self) -> bytes:
-        """The key that proves who a guest is: made up once and kept with the rooms, if there is a store."""
-        while self._store is not None:
-            known = await self._store.get(_SECRET_KEY)
-            if known is not None:
-                return known.value
-            with contextlib.suppress(Conflict):
-                await self._store.put(_SECRET_KEY, secrets.token_bytes(TOKEN_BYTES), ABSENT)
-        return secrets.token_bytes(TOKEN_BYTES)
+    async def _ground(self) -> Ground:
+        """What the authenticators are lent; without a store their records last as long as this start."""
+        shelf = MemoryShelf(self._limits.records_in_memory_max)
+        return Ground(
+            secret=self._secret or await kept_secret(self._store),
+            random=self._random,
+            now=self._now,
+            wall=self._wall,
+            limits=self._limits,
+            shelf=StoreShelf(self._store, self._fatal) if self._store is not None else shelf,
+        )
 
     async def drain(self, within_s: float | None = None) -> None:
         """Take nobody new, tell players and rooms that the end is near, and give them until then.
@@ -228,12 +281,14 @@ class Server:
         try:
             if self._heartbeat is not None:
                 self._heartbeat.stop()
+            node.loop_lag.stop()
             node.health.stop()
-            await self._doors.close()
+            await self.doors.close()
             self.addresses.clear()
             await node.stop()
-            if self._http is not None:
-                await self._http.close()
+            await close(self._auth.values())
+            if self.http is not None:
+                await self.http.close()
             if self._store is not None:
                 await self._store.close()
         finally:
@@ -259,21 +314,46 @@ class Server:
     async def _create_room(self, wish: Create) -> Room[Any]:
         return (await self.node.rooms.create(wish)).room
 
-    def on(self, event_type: type[E], handler: Callable[[E], Any] | None = None) -> Any:
-        """Be told of what happens: `server.on(Dropped, handler)`, or `@server.on(Dropped)` above a function.
+    async def ban(
+        self, *, player: str = "", address: str = "", until: float | datetime | None = None, why: str = ""
+    ) -> BanInfo:
+        """Keep a player or a range of addresses ("203.0.113.0/24") out, and end their sessions at once.
 
-        Handlers may be `def` or `async def`; each is told of one event after the other, in the order they happened.
+        `until` is a moment: a datetime with a time zone, or seconds since 1970; without it the ban is for good. `why`
+        is what they are told. With a store it outlives a restart; a ban of the same takes the place of this one.
         """
-        if handler is None:
-            return partial(self._listen, event_type)
-        return self._listen(event_type, handler)
+        if isinstance(until, datetime):
+            if until.tzinfo is None:
+                raise Invalid("until: say in which time zone, as in datetime.now(UTC) + timedelta(hours=2)")
+            until = until.timestamp()
+        return await self._do(self.node.standing.ban(Ban(player, address, until or 0.0, None, why)))
 
-    def _listen(self, event_type: type[E], handler: Callable[[E], Any]) -> Callable[[E], Any]:
-        # Also for the next start of this server.
-        self._handlers.append((event_type, handler))
-        if self._node is not None:
-            self._node.bus.on(event_type, handler)
-        return handler
+    async def unban(self, *, player: str = "", address: str = "") -> None:
+        """Let a player or a range of addresses in again; `NotFound` if nothing keeps them out."""
+        await self._do(self.node.standing.unban(subject_of(player, address)))
+
+    def bans(self) -> list[BanInfo]:
+        """Who is kept out, until when and why; the oldest first."""
+        return self.node.standing.bans()
+
+    async def sign_out(self, player_id: str, why: str = "") -> None:
+        """End all sessions of a player at once, also those that wait; older tickets and JWTs do not count any more."""
+        await self._do(self.node.standing.sign_out(player_id, why))
+
+    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
+    def packet_log(self, *, session: str = "", address: str = "", on: bool = True, for_s: float | None = None) -> None:
+        """Log every payload of a session (its id), an address or a range of addresses, without its secrets.
+
+        It ends by itself after `for_s`, ten minutes if that is not said. The lines go to the logger `holdfast.packets`.
+        """
+        if bool(session) is bool(address):
+            raise ValueError("say whose packets: packet_log(session=…) or packet_log(address=…)")
+        if on:
+            self.node.packets.follow(session or address, for_s)
+        else:
+            self.node.packets.leave(session or address)
 
     def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:
         """A session with no socket, for a bot or an NPC, whose player id is `name`."""

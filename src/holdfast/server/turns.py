@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import Any
 
+from holdfast.server.meters import TurnMeter
+
 Done = Callable[..., None]
 Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
 
@@ -20,8 +22,9 @@ class RoomEnded(Exception):
 class Turns:
     """The turns of one room. `done(error, result, *done_args)` is called when a turn is over, still inside of it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, turn_s: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, meter: TurnMeter, *, turn_s: float) -> None:
         self._loop = loop
+        self._meter = meter
         self._turn_s = turn_s
         self.is_busy = False
         """Whether a turn is being taken."""
@@ -44,6 +47,10 @@ class Turns:
             self._wait((run, args, done, done_args))
             return
         self.is_busy = True
+        meter = self._meter
+        meter.countdown -= 1
+        if not meter.countdown:
+            done, done_args = meter.timed(done, done_args)
         error: Exception | None = None
         result: Any = None
         try:

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.server.connection import LiveConnection
+    from holdfast.server.writing import WritingConnection
 
 
 class Writes:
@@ -18,11 +18,11 @@ class Writes:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, ack_s: float) -> None:
         self._loop = loop
         self._ack_s = ack_s
-        self.waiting: list[LiveConnection] = []
+        self.waiting: list[WritingConnection] = []
         """Who will be written to when this turn of the loop ends."""
-        self._owing: list[LiveConnection] = []
+        self._owing: list[WritingConnection] = []
 
-    def add(self, connection: "LiveConnection") -> None:
+    def add(self, connection: "WritingConnection") -> None:
         """A connection has something to write."""
         if not self.waiting:
             self._loop.call_soon(self._write_all)
@@ -33,7 +33,7 @@ class Writes:
         for connection in waiting:
             connection.flush()
 
-    def owe_ack(self, connection: "LiveConnection") -> None:
+    def owe_ack(self, connection: "WritingConnection") -> None:
         """Acknowledge within `ack_s`, unless something else is written before."""
         if not connection.owes_ack:
             connection.owes_ack = True

@@ -26,12 +26,14 @@ Waiting costs nothing: `await asyncio.sleep(3600)` returns at once, an hour late
 """
 
 from holdfast.testing.clock import Deadlock, Livelock, VirtualLoop, run
+from holdfast.testing.generous import UNLIMITED, generous
 from holdfast.testing.machine import Crashed, Machine
 from holdfast.testing.network import Dialer, Link, Network, Side
 from holdfast.testing.server import MemoryServer, Named
 from holdfast.testing.store import Disk, FaultyStore
 
 __all__ = [
+    "UNLIMITED",
     "Crashed",
     "Deadlock",
     "Dialer",
@@ -45,5 +47,6 @@ __all__ = [
     "Network",
     "Side",
     "VirtualLoop",
+    "generous",
     "run",
 ]

@@ -1,10 +1,10 @@
 """A whole server and its clients in one process, with no socket: the real classes on a network that can be broken."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.client.session import ClientSession, connect
 from holdfast.core.frames import Auth
@@ -16,12 +16,15 @@ from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthent
 from holdfast.server.doors import DIALECTS, transport_limits
 from holdfast.server.durable.recovery import Pace
 from holdfast.server.effects import Carry
+from holdfast.server.parallel import TooManySessions
 from holdfast.server.server import Server
 from holdfast.stores.port import Store
 from holdfast.testing.machine import Machine
 from holdfast.testing.network import Dialer, Link, Network
 from holdfast.testing.store import FaultyStore
 from holdfast.transports.memory import MemoryListener
+
+T = TypeVar("T")
 
 URL = "memory://server"
 """The one address of a test's network."""
@@ -63,6 +66,7 @@ class MemoryServer(Server):
         recovery: Pace = "eager",
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
+        too_many_sessions: TooManySessions = "replace",
         name: str = "",
         region: str = "local",
         queues: Iterable[Queue] = (),
@@ -83,6 +87,7 @@ class MemoryServer(Server):
             recovery=recovery,
             effects=effects,
             grace_s=grace_s,
+            too_many_sessions=too_many_sessions,
             name=name,
             region=region,
             queues=queues,
@@ -125,6 +130,9 @@ class MemoryServer(Server):
     async def _stop(self) -> None:
         self._shut_door()
         await super().stop()
+
+    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return await self.machine.do(work)
 
     async def _create_room(self, wish: Create) -> Room[Any]:
         return await self.machine.do(super()._create_room(wish))

@@ -3,17 +3,17 @@
 The body of a WebSocket CLOSE frame and of a TCP close frame are the same: a 16-bit code, then a reason in UTF-8.
 """
 
-import logging
 from collections.abc import Callable
 from typing import ParamSpec
 
+from holdfast.logs import get_logger
 from holdfast.transports.port import BROKEN, INTERNAL, NO_STATUS, Transport
 
 # A WebSocket control frame holds 125 bytes (RFC 6455, 5.5), and the code takes two of them.
 REASON_BYTES_MAX = 123
 CLOSE_BYTES_MAX = 2 + REASON_BYTES_MAX
 
-_log = logging.getLogger(__name__)
+_log = get_logger("holdfast.transports")
 _Arguments = ParamSpec("_Arguments")
 
 
@@ -62,5 +62,5 @@ def tell(
 
 def failed(transport: Transport) -> None:
     """Log the exception that a receiver raised, and close its link without telling the peer more than that."""
-    _log.exception("the receiver of %s link %s raised", transport.kind, transport.peer)
+    _log.exception("the receiver of a link raised", transport=transport.kind, peer=transport.peer)
     transport.close(INTERNAL, "")

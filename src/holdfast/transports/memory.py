@@ -33,6 +33,8 @@ class MemoryTransport:
     """One end of a wire. What it sent and the other end has not taken yet waits here, in order."""
 
     kind: Final = "memory"
+    is_encrypted: Final = False
+    is_compressed: Final = False
 
     def __init__(self, wire: "Wire", peer: str, dialect: Dialect, limits: TransportLimits) -> None:
         self.wire = wire
@@ -234,6 +236,10 @@ class MemoryNetwork:
         """Seconds until a payload arrives, or None to lose it and cut its wire. A close travels as b""."""
         return 0.0
 
+    def caller(self, number: int) -> str:
+        """The address that the other end sees of whoever dials."""
+        return f"memory:{number}"
+
     async def listen(
         self, accept: Accept, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
     ) -> MemoryListener:
@@ -258,7 +264,7 @@ class MemoryNetwork:
         self._dialed_count += 1
         wire = Wire(self)
         dialed = MemoryTransport(wire, address, dialect, limits)
-        accepted = MemoryTransport(wire, f"memory:{self._dialed_count}", dialect, listener.limits)
+        accepted = MemoryTransport(wire, self.caller(self._dialed_count), dialect, listener.limits)
         wire.ends = (dialed, accepted)
         self._wires[wire] = None
         accepted.open(listener.accept)

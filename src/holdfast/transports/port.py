@@ -18,16 +18,21 @@ UNSUPPORTED = 1003
 NO_STATUS = 1005
 VANISHED = 1006
 NOT_TEXT = 1007
+POLICY = 1008
 TOO_BIG = 1009
 INTERNAL = 1011
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """An application protocol that both ends may agree on: its name, and whether payloads are text."""
+    """An application protocol that both ends may agree on: its name, and whether payloads are text.
+
+    Without a name it is for whoever asks for none. `None` for text is either: a payload goes out as the last one came
+    in.
+    """
 
     name: str
-    text: bool
+    text: bool | None
 
 
 def agree(offered: Iterable[str], spoken: Sequence[Dialect]) -> Dialect | None:
@@ -45,6 +50,10 @@ class TransportLimits:
     close_s: float
     # The receiver hears `congested` above this and `drained` well below it.
     write_high_bytes: int
+    # Frames that one WebSocket message may come in; `payload_bytes_max` counts for all of them together.
+    fragments_max: int
+    # What a proxy may say about a connection before the connection begins.
+    proxy_header_bytes_max: int
 
 
 class Transport(Protocol):
@@ -61,6 +70,14 @@ class Transport(Protocol):
     @property
     def dialect(self) -> Dialect:
         """What both ends agreed to speak."""
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether nobody on the way can read or change what is said: by TLS, or by a key that the client pinned."""
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether payloads are made smaller on their way."""
 
     @property
     def buffered_bytes(self) -> int:

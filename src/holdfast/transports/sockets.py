@@ -1,12 +1,17 @@
 """What the adapters on real sockets share: the listener, addresses as text, the options of a server, a failed dial."""
 
 import asyncio
-from collections.abc import Sequence
+import socket
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ssl import SSLContext
 from typing import Any
 
+from holdfast.transports.forwarded import Address
 from holdfast.transports.port import DialError, TransportLimits
+
+MakeProtocol = Callable[[Address | None], asyncio.BaseProtocol]
+"""Makes the protocol of a connection that was accepted, for the client that a proxy named, if one did."""
 
 # Connections that the kernel completes while we are busy: many clients come back at once after a cut. asyncio also
 # accepts up to this many in one turn of the loop, so more would make everybody else wait.
@@ -27,10 +32,17 @@ class SocketListener:
         self.closed = False
         self._server: asyncio.Server | None = None
 
-    def serves(self, server: asyncio.Server) -> None:
-        """The server runs: from now on it can be closed."""
-        self._server = server
-        self.addresses = [sock.getsockname()[:2] for sock in server.sockets]
+    async def open(
+        self, make: MakeProtocol, host: str, port: int, *, limits: TransportLimits, ssl: SSLContext | None
+    ) -> None:
+        """Listen, and make a protocol for each connection."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: make(None), host, port, **server_options(limits, ssl))
+        self.addresses = [sock.getsockname()[:2] for sock in self._server.sockets]
+        for sock in self._server.sockets:
+            # Those that are accepted inherit it. What a peer can send before we look at it again is read in one go, and
+            # picows' read buffer doubles until it holds that: by default, the system would take megabytes.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.payload_bytes_max // 2)
 
     async def close(self) -> None:
         """Accept nobody any more; see the port."""

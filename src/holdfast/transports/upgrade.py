@@ -1,36 +1,43 @@
 """The HTTP request that opens a WebSocket: what a server answers to it, and what a client makes of the answer."""
 
-import logging
 from collections.abc import Sequence
 from http import HTTPStatus
 
 from picows import WSError, WSHandshakeError, WSUpgradeRequest, WSUpgradeResponse
 
+from holdfast.logs import get_logger
+from holdfast.transports.origins import Origins
 from holdfast.transports.port import Dialect, DialError, agree
 from holdfast.transports.sockets import unreachable
 
 PROTOCOL_HEADER = "Sec-WebSocket-Protocol"
 
-_log = logging.getLogger(__name__)
+_log = get_logger("holdfast.transports")
 
 
-def agreed(request: WSUpgradeRequest, dialects: Sequence[Dialect]) -> Dialect | WSUpgradeResponse:
-    """The dialect to go on with, or the answer to a request that cannot be upgraded."""
+def agreed(
+    request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None = None
+) -> Dialect | WSUpgradeResponse:
+    """The dialect to go on with, or the answer to a request that cannot be upgraded. Without origins any page may."""
     try:
-        return _agreed(request, dialects)
+        return _agreed(request, dialects, origins)
     except Exception:  # noqa: BLE001 - left to picows, the exception's text would be the answer
         _log.exception("an upgrade request could not be answered")
         return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "This server has a fault.")
 
 
-def _agreed(request: WSUpgradeRequest, dialects: Sequence[Dialect]) -> Dialect | WSUpgradeResponse:
+def _agreed(
+    request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None
+) -> Dialect | WSUpgradeResponse:
     spoken = ", ".join(dialect.name for dialect in dialects)
     if request.headers.get("Upgrade", "").lower() != "websocket":
         return _refusal(HTTPStatus.UPGRADE_REQUIRED, f"Connect with a WebSocket and one of the sub-protocols {spoken}.")
+    if origins is not None and not origins.allow(request.headers.getall("Origin", [])):
+        return _refusal(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect here.")
     # A list such as "keep-alive, Upgrade" is legal, but picows compares the whole header, after us.
     if "upgrade" in (token.lower() for token in _tokens(request, "Connection")):
         request.headers["Connection"] = "Upgrade"
-    return agree(_tokens(request, PROTOCOL_HEADER), dialects) or _refusal(
+    return agree(_tokens(request, PROTOCOL_HEADER) or [""], dialects) or _refusal(
         HTTPStatus.BAD_REQUEST, f"Offer one of the sub-protocols {spoken} in {PROTOCOL_HEADER}."
     )
 
@@ -41,7 +48,8 @@ def _tokens(request: WSUpgradeRequest, header: str) -> list[str]:
 
 def acceptance(dialect: Dialect) -> WSUpgradeResponse:
     """The answer that opens the WebSocket."""
-    response: WSUpgradeResponse = WSUpgradeResponse.create_101_response({PROTOCOL_HEADER: dialect.name})
+    chosen = {PROTOCOL_HEADER: dialect.name} if dialect.name else None
+    response: WSUpgradeResponse = WSUpgradeResponse.create_101_response(chosen)
     return response
 
 

@@ -46,8 +46,8 @@ async def test_events_are_numbered_without_a_gap() -> None:
     events = await _next(log.read(START), 2)
 
     assert events == [
-        EventInfo(START + 1, "room.created", DAY_ONE, {"room": "a", "kind": "arena"}),
-        EventInfo(START + 2, "room.ended", DAY_ONE, {"room": "a", "status": "terminated"}),
+        EventInfo(START + 1, "room.created", DAY_ONE, {"room": "a", "kind": "arena", "creator": ""}),
+        EventInfo(START + 2, "room.ended", DAY_ONE, {"room": "a", "status": "terminated", "reason": ""}),
     ]
 
 

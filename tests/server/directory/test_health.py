@@ -117,7 +117,7 @@ async def test_a_room_that_is_not_well_is_ended_and_its_players_are_told(answer:
         info = await ada.create("arena")
         seat = await ada.join(info.id)
 
-        assert await _farewell(seat) == SeatLeft(Reason.ROOM_CLOSED)
+        assert await _farewell(seat) == SeatLeft(Reason.ROOM_FAILED)
         await until(lambda: not list(server.rooms))
 
         assert asyncio.get_running_loop().time() < server.limits.health_s + server.limits.turn_s + 1.0

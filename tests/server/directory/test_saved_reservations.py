@@ -206,6 +206,7 @@ async def test_an_offer_is_saved_before_it_is_heard(durability: str) -> None:
         assert ada.offers == []
         await until(lambda: ada.offers)
         server.crash()
+        store.latency_s = 0.0
         await server.start()
 
         assert seats(server, room.id) == {"ada": "reserved"}

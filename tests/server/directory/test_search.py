@@ -13,7 +13,7 @@ from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.infos import RoomInfo, RoomPage
 from holdfast.core.wishes import Search
 from holdfast.server.operator import Operator
-from holdfast.testing import MemoryServer
+from holdfast.testing import MemoryServer, generous
 from tests.server.directory.seats import arena, patient, served
 from tests.server.durable.bench import in_virtual_time
 from tests.server.world import World, chat
@@ -329,7 +329,7 @@ async def test_rooms_that_have_changed_are_caught_up_with_in_slices(world: World
 
 async def test_a_search_that_looks_at_too_many_rooms_gives_a_short_page_and_goes_on_from_there(world: World) -> None:
     limits = Limits(search_slice_max=5, search_looked_max=20)
-    server = await world.serve(chat(), limits=limits)
+    server = await world.serve(chat(), limits=generous(limits))
     session = await world.connect(server)
     made = [(await session.create("chat", name="x" if n % 12 == 11 else "")).id for n in range(60)]
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.log_lines import line_of
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durable.rooms import Do, Hero, Say, Table, table
 
@@ -97,7 +98,8 @@ async def test_a_save_that_fails_is_logged_and_harms_nothing(caplog: pytest.LogC
         await ada.has_heard("ada:on")
 
         assert len(kind.saved) == 1
-        assert any("save failed for player ada" in record.message for record in caplog.records)
+        lines = [line_of(record)[1] for record in caplog.records]
+        assert any((line.get("where"), line.get("player")) == ("save", "ada") for line in lines)
 
 
 @in_virtual_time

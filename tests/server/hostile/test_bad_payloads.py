@@ -99,13 +99,24 @@ async def test_the_other_kind_of_message_is_not_spoken(world: World, dialect: st
 
 
 @pytest.mark.parametrize("dialect", [MSGPACK, JSON])
-async def test_a_fragmented_message_is_not_spoken(world: World, dialect: str) -> None:
+async def test_a_message_in_pieces_is_heard_as_one(world: World, dialect: str) -> None:
+    async with world.enter(Door("websocket", dialect)) as peer:
+        await peer.sign_in()
+        payload = peer.encode([["request", 1, "search", {}]])
+
+        await websocket(peer).send([payload[:3], payload[3:]], text=dialect == JSON)
+
+        assert (await peer.hear("reply"))[1] == 1
+
+
+@pytest.mark.parametrize("dialect", [MSGPACK, JSON])
+async def test_pieces_that_are_too_much_together_end_the_connection(world: World, dialect: str) -> None:
     async with world.enter(Door("websocket", dialect)) as peer:
         await peer.sign_in()
 
-        await websocket(peer).send([b"[", b"]"], text=dialect == JSON)
+        await websocket(peer).send([b" " * 40_000] * 2, text=dialect == JSON)
 
-        assert (await peer.hear_end())[1].code == 1002
+        assert (await peer.hear_end())[1].code == 1009
 
 
 async def test_garbage_after_the_handshake_ends_a_websocket(world: World) -> None:

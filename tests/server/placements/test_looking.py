@@ -8,6 +8,7 @@ import pytest
 from holdfast.core.errors import Failed, Invalid, NotFound, Refused, RoomFull, Throttled
 from holdfast.core.placing import LatencyPolicy, NodeView, Queue
 from holdfast.core.wishes import PlacedPlayer, StartPlacement
+from tests.log_lines import line_of
 from tests.server.placements.fleet import ANYWHERE, DAY_ONE, Desk, FakeFleet, a_node, a_wish, in_virtual_time
 
 IN_ORDER = Queue("in_order", ("a", "b", "c"), priority=("order",))
@@ -234,7 +235,7 @@ async def test_a_bug_fails_one_placement_is_logged_once_and_harms_no_other(caplo
     desk.start(a_wish(id="other"))
 
     assert (hit.status, hit.reason) == ("failed", "the placement failed; the details are in the server's log")
-    assert [record.getMessage() for record in caplog.records] == ["placement hit failed"]
+    assert [line_of(record) for record in caplog.records] == [("a placement failed", {"placement": "hit"})]
     assert (await desk.end_of("other")).status == "fulfilled"
 
 
@@ -317,9 +318,10 @@ async def test_a_room_that_cannot_be_given_up_is_reported(caplog: pytest.LogCapt
     desk.stop("mine")
     await asyncio.sleep(10.0)
 
-    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
-        (logging.WARNING, "room room-1 on node a came too late and cannot be given up: there is no room 'room-1'")
-    ]
+    (record,) = caplog.records
+    sentence, fields = line_of(record)
+    assert (record.levelno, sentence) == (logging.WARNING, "a room came too late and cannot be given up")
+    assert (fields["room"], fields["node"], str(fields["error"])) == ("room-1", "a", "there is no room 'room-1'")
     assert desk.get("mine").status == "cancelled"
 
 

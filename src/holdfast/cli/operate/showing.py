@@ -35,7 +35,7 @@ def show_list(items: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, 
         click.echo(empty)
         return
     console = _console()
-    rows = _fitted([[_printable(of(item)) for _, of in columns] for item in items], columns, console.width)
+    rows = _fitted([[printable(of(item)) for _, of in columns] for item in items], columns, console.width)
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for number, (name, _) in enumerate(columns):
         table.add_column(name, no_wrap=True, width=max(len(name), *(len(row[number]) for row in rows)))
@@ -67,7 +67,7 @@ def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in item.items():
         shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else _plain(name, value)
-        table.add_row(Text(name, style="dim"), Text(_printable(shown)))
+        table.add_row(Text(name, style="dim"), Text(printable(shown)))
     _console().print(table)
 
 
@@ -79,7 +79,7 @@ def _plain(name: str, value: Any) -> str:
     return f"{ago(value)} ({value})" if name.endswith("_at") else str(value)
 
 
-def _printable(value: object) -> str:
+def printable(value: object) -> str:
     """What players write is shown on an operator's terminal: it must not steer it."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(value))
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
+from ssl import SSLContext
+from typing import Any
 
 from holdfast.client import session as asynchronous
 from holdfast.client.background import Background
-from holdfast.client.link import Dial, dial
+from holdfast.client.link import Dial
 from holdfast.client.sync.directory import Directory
 from holdfast.client.sync.room import ClientRoom
 from holdfast.core.codec import MSGPACK
@@ -93,6 +95,13 @@ class ClientSession(Directory):
     def on_stopping(self, callback: Callable[[float], None] | None) -> None:
         self._session.on_stopping = callback
 
+    def link(self, auth: Auth, *, keep: Callable[[bytes], Any] | None = None) -> None:
+        """Give this guest an account, and stay the same player. Sign in with `auth` from now on.
+
+        `keep` is given the new saved state, in the session's own thread, before the old one stops being good.
+        """
+        self._background.run(lambda: self._session.link(auth, keep=keep))
+
     # Life
 
     def close(self) -> None:
@@ -137,10 +146,13 @@ def connect(  # noqa: PLR0913 - settings, all by keyword
     auth: Auth | None = None,
     resume: bytes | None = None,
     dialect: str = MSGPACK.name,
+    server_key: str = "",
+    compression: bool = False,
+    ssl: SSLContext | None = None,
     give_up_s: float = 120.0,
     limits: Limits | None = None,
     random: Random | None = None,
-    dial: Dial = dial,
+    dial: Dial | None = None,
 ) -> ClientSession:
     """Connect to a server, and stay connected: `with connect("ws://127.0.0.1:7777") as session:`.
 
@@ -153,6 +165,9 @@ def connect(  # noqa: PLR0913 - settings, all by keyword
         auth=auth,
         resume=resume,
         dialect=dialect,
+        server_key=server_key,
+        compression=compression,
+        ssl=ssl,
         give_up_s=give_up_s,
         limits=limits,
         random=random,

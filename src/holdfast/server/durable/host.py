@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
+from holdfast.core.events import RoomReleased
 from holdfast.core.messages import PlayerData, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
@@ -20,6 +21,7 @@ from holdfast.server.clockwork import RoomTimer
 from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.server.effects import effect_record
+from holdfast.server.meters import TurnMeter
 from holdfast.server.outlet import ChannelOutlet, SilentOutlet
 from holdfast.server.room_host import RoomHost
 from holdfast.server.turns import Done, Turns
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
 class DurableTurns(Turns):
     """Turns whose end is told to the ledger."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, turn_s: float, ended: Callable[[], None]) -> None:
-        super().__init__(loop, turn_s=turn_s)
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, meter: TurnMeter, *, turn_s: float, ended: Callable[[], None]
+    ) -> None:
+        super().__init__(loop, meter, turn_s=turn_s)
         self._ended = ended
 
     def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
@@ -65,8 +69,8 @@ class DurableHost(RoomHost):
         self.keeper = RoomKeeper(node, self)
         ledger.add(self.keeper)
 
-    def _make_turns(self) -> Turns:
-        return DurableTurns(self._loop, turn_s=self._node.limits.turn_s, ended=self._turn_ended)
+    def _make_turns(self, meter: TurnMeter) -> Turns:
+        return DurableTurns(self._loop, meter, turn_s=self._node.limits.turn_s, ended=self._turn_ended)
 
     def _turn_ended(self) -> None:
         self._ledger.turn_ended(self.keeper)
@@ -161,6 +165,7 @@ class DurableHost(RoomHost):
     def fenced(self) -> None:
         """Another server has the room: let go of it without a word to the store."""
         self._node.counters.rooms_fenced += 1
+        self._node.publish(RoomReleased(room=self.room.id, reason=Reason.MOVED))
         for player in self.room.players:
             self._node.lost_to_another(player.session)
             if not isinstance(player.outlet, ChannelOutlet):

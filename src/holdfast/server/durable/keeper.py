@@ -1,7 +1,6 @@
 """The keeper of one durable room: turns it into a record between two turns, and remembers what the store has of it."""
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +21,7 @@ from holdfast.core.records import (
 )
 from holdfast.core.saving import channel_record, listing_record
 from holdfast.core.session import Session
+from holdfast.logs import get_logger
 from holdfast.server.durable.dice import Dice
 from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.images import saved_type, state_reader
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.server.durable.host import DurableHost
     from holdfast.server.node import Node
 
-log = logging.getLogger("holdfast")
+log = get_logger("holdfast.server")
 
 # A room that cannot be saved says so this often, not with every turn.
 _COMPLAINT_S = 10.0
@@ -72,6 +72,7 @@ class RoomKeeper:
         """Who waits for the next commit."""
         self._end_waiters: list[asyncio.Future[None]] = []
         self._waiting: list[GatedOutlet] = []
+        self._waiting_since = self._leaving_since = 0.0
         self._leaving: list[GatedOutlet] = []
         self._leaving_waiters: list[asyncio.Future[None]] = []
         self._state = StateKeep(
@@ -111,6 +112,8 @@ class RoomKeeper:
     def staged(self, outlet: GatedOutlet) -> None:
         """Something waits for the next commit."""
         outlet.is_waiting = True
+        if not self._waiting:
+            self._waiting_since = self._node.now()
         self._waiting.append(outlet)
         self._host.staged()
 
@@ -171,6 +174,7 @@ class RoomKeeper:
 
     def _cut_outlets(self) -> None:
         self._leaving, self._waiting = self._waiting, []
+        self._leaving_since = self._waiting_since
         self._leaving_waiters, self.waiters = self.waiters, []
         for outlet in self._leaving:
             outlet.cut()
@@ -195,6 +199,8 @@ class RoomKeeper:
         for key, effect in pending.effects.items():
             self._node.outbox.start(key, effect, next(ahead))
         leaving, self._leaving = self._leaving, []
+        if leaving:
+            self._node.meters.gate_wait.add(self._node.now() - self._leaving_since)
         for outlet in leaving:
             outlet.release()
         waiters, self._leaving_waiters = self._leaving_waiters, []
@@ -213,7 +219,7 @@ class RoomKeeper:
 
     def fenced(self) -> None:
         """Somebody else has written the room: nothing of what waits may leave."""
-        log.error("room %s (%s) was taken over by another server", self._room.id, self._room.kind)
+        log.error("the room was taken over by another server", room=self._room.id, kind=self._room.kind)
         self._host.fenced()
 
     def removed(self) -> None:
@@ -245,10 +251,10 @@ class RoomKeeper:
         if now >= self._may_complain_at:
             self._may_complain_at = now + _COMPLAINT_S
             log.error(
-                "room %s (%s) cannot be saved, so nothing it says leaves the server: %s",
-                self._room.id,
-                self._room.kind,
-                error,
+                "the room cannot be saved, so nothing it says leaves the server",
+                room=self._room.id,
+                kind=self._room.kind,
+                error=error,
             )
 
     # The record

@@ -5,10 +5,10 @@ let out when it has succeeded, and not before (R3). How it gets into the store, 
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from holdfast.logs import get_logger
 from holdfast.server.durable.bundles import Bundle, SessionKeep
 from holdfast.server.durable.commits import Commits
 from holdfast.server.durable.keeper import RoomKeeper
@@ -18,7 +18,7 @@ from holdfast.stores.port import Broken, Store
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
-log = logging.getLogger("holdfast")
+log = get_logger("holdfast.server")
 
 # How much the last pause between two commits counts towards the usual one, and the longest that counts.
 _NEWS = 0.25
@@ -67,6 +67,8 @@ class Ledger(SessionBook):
         self._dirty_rooms.pop(keeper, None)
         if (timer := self._checkpoints.pop(keeper, None)) is not None:
             timer.cancel()
+        if self._node.tracing is not None:
+            self._node.tracing.forget(keeper.room_id)
         keeper.removed()
 
     def turn_ended(self, keeper: RoomKeeper) -> None:
@@ -143,6 +145,8 @@ class Ledger(SessionBook):
             self._pause_s += _NEWS * (min(now - self._cut_at, _PAUSE_MAX_S) - self._pause_s)
             self._cut_at = now
             self._turns = 0
+            if self._node.tracing is not None:
+                self._node.tracing.cut([bundle.keeper.room_id for bundle in bundles if bundle.keeper is not None])
             self._in_flight = self._loop.create_task(self._commit(bundles))
         # Not before the commit is in flight: the turns that have waited belong to the next one.
         paused, self._paused = self._paused, []
@@ -187,6 +191,7 @@ class Ledger(SessionBook):
 
     async def _commit(self, bundles: list[Bundle]) -> None:
         patience = self._loop.call_later(self._limits.store_patience_s, self._stand_still)
+        meters, began_at = self._node.meters, self._node.now()
         try:
             await self._commits.write(bundles)
         except Broken as error:
@@ -200,6 +205,8 @@ class Ledger(SessionBook):
             return
         finally:
             patience.cancel()
+        meters.commit.add(self._node.now() - began_at)
+        meters.commit_batches.add(len(bundles))
         self._in_flight = None
         if self._dirty_rooms or self._dirty_sessions:
             self._schedule()
@@ -213,6 +220,8 @@ class Ledger(SessionBook):
 
     def committed(self, bundle: Bundle, revisions: list[int]) -> None:
         """The store has it: let it out."""
+        if self._node.tracing is not None and bundle.keeper is not None:
+            self._node.tracing.committed(bundle.keeper.room_id)
         bundle.committed(revisions)
         for keep, _ in bundle.sessions:
             if keep.is_gone and keep.is_ended:
@@ -253,12 +262,12 @@ class Ledger(SessionBook):
         if not self._is_refused:
             self._is_refused = True
             self._node.counters.commits_refused += 1
-            log.warning("the store refuses to save: %s; trying again", error)
+            log.warning("the store refuses to save; trying again", error=error)
 
     def _stand_still(self) -> None:
         """A commit takes longer than anybody should wait."""
         self.is_failing = True
-        log.error("the store has not saved for %g s: durable rooms stand still", self._limits.store_patience_s)
+        log.error("the store does not save: durable rooms stand still", after_s=self._limits.store_patience_s)
         for keeper in self._keepers:
             keeper.freeze()
         for keep in list(self._keeps.values()):
@@ -281,7 +290,7 @@ class Ledger(SessionBook):
 
     def broken(self, error: Broken) -> None:
         """What was saved may be lost: this process must not go on."""
-        log.critical("the store cannot be trusted any more: %s", error)
+        log.critical("the store cannot be trusted any more", error=error)
         self._fatal(error)
 
     # The end
@@ -301,7 +310,8 @@ class Ledger(SessionBook):
             self._all_saved = self._loop.create_future()
             await asyncio.wait([self._all_saved], timeout=within_s)
         if self._is_behind:
-            log.error("%d rooms and %d sessions could not be saved before the end", *self._backlog)
+            rooms, sessions = self._backlog
+            log.error("not everything could be saved before the end", rooms=rooms, sessions=sessions)
         self._has_begun = False
         if self._next_cut is not None:
             self._next_cut.cancel()

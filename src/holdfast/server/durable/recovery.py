@@ -5,12 +5,12 @@ What cannot be read is set aside: it stays in the store as it is, its players si
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 import msgspec
 
+from holdfast.core.events import Restored, RoomFailed, RoomRecovered
 from holdfast.core.reasons import Reason
 from holdfast.core.records import (
     RoomRecord,
@@ -27,6 +27,7 @@ from holdfast.core.room import Room
 from holdfast.core.saving import restored_channel, restored_listing, restored_session
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.core.tokens import printable
+from holdfast.logs import get_logger
 from holdfast.server.durable.bundles import session_key
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.images import RoomImage, read_image
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from holdfast.server.durable.ledger import Ledger
     from holdfast.server.node import Node
 
-log = logging.getLogger("holdfast")
+log = get_logger("holdfast.server")
 
 Pace = Literal["eager", "lazy"]
 """eager: everything is back before the doors open. lazy: a room when it is first asked for, the others by and by."""
@@ -116,8 +117,12 @@ class Recovery:
         """Bring a room back with its sessions, if the store has it and it is not back yet."""
         entries = self._rooms.pop(room_id, None)
         if entries is not None:
-            self._guarded(entries[0].key, self._restore_room, room_id, entries)
-            if self._node.rooms.get(room_id) is None and (record := _record(entries)) is not None:
+            is_back = self._guarded(entries[0].key, self._restore_room, room_id, entries)
+            record = _record(entries)
+            if not is_back:
+                kind = record.kind if record is not None else ""
+                self._node.publish(RoomFailed(room=room_id, kind=kind, why="set_aside"))
+            if self._node.rooms.get(room_id) is None and record is not None:
                 # It was expected, and did not come.
                 self._node.rooms.entries.forget(room_id, restored_listing(record))
 
@@ -157,18 +162,21 @@ class Recovery:
                 self.restore_session(session_id)
             return
 
-    def _guarded(self, key: str, restore: Callable[..., Any], *args: Any) -> None:
+    def _guarded(self, key: str, restore: Callable[..., Any], *args: Any) -> bool:
+        """Whether that went well; what does not is set aside."""
         try:
             restore(*args)
+            return True
         except Unreadable as error:
             self._put_aside(key, error)
         except Exception as error:
-            log.exception("%s could not be brought back", key)
+            log.exception("a record could not be brought back", key=key)
             self._put_aside(key, Unreadable(repr(error)))
+        return False
 
     def _put_aside(self, key: str, why: Unreadable) -> None:
         self.set_aside[key] = str(why)
-        log.error("%s is set aside, and stays in the store as it is: %s", key, why)
+        log.error("a record is set aside, and stays in the store as it is", key=key, why=why)
 
     def _resume_effect(self, entry: Entry) -> None:
         self._node.outbox.start(entry.key, decode_effect(entry.value), entry.revision)
@@ -184,7 +192,10 @@ class Recovery:
         if record.room:
             raise Unreadable(f"room {record.room} is not to be had, or its seat is gone")
         # Written again at once, as a room is: a server that still has it may not end it any more.
-        self._ledger.changed(self._restore_session(session_id, record, entry))
+        session = self._restore_session(session_id, record, entry)
+        self._ledger.changed(session)
+        self._tell(session, "")
+        self._node.standing.came_back(session)
 
     def _restore_session(self, session_id: str, record: SessionRecord, entry: Entry) -> Session:
         node = self._node
@@ -192,6 +203,10 @@ class Recovery:
         self._ledger.adopt(session, None, entry.revision)
         node.restored(session)
         return session
+
+    def _tell(self, session: Session, room_id: str) -> None:
+        restored = Restored(session=session.id, player=session.player_id, grace_s=session.grace_s, room=room_id)
+        self._node.publish(restored)
 
     def _session_of(self, seat: SeatRecord, room_id: str) -> Session:
         entry = self._sessions.get(seat.session)
@@ -215,6 +230,7 @@ class Recovery:
             now=node.now(),
             grace_s=node.grace_s,
         )
+        stand_in.sign_outs = node.standing.sign_outs
         node.restored(stand_in)
         return stand_in
 
@@ -233,7 +249,11 @@ class Recovery:
             raise
         self._node.rooms.add(host)
         self._node.counters.rooms_recovered += 1
+        age_s = self._age_s(host.room, image.record) or 0.0
+        self._node.publish(RoomRecovered(room=room_id, kind=host.room.kind, age_s=round(age_s, 3)))
         host.recovered()
+        for seat in host.room.seats:
+            self._node.standing.came_back(seat.session)
 
     def _let_go(self, host: DurableHost) -> None:
         for seat in host.room.seats:
@@ -241,6 +261,11 @@ class Recovery:
             self._node.forget_session(seat.session, Reason.EXPIRED)
         self._ledger.remove(host.keeper)
         host.suspended()
+
+    def _age_s(self, room: Room[Any], record: RoomRecord) -> float | None:
+        """How old the state is that a room comes back with; None if nothing happened since."""
+        is_exact = room.durability == "commit" or record.is_final
+        return None if is_exact else max(0.0, self._node.wall() - record.saved_at)
 
     def _fill(self, host: DurableHost, image: RoomImage) -> None:
         room, record = host.room, image.record
@@ -250,8 +275,7 @@ class Recovery:
         room.listing = restored_listing(record)
         room.set_properties(image.properties)
         host.was_joined = record.was_joined
-        is_exact = room.durability == "commit" or record.is_final
-        age_s = None if is_exact else max(0.0, self._node.wall() - record.saved_at)
+        age_s = self._age_s(room, record)
         for seat, data in zip(image.seats, image.data, strict=True):
             session = self._session_of(seat, room.id)
             # An orderly stop after a crash makes up for nothing to those who were away all the while.
@@ -259,6 +283,7 @@ class Recovery:
             if seat.channel is not None and session in self._ledger:
                 session.channel = restored_channel(seat.channel, self._node.limits)
             player = host.reseat(session, data)
+            self._tell(session, room.id)
             for object_id in seat.owned:
                 room.own(player, object_id)
         for object_id in record.objects:
@@ -277,7 +302,7 @@ class Recovery:
                 raise TypeError(f"{type(host.room).__name__} has no method {timer.method!r} any more")
             arguments = _arguments(host.room, method, timer.arguments)
         except (TypeError, ValueError, LookupError) as error:
-            log.error("room %s: its timer for %s is dropped: %s", host.room.id, timer.method, error)  # noqa: TRY400
+            log.error("a timer is dropped", room=host.room.id, method=timer.method, error=error)  # noqa: TRY400
             return
         host.after(max(0.0, timer.due_at - self._node.wall()), method, arguments)
 

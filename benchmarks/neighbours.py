@@ -1,0 +1,461 @@
+"""Does a neighbour that misbehaves cost the others time? Round trips beside clients that flood, and that do not read.
+
+Eighty clients play by the rules: each says something twenty times a second, hears it back, and hears its room's
+broadcasts. Rounds alternate: they are alone, or twenty others come. In one kind of round those flood the server, each
+from an address of its own, as fast as their sockets take it, and are back at once when they are cut off; in the other
+they take a seat, stop reading, and stay.
+
+Server, players and misfits each have a process; the misfits' has the lowest priority there is, so that what is measured
+is the server and not the machine's other work. What counts is the ratio of the p99 to that of the round before.
+
+    python benchmarks/neighbours.py [--clients 80] [--misfits 20] [--cycles 3] [--seconds 5]
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import picows
+import uvloop
+from msgspec import Raw
+from rich.console import Console
+from rich.table import Table
+
+import holdfast
+from holdfast import Message, Player, PlayerData, Room, on
+from holdfast.core.codec import MSGPACK
+from holdfast.core.frames import Ack, Auth, Data, FromServer, Hello, Ping, Pong, Reply, Request, Welcome
+
+SUBPROTOCOL = "holdfast.v1.msgpack"
+SEATS = 20
+RATE_HZ = 20.0
+# How much a flooder lets pile up in its own socket before it waits for it to empty.
+PILE_BYTES = 256 * 1024
+# Between two rounds nothing is said for so long.
+SETTLE_S = 0.5
+
+
+class Say(Message):
+    """What clients send, and get back."""
+
+    text: str
+
+
+class Turned(Message):
+    """What a room tells everybody at each tick."""
+
+    state: str
+
+
+class Hall(Room[PlayerData]):
+    """Sends every message back, and broadcasts at each tick."""
+
+    max_players = SEATS
+    tick_hz = 20
+    keep_before_start = True
+
+    @on(Say)
+    def say(self, player: Player[PlayerData], message: Say) -> None:
+        """Echo."""
+        player.send(message)
+
+    def on_tick(self, dt_s: float) -> None:
+        """Tell everybody."""
+        self.broadcast(Turned("x" * 200))
+
+
+BODY = Raw(MSGPACK.encode(Say("x" * 32)))
+
+
+# The server
+
+
+def run_server(pipe: Connection, core: int | None) -> None:
+    """Serve with the default limits; answer every word on the pipe with CPU seconds and what was counted."""
+    pin(core)
+
+    async def main() -> None:
+        async with holdfast.Server([Hall], port=0, tcp_port=None) as server:
+            stopped = asyncio.Event()
+            pipe.send(server.addresses["websocket"][1])
+
+            def asked() -> None:
+                if pipe.recv() == "stop":
+                    loop.remove_reader(pipe.fileno())
+                    stopped.set()
+                    return
+                counters = server.counters
+                pipe.send(
+                    Count(
+                        time.process_time(),
+                        counters.messages_applied,
+                        counters.messages_throttled,
+                        counters.floods,
+                        counters.hellos_throttled + counters.connections_refused,
+                        counters.streams_overflowed,
+                    )
+                )
+
+            loop = asyncio.get_running_loop()
+            loop.add_reader(pipe.fileno(), asked)
+            await stopped.wait()
+
+    run(main)
+
+
+class Count(NamedTuple):
+    """What the server has counted since it started."""
+
+    cpu_s: float
+    applied: float
+    throttled: float
+    floods: float
+    refused: float
+    overflowed: float
+
+    def since(self, before: "Count") -> "Count":
+        """What was counted meanwhile."""
+        return Count(*(now - then for now, then in zip(self, before, strict=True)))
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run on uvloop, as `holdfast.run` does."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+def pin(core: int | None) -> None:
+    """Stay on one core, where the system allows it."""
+    if core is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+
+
+# Clients. Raw picows: the load should cost as little as it can.
+
+
+class Client(picows.WSListener):
+    """Signs in, takes a seat, answers pings and acknowledges; what it hears beside that is the subclasses' part."""
+
+    def __init__(self) -> None:
+        self.transport: picows.WSTransport | None = None
+        self.seated = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.channel = 0
+        self.sent = 0
+        self.heard = 0
+        self._unacknowledged = 0
+
+    def on_ws_connected(self, transport: picows.WSTransport) -> None:
+        """Say hello."""
+        self.transport = transport
+        self.write(Hello(Auth()))
+
+    def on_ws_disconnected(self, transport: picows.WSTransport) -> None:
+        """The link is gone."""
+        self.lost.set()
+
+    def on_ws_frame(self, transport: picows.WSTransport, frame: picows.WSFrame) -> None:
+        """Whatever the server said."""
+        if frame.msg_type is picows.WSMsgType.CLOSE:
+            transport.disconnect()
+        elif frame.msg_type is picows.WSMsgType.BINARY:
+            for each in MSGPACK.from_server(frame.get_payload_as_bytes()):
+                self.hear(each)
+
+    def hear(self, frame: FromServer) -> None:
+        """One frame."""
+        match frame:
+            case Data():
+                self.heard = frame.seq
+                self._unacknowledged += 1
+                if self._unacknowledged >= 32:
+                    self._unacknowledged = 0
+                    self.write(Ack(frame.channel, frame.seq))
+                if frame.type == "say":
+                    self.came_back()
+            case Ping():
+                self.write(Pong(frame.id, frame.channel, self.heard))
+            case Welcome():
+                self.write(Request(1, "join_or_create", Raw(MSGPACK.encode({"kind": "hall"}))))
+            case Reply():
+                self.channel = 1
+                self.seated.set()
+            case _:
+                pass
+
+    def came_back(self) -> None:
+        """An echo."""
+
+    def write(self, *frames: Any) -> None:
+        """Send a payload."""
+        if self.transport is not None and not self.lost.is_set():
+            self.transport.send(picows.WSMsgType.BINARY, MSGPACK.payload(*frames))
+
+    def say(self) -> None:
+        """Send the next message."""
+        self.sent += 1
+        self.write(Data(self.channel, self.sent, self.heard, "say", BODY))
+
+
+class Gamer(Client):
+    """Measures its round trips."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said_at: dict[int, float] = {}
+        self.echoed = 0
+        self.trips_ms: list[float] = []
+
+    def say(self) -> None:
+        """Note the time, and send."""
+        self.said_at[self.sent + 1] = time.perf_counter()
+        super().say()
+
+    def came_back(self) -> None:
+        """Echoes come in the order of what was said."""
+        self.echoed += 1
+        self.trips_ms.append((time.perf_counter() - self.said_at.pop(self.echoed)) * 1000.0)
+
+    async def play(self, seconds: float, phase: float) -> None:
+        """Say something at each beat, whatever the server does."""
+        began_at = time.perf_counter() + phase / RATE_HZ
+        for beat in range(int(seconds * RATE_HZ)):
+            await asyncio.sleep(max(0.0, began_at + beat / RATE_HZ - time.perf_counter()))
+            self.say()
+
+
+async def dial(kind: Callable[[], Client], port: int, address: str | None = None) -> Client:
+    """Connect, perhaps from another address of this machine."""
+    options: dict[str, Any] = {"local_addr": (address, 0)} if address is not None else {}
+    _, listener = await picows.ws_connect(
+        kind,
+        f"ws://127.0.0.1:{port}",
+        extra_headers=[("Sec-WebSocket-Protocol", SUBPROTOCOL)],
+        use_aiofastnet=False,
+        **options,
+    )
+    assert isinstance(listener, Client)
+    return listener
+
+
+# Those who misbehave
+
+
+def run_misfits(pipe: Connection, port: int, core: int | None, count: int) -> None:
+    """Do what the pipe says, until it says stop."""
+    pin(core)
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    ways: dict[str, Callable[[int, str], Coroutine[Any, Any, None]]] = {"flooding": flood, "not reading": stall}
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        tasks: list[asyncio.Task[None]] = []
+        while (word := await loop.run_in_executor(None, pipe.recv)) != "stop":
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            way = ways.get(word)
+            tasks = [asyncio.create_task(way(port, f"127.0.1.{n + 1}")) for n in range(count)] if way else []
+            pipe.send("done")
+
+    run(main)
+
+
+async def flood(port: int, address: str) -> None:
+    """Sign in, send as fast as the socket takes it, and begin again when cut off, whatever the server said."""
+    while True:
+        client: Client | None = None
+        try:
+            client = await dial(Client, port, address)
+            await first_of(client.seated, client.lost)
+            while not client.lost.is_set():
+                for _ in range(32):
+                    client.say()
+                await asyncio.sleep(0)
+                while piled(client) > PILE_BYTES and not client.lost.is_set():  # noqa: ASYNC110 - it has no event
+                    await asyncio.sleep(0.005)
+        except (OSError, picows.WSError):
+            await asyncio.sleep(0.01)
+        finally:
+            if client is not None and client.transport is not None:
+                client.transport.disconnect(False)
+
+
+async def stall(port: int, address: str) -> None:
+    """Take a seat, stop reading, stay; come back when cut off."""
+    while True:
+        client: Client | None = None
+        try:
+            client = await dial(Client, port, address)
+            await first_of(client.seated, client.lost)
+            if client.transport is not None and not client.lost.is_set():
+                client.transport.underlying_transport.pause_reading()
+            await client.lost.wait()
+        except (OSError, picows.WSError):
+            await asyncio.sleep(0.01)
+        finally:
+            if client is not None and client.transport is not None:
+                client.transport.disconnect(False)
+
+
+async def first_of(*events: asyncio.Event) -> None:
+    """Until one of them happens."""
+    tasks = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def piled(client: Client) -> int:
+    """What waits to be sent."""
+    with suppress(AttributeError):
+        if client.transport is not None and not client.lost.is_set():
+            return client.transport.underlying_transport.get_write_buffer_size()
+    return 0
+
+
+# The measurement
+
+
+class Round(NamedTuple):
+    """One round: who came, the round trips of the others, and what the server counted."""
+
+    beside: str
+    p50_ms: float
+    p99_ms: float
+    trips: int
+    dropped: int
+    counted: Count
+
+
+async def play_rounds(options: argparse.Namespace) -> list[Round]:
+    """Alone, flooding, alone, not reading, …"""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    server_core, load_core = (cores[0], cores[-1]) if len(cores) > 1 else (None, None)
+    pin(load_core)
+    context = multiprocessing.get_context("spawn")
+    server_pipe, servers = multiprocessing.Pipe()
+    server = context.Process(target=run_server, args=(servers, server_core), daemon=True)
+    server.start()
+    port: int = server_pipe.recv()
+    misfit_pipe, misfits_end = multiprocessing.Pipe()
+    misfits = context.Process(target=run_misfits, args=(misfits_end, port, load_core, options.misfits), daemon=True)
+    misfits.start()
+    try:
+        gamers: list[Gamer] = []
+        for _ in range(options.clients):
+            gamer = await dial(Gamer, port)
+            assert isinstance(gamer, Gamer)
+            await asyncio.wait_for(gamer.seated.wait(), 10)
+            gamers.append(gamer)
+        rounds = [await play_round("nobody", gamers, options.seconds, server_pipe, misfit_pipe)]
+        for number in range(1, options.cycles + 1):
+            for beside in ("nobody", "flooding", "nobody", "not reading"):
+                rounds.append(await play_round(beside, gamers, options.seconds, server_pipe, misfit_pipe))
+                last = rounds[-1]
+                sys.stderr.write(
+                    f"cycle {number}/{options.cycles}, beside {beside}: p50 {last.p50_ms:.2f} ms,"
+                    f" p99 {last.p99_ms:.2f} ms, {last.counted}\n"
+                )
+    finally:
+        misfit_pipe.send("stop")
+        misfits.join(5)
+        server_pipe.send("stop")
+        server.join(5)
+    # The first is for warming up.
+    return rounds[1:]
+
+
+async def play_round(
+    beside: str, gamers: list[Gamer], seconds: float, server_pipe: Connection, misfit_pipe: Connection
+) -> Round:
+    """All play for a while, beside these."""
+    loop = asyncio.get_running_loop()
+    for gamer in gamers:
+        gamer.trips_ms.clear()
+    before = await ask(loop, server_pipe, "count")
+    await ask(loop, misfit_pipe, beside)
+    await asyncio.gather(*(gamer.play(seconds, n / len(gamers)) for n, gamer in enumerate(gamers)))
+    await ask(loop, misfit_pipe, "nobody")
+    after = await ask(loop, server_pipe, "count")
+    await settled(loop, server_pipe)
+    trips = sorted(trip for gamer in gamers for trip in gamer.trips_ms)
+    dropped = sum(gamer.lost.is_set() for gamer in gamers)
+    return Round(
+        beside,
+        trips[len(trips) // 2],
+        trips[int(len(trips) * 0.99)],
+        len(trips),
+        dropped,
+        after.since(before),
+    )
+
+
+async def settled(loop: asyncio.AbstractEventLoop, server_pipe: Connection) -> None:
+    """Until the server has dealt with what those who left had still said."""
+    applied = -1.0
+    while applied != (applied := (await ask(loop, server_pipe, "count")).applied):
+        await asyncio.sleep(SETTLE_S)
+
+
+async def ask(loop: asyncio.AbstractEventLoop, pipe: Connection, word: str) -> Any:
+    """Say a word, and wait for the answer."""
+    pipe.send(word)
+    return await loop.run_in_executor(None, pipe.recv)
+
+
+def report(rounds: list[Round], console: Console) -> None:
+    """The table for the docs: medians, and the median of the ratios to the round before."""
+    table = Table(
+        "beside", "p50", "p99", "p99 beside nobody", "server CPU", "of misfits: applied", "throttled", "cut off"
+    )
+    alone_cpu = statistics.median(each.counted.cpu_s for each in rounds if each.beside == "nobody")
+    alone_applied = statistics.median(each.counted.applied for each in rounds if each.beside == "nobody")
+    for beside in ("nobody", "flooding", "not reading"):
+        mine = [each for each in rounds if each.beside == beside]
+        ratios = [
+            each.p99_ms / rounds[number - 1].p99_ms for number, each in enumerate(rounds) if each.beside == beside
+        ]
+        if beside == "nobody":
+            ratios = [1.0]
+        table.add_row(
+            beside,
+            f"{statistics.median(each.p50_ms for each in mine):.2f} ms",
+            f"{statistics.median(each.p99_ms for each in mine):.2f} ms",
+            f"{statistics.median(ratios):.2f} x",
+            f"{statistics.median(each.counted.cpu_s for each in mine) / alone_cpu:.2f} x",
+            f"{max(0.0, statistics.median(each.counted.applied for each in mine) - alone_applied):,.0f}",
+            f"{statistics.median(each.counted.throttled for each in mine):,.0f}",
+            f"{statistics.median(each.counted.floods + each.counted.overflowed for each in mine):,.0f}",
+        )
+    console.print(table)
+    dropped = max(each.dropped for each in rounds)
+    console.print(f"{sum(each.trips for each in rounds):,} round trips; {dropped} well-behaved clients were cut off")
+
+
+def main() -> None:
+    """Parse, run, print."""
+    parser = argparse.ArgumentParser(description="Round trips beside clients that misbehave.")
+    parser.add_argument("--clients", type=int, default=80)
+    parser.add_argument("--misfits", type=int, default=20)
+    parser.add_argument("--cycles", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    options = parser.parse_args()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        rounds: list[Round] = runner.run(play_rounds(options))
+    report(rounds, Console())
+
+
+if __name__ == "__main__":
+    main()

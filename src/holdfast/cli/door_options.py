@@ -1,0 +1,131 @@
+"""The options that say who may come in and who may listen in, and what `holdfast serve` announces of it."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast import Server, Tls
+from holdfast.http.hosts import is_loopback
+from holdfast.transports.sockets import peer_name
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class DoorOptions:
+    """What was asked for."""
+
+    tls: Tls | None
+    origins: tuple[str, ...]
+    trusted_proxies: tuple[str, ...]
+    proxy_protocol: bool
+    insecure: bool
+
+
+def door_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add them to a command, which gets them as `doors`."""
+
+    @functools.wraps(command)
+    def with_doors(  # noqa: PLR0913 - one parameter for each option
+        *args: Any,
+        tls_cert: Path | None,
+        tls_key: Path | None,
+        origin: tuple[str, ...],
+        trusted_proxy: tuple[str, ...],
+        proxy_protocol: bool,
+        insecure: bool,
+        **arguments: Any,
+    ) -> None:
+        doors = DoorOptions(_tls(tls_cert, tls_key), origin, trusted_proxy, proxy_protocol, insecure)
+        command(*args, doors=doors, **arguments)
+
+    for option in reversed(_OPTIONS):
+        with_doors = option(with_doors)
+    return with_doors
+
+
+_OPTIONS = (
+    click.option(
+        "--tls-cert",
+        type=_FILE,
+        metavar="FILE",
+        help=(
+            "Speak wss:// and tcps:// with this certificate, and those that vouch for it; so does an HTTP API that"
+            " listens elsewhere than here. It is read again when it changes, and at SIGHUP."
+        ),
+    ),
+    click.option("--tls-key", type=_FILE, metavar="FILE", help="The key of the certificate."),
+    click.option(
+        "--origin",
+        multiple=True,
+        metavar="ORIGIN",
+        help=(
+            "A site whose pages may connect, as in https://game.example or https://*.game.example; may be given several"
+            " times. Without any, all sites' pages may; programs that are no browsers always may."
+        ),
+    ),
+    click.option(
+        "--trusted-proxy",
+        multiple=True,
+        metavar="ADDRESS",
+        help=(
+            "A proxy in front, or a network of them (10.0.0.0/8), that is believed about who its clients are; may be"
+            " given several times."
+        ),
+    ),
+    click.option(
+        "--proxy-protocol", is_flag=True, help="The trusted proxies say who their clients are in the PROXY protocol."
+    ),
+    click.option(
+        "--insecure",
+        is_flag=True,
+        help="Listen elsewhere than at 127.0.0.1 without encryption: for a LAN, or the network of containers.",
+    ),
+)
+
+EXPOSED_ADVICE = (
+    "On the command line: --tls-cert and --tls-key; --host 127.0.0.1 behind a proxy, or --trusted-proxy; or --insecure."
+)
+"""What to do when a server would not be safe."""
+
+
+def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise click.UsageError("A certificate needs its key: give both --tls-cert and --tls-key.")
+    try:
+        return Tls(certificate, key)
+    except ValueError as error:
+        raise click.ClickException(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
+
+
+def door_facts(server: Server) -> list[tuple[str, str]]:
+    """Where its doors are, and by which rules they open."""
+    settings = server.doors.settings
+    facts = list(server.doors.urls.items())
+    if server.tcp_key:
+        facts.append(("", f"encrypted; its clients pin {server.tcp_key}"))
+    if settings.tls is not None:
+        facts.append(("tls", f"{settings.tls.certificate}, read again when it changes"))
+    elif settings.insecure and settings.is_public:
+        facts.append(("", "insecure: what is not encrypted can be read and changed on its way"))
+    if settings.origins:
+        facts.append(("origins", ", ".join(settings.origins)))
+    elif settings.is_public and "websocket" in server.doors.urls:
+        facts.append(("origins", "any: pages of all sites may connect; name those of your game with --origin"))
+    if settings.trusted_proxies:
+        how = ", with the PROXY protocol" if settings.proxy_protocol else ""
+        facts.append(("proxies", ", ".join(settings.trusted_proxies) + how))
+    if server.http is not None:
+        facts.append(("http", f"{server.http.scheme}://{peer_name(server.addresses['http'])}/docs"))
+    return facts
+
+
+def tls_for_http(doors: DoorOptions, host: str) -> Tls | None:
+    """At home the API stays as it is: its certificate is not for 127.0.0.1, and nobody is on the way."""
+    return None if is_loopback(host) else doors.tls

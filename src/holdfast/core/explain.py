@@ -1,0 +1,301 @@
+"""Why did this player drop? A session's timeline in plain words: a verdict, what to do about it, and what happened.
+
+Pure: the same events give the same words. Times are shown as they are by the clock of UTC.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.core.events import (
+    Authenticated,
+    Dropped,
+    Ended,
+    Event,
+    LimitExceeded,
+    PlayerJoined,
+    PlayerLeft,
+    Released,
+    Restored,
+    Resumed,
+    Resynced,
+    SessionOpened,
+    Superseded,
+    TokenReused,
+)
+from holdfast.core.reason_words import WORDS, Words
+from holdfast.core.reasons import Reason
+
+_DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
+# As WebSocket's: a page that is left or an app that is closed says so; who closes in order without a bye means it.
+_GOING_AWAY, _NORMAL = 1001, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What an operator is told of one session."""
+
+    verdict: str
+    """What became of it, in a few sentences."""
+    advice: str
+    """What can be done about it; empty if nothing went wrong."""
+    reason: Reason | None
+    """Of the end, or of the last drop; None if there was neither."""
+
+
+def explain(events: Sequence[Event]) -> Explanation:
+    """What became of a session, from what happened to it, oldest first."""
+    story = _Story(events)
+    reasons = story.reasons()
+    advice = " ".join(WORDS[reason].advice for reason in reasons)
+    return Explanation(" ".join([*story.verdict(), *story.limits()]), advice, reasons[-1] if reasons else None)
+
+
+class _Story:
+    """What matters of a timeline."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.opened: SessionOpened | Restored | None = None
+        self.drop: Dropped | None = None
+        self.takeover: Superseded | None = None
+        self.back: Resumed | None = None
+        """From that drop, or with the connection that took over."""
+        self.seat: PlayerJoined | PlayerLeft | None = None
+        self.holds_seat = False
+        """Whether a seat is kept for who is away."""
+        self.end: Ended | Released | None = None
+        self._limits: dict[str, int] = {}
+        for event in events:
+            self._happened(event)
+
+    def _happened(self, event: Event) -> None:
+        match event:
+            case SessionOpened():
+                self.opened = event
+            case Restored():
+                # Whatever was before it, it begins anew here: nobody is connected.
+                self.opened, self.end, self.drop, self.back = event, None, None, None
+                self.holds_seat = bool(event.room)
+            case Dropped():
+                self.drop, self.back, self.takeover = event, None, None
+            case Superseded():
+                self.drop, self.back, self.takeover = None, None, event
+            case Resumed():
+                self.back = event
+            case PlayerJoined():
+                self.seat, self.holds_seat = event, True
+            case PlayerLeft():
+                self.seat = event
+                # With the end of the grace it was kept until then.
+                self.holds_seat = event.reason == Reason.GRACE_ENDED
+            case Ended() | Released():
+                self.end = event
+            case LimitExceeded():
+                self._limits[event.limit] = self._limits.get(event.limit, 0) + event.times
+            case _:
+                pass
+
+    @property
+    def is_away(self) -> bool:
+        """Whether there was no connection when the story ended."""
+        return self.back is None and (self.drop is not None or isinstance(self.opened, Restored))
+
+    def reasons(self) -> list[Reason]:
+        """What to give advice about, the most important last: an end in time follows from a drop."""
+        told: list[Event | None] = [self.end]
+        if self.end is None:
+            told = [self.drop] if self.drop is not None else [self.seat]
+        elif self.end.reason == Reason.GRACE_ENDED:
+            told = [self.drop, self.end]
+        found = [_reason(event.reason) for event in told if isinstance(event, Dropped | PlayerLeft | Ended | Released)]
+        return [reason for reason in found if reason is not None]
+
+    def verdict(self) -> list[str]:
+        """What became of it."""
+        if self.end is not None:
+            return [*self._before(), self._end(self.end)]
+        if self.is_away:
+            return [*self._before(), self._wait("is")]
+        return [self._here(), *self._return(), *self._lost_seat()]
+
+    def limits(self) -> list[str]:
+        """What was too much."""
+        return [f"They reached the limit {name} {_times(count)}." for name, count in self._limits.items()]
+
+    def _before(self) -> list[str]:
+        """Why there was no connection any more, if there was none."""
+        if not self.is_away or (self.end is not None and self.drop is not None and self.drop.reason == self.end.reason):
+            return []
+        if self.drop is not None:
+            return [_of_drop(self.drop)]
+        assert self.opened is not None
+        return [f"The session came back from the store {_at(self.opened)}."]
+
+    def _end(self, end: Ended | Released) -> str:
+        if end.reason == Reason.GRACE_ENDED and self.is_away:
+            return f"{self._wait('was')[:-1]}; they did not come back, so the session ended {_at(end)} (grace_ended)."
+        what = _said(end.reason, lambda words: words.end, "The session ended")
+        if isinstance(end, Released) and end.reason == Reason.STOPPING:
+            what = "The session was left in the store for the next server when this one stopped"
+        message = end.message if isinstance(end, Ended) else ""
+        return f"{what} {_at(end)} ({end.reason}){_quoted(message)}."
+
+    def _wait(self, was: str) -> str:
+        since = self.drop or self.opened
+        assert isinstance(since, Dropped | Restored)
+        what = "The seat" if self.holds_seat else "The session"
+        if was == "is":
+            return f"{what} is kept for {_span(since.grace_s)} from then, and they have not come back yet."
+        return f"{what} was kept for {_span(since.grace_s)}."
+
+    def _here(self) -> str:
+        came = self.back or self.opened
+        how = f", over {came.transport}" if isinstance(came, SessionOpened | Resumed) else ""
+        since = f" since {_clock(came.at)}" if came is not None else ""
+        return f"The player has been connected{since}{how}."
+
+    def _return(self) -> list[str]:
+        if self.takeover is not None:
+            return [f"A newer connection took over {_at(self.takeover)}, before the old one was known to be gone."]
+        if self.drop is None and isinstance(self.opened, Restored):
+            return [f"The session came back from the store {_at(self.opened)}, and they came back to it."]
+        if self.drop is None or self.back is None:
+            return [] if isinstance(self.seat, PlayerLeft) else ["Nothing has gone wrong."]
+        what = f"They were back after {_span(self.back.away_s)}"
+        if self.back.outcome == "resynced":
+            return [_of_drop(self.drop), f"{what}, and were sent the present state: not every message could be kept."]
+        return [_of_drop(self.drop), f"{what}; {_messages(self.back.replayed)} sent again, and nothing was lost."]
+
+    def _lost_seat(self) -> list[str]:
+        if not isinstance(self.seat, PlayerLeft):
+            return []
+        return [f"They have had no seat since {_clock(self.seat.at)}: {_of_seat(self.seat)}."]
+
+
+def describe(event: Event) -> str:
+    """One event of a timeline in a few words, without its time."""
+    tell = _TELL.get(type(event))
+    return tell(event) if tell is not None else event.name
+
+
+def _of_drop(drop: Dropped) -> str:
+    what = _said(drop.reason, lambda words: words.drop, "The connection ended")
+    at = f"at {_clock(drop.at)}"
+    if drop.reason == Reason.SILENT:
+        pings = f" ({_count(drop.pings, 'ping')} unanswered)" if drop.pings else ""
+        return f"{what}: nothing was heard for {_span(drop.silent_s)}{pings}, so it was cut {at}."
+    if drop.reason == Reason.DROPPED:
+        if drop.code == _GOING_AWAY:
+            what = "The client went away, as a page does that is left and an app that is closed,"
+        elif drop.code == _NORMAL:
+            what = "The client closed the connection without ending the session"
+        return f"{what} {at}; it had been heard {_span(drop.silent_s)} before{_round_trips(drop)}."
+    return f"{what} {at} ({drop.reason})."
+
+
+def _round_trips(drop: Dropped) -> str:
+    if not drop.worst_ms:
+        return ""
+    return f", and a round trip took {drop.latency_ms:.0f} ms (the worst {drop.worst_ms:.0f} ms)"
+
+
+def _of_seat(left: PlayerLeft) -> str:
+    why = _said(left.reason, lambda words: words.seat, "")
+    return f"{why} ({left.reason}){_quoted(left.message)}" if why else f"{left.reason}{_quoted(left.message)}"
+
+
+def _tell_opened(event: SessionOpened) -> str:
+    if event.transport == "agent":
+        return "an agent was opened"
+    anew = "signed in anew, the session they came back to was gone," if event.is_reset else "signed in"
+    return f"{anew} over {event.transport}{_from(event.peer)}"
+
+
+def _tell_dropped(event: Dropped) -> str:
+    facts = [f"last heard {_span(event.silent_s)} before"]
+    if event.pings:
+        facts.append(f"{_count(event.pings, 'ping')} unanswered")
+    if event.worst_ms:
+        times = (event.latency_ms, event.last_ms, event.worst_ms)
+        facts.append("round trip {:.0f} ms, last {:.0f} ms, worst {:.0f} ms".format(*times))
+    if event.code:
+        facts.append(f"code {event.code}")
+    return f"lost the connection ({event.reason}): {'; '.join(facts)}; kept for {_span(event.grace_s)}"
+
+
+def _tell_resumed(event: Resumed) -> str:
+    what = "got the present state" if event.outcome == "resynced" else f"{_messages(event.replayed)} sent again"
+    away = f" after {_span(event.away_s)}" if event.away_s else ""
+    return f"came back{away} over {event.transport}{_from(event.peer)}; {what}"
+
+
+def _tell_restored(event: Restored) -> str:
+    seat = f" with a seat in room {event.room}" if event.room else ""
+    return f"came back from the store{seat}; kept for {_span(event.grace_s)}"
+
+
+def _tell_authenticated(event: Authenticated) -> str:
+    return f"proved who they are ({event.scheme}){' as ' + ', '.join(event.roles) if event.roles else ''}"
+
+
+_TELL: dict[type[Event], Callable[[Any], str]] = {
+    SessionOpened: _tell_opened,
+    Authenticated: _tell_authenticated,
+    Dropped: _tell_dropped,
+    Resumed: _tell_resumed,
+    Superseded: lambda event: f"a newer connection took over from {event.connection}",
+    Resynced: lambda event: "more waited for the client than may be kept: it gets the present state",
+    TokenReused: lambda event: f"a used token was presented{_from(event.peer)}: the session is revoked",
+    LimitExceeded: lambda event: f"reached the limit {event.limit} {_times(event.times)}: {event.action}",
+    PlayerJoined: lambda event: f"took a seat in room {event.room} ({event.kind})",
+    PlayerLeft: lambda event: f"has no seat in room {event.room} any more: {_of_seat(event)}",
+    Restored: _tell_restored,
+    Released: lambda event: f"this server has let the session go ({event.reason})",
+    Ended: lambda event: f"the session ended ({event.reason}){_quoted(event.message)}",
+}
+
+
+def _said(reason: str, part: Callable[[Words], str], otherwise: str) -> str:
+    """The words for a reason, or those for one that this version does not know in this place."""
+    known = _reason(reason)
+    return (part(WORDS[known]) if known is not None else "") or otherwise
+
+
+def _reason(value: str) -> Reason | None:
+    return Reason(value) if value in Reason.__members__.values() else None
+
+
+def _at(event: Event) -> str:
+    return f"at {_clock(event.at)}"
+
+
+def _clock(at: float) -> str:
+    seconds = int(at) % _DAY_S
+    return f"{seconds // _HOUR_S:02}:{seconds // _MINUTE_S % 60:02}:{seconds % _MINUTE_S:02} UTC"
+
+
+def _span(seconds: float) -> str:
+    for unit, length in (("h", _HOUR_S), ("min", _MINUTE_S)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{round(seconds, 1):g} s"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _messages(number: int) -> str:
+    return "no message had to be" if number == 0 else f"{_count(number, 'message')} {'was' if number == 1 else 'were'}"
+
+
+def _from(peer: str) -> str:
+    return f" from {peer}" if peer else ""
+
+
+def _quoted(message: str) -> str:
+    return f": “{message}”" if message else ""

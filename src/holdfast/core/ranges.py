@@ -1,0 +1,73 @@
+"""Ranges of addresses, and which of very many an address lies in: one look for each length of prefix that is in use."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+Range = IPv4Network | IPv6Network
+
+# IPv4 within IPv6: ::ffff:203.0.113.7 is 203.0.113.7, however the socket says it.
+_MAPPED_BITS = 96
+
+
+def read_range(text: str) -> Range:
+    """A range as people write it: "203.0.113.7", "203.0.113.0/24", "2001:db8::/32"; `ValueError` if it is none.
+
+    Of "203.0.113.7/24" the range is meant, not the address.
+    """
+    network = ip_network(text.strip(), strict=False)
+    if isinstance(network, IPv6Network) and network.prefixlen >= _MAPPED_BITS:
+        mapped = network.network_address.ipv4_mapped
+        if mapped is not None:
+            return IPv4Network((mapped, network.prefixlen - _MAPPED_BITS))
+    return network
+
+
+def read_address(text: str) -> IPv4Address | IPv6Address | None:
+    """The address of a peer; None if it has none, as in memory."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped if mapped is not None else address
+
+
+class RangeTable(Generic[T]):
+    """A value for each range. There are at most 33 lengths of prefix in IPv4, and 129 in IPv6."""
+
+    def __init__(self) -> None:
+        # By the version and the length of the prefix, then by the prefix itself.
+        self._tables: dict[tuple[int, int], dict[int, T]] = {}
+
+    def put(self, network: Range, value: T) -> None:
+        """Set the value of a range."""
+        self._tables.setdefault((network.version, network.prefixlen), {})[_prefix(network)] = value
+
+    def remove(self, network: Range) -> None:
+        """Forget a range that has a value."""
+        place = network.version, network.prefixlen
+        table = self._tables[place]
+        del table[_prefix(network)]
+        if not table:
+            del self._tables[place]
+
+    def around(self, text: str) -> Iterator[T]:
+        """The values of all ranges that an address lies in."""
+        if not self._tables:
+            return
+        address = read_address(text)
+        if address is None:
+            return
+        number = int(address)
+        for (version, length), table in self._tables.items():
+            if version == address.version:
+                value = table.get(number >> (address.max_prefixlen - length))
+                if value is not None:
+                    yield value
+
+
+def _prefix(network: Range) -> int:
+    return int(network.network_address) >> (network.max_prefixlen - network.prefixlen)

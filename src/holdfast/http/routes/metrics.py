@@ -1,0 +1,17 @@
+"""The node in numbers, for Prometheus."""
+
+from litestar import Response, get
+
+from holdfast.http.context import context_of
+from holdfast.http.exposition import MEDIA_TYPE
+from holdfast.http.keys import Scope
+from holdfast.http.operations import Node, needs
+from holdfast.http.requests import ApiRequest
+
+
+@get("/metrics", tags=["node"], summary="Measure the node", media_type=MEDIA_TYPE, opt=needs(Scope.READ))
+async def read_metrics(backend: Node, request: ApiRequest) -> Response[bytes]:
+    """Everything that the node counts and measures, in the text format of Prometheus."""
+    context = context_of(request.app)
+    readings = await backend.metrics(sessions_max=context.limits.metrics_sessions_max)
+    return Response(await context.exposition.text(readings), media_type=MEDIA_TYPE)

@@ -1,0 +1,108 @@
+"""How passwords are hashed and checked: argon2id, in a few threads of its own, with a queue that is not endless.
+
+One check takes 19 MiB and some 50 ms of a core: it is the most expensive thing that a stranger can ask for. So both
+those at work and those that wait are limited, and whoever comes after them is told to come back.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from holdfast.core.limits import KIB, Limits
+from holdfast.identity.port import Busy
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+T = TypeVar("T")
+
+# A check is quick, but many wait.
+_RETRY_AFTER_S = 2.0
+
+
+class Hashing(Protocol):
+    """Hashes passwords. Each may raise `Busy`."""
+
+    async def hash(self, password: bytes) -> str:
+        """A new hash, salted, for a record."""
+
+    async def verify(self, known: str, password: bytes) -> bool:
+        """Whether this is the password; a hash that is empty takes as long and is nobody's."""
+
+    def is_outdated(self, known: str) -> bool:
+        """Whether the hash was made with other settings than ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argon2Settings:
+    """What a hash costs. The defaults are OWASP's least: 19 MiB, two passes, one lane."""
+
+    memory_kib: int = 19 * KIB
+    passes: int = 2
+    lanes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.passes < 1 or self.lanes < 1 or self.memory_kib < 8 * self.lanes:
+            raise ValueError("argon2 needs a pass, a lane, and 8 KiB of memory for each lane")
+
+
+class Argon2Hashing:
+    """The real one."""
+
+    def __init__(self, settings: Argon2Settings, limits: Limits) -> None:
+        # By name, because it is to be imported now and not with this module: most programs never check a password.
+        argon2 = import_module("argon2")
+        self._hasher: PasswordHasher = argon2.PasswordHasher(
+            time_cost=settings.passes, memory_cost=settings.memory_kib, parallelism=settings.lanes
+        )
+        self._wrong = (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError)
+        self._invalid = argon2.exceptions.InvalidHashError
+        self._in_all_max = limits.password_checks_max + limits.password_checks_waiting_max
+        self._in_all = 0
+        self._threads = ThreadPoolExecutor(limits.password_checks_max, "holdfast passwords")
+        # What names that are not known are checked against: as much work, and no password has it.
+        work = f"m={settings.memory_kib},t={settings.passes},p={settings.lanes}"
+        self._nobodys = f"$argon2id$v=19${work}${_letters(self._hasher.salt_len)}${_letters(self._hasher.hash_len)}"
+
+    async def hash(self, password: bytes) -> str:
+        """A new hash, salted, for a record."""
+        return await self._in_thread(lambda: self._hasher.hash(password))
+
+    async def verify(self, known: str, password: bytes) -> bool:
+        """Whether this is the password; a hash that is empty takes as long and is nobody's."""
+        return await self._in_thread(lambda: self._is(known or self._nobodys, password)) and bool(known)
+
+    def _is(self, known: str, password: bytes) -> bool:
+        try:
+            return self._hasher.verify(known, password)
+        except self._wrong:
+            return False
+
+    def is_outdated(self, known: str) -> bool:
+        """Whether the hash was made with other settings than ours."""
+        try:
+            return self._hasher.check_needs_rehash(known)
+        except self._invalid:
+            return True
+
+    def close(self) -> None:
+        """End the threads, when they are done with what they do."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        if self._in_all >= self._in_all_max:
+            raise Busy("too many passwords are being checked at the moment", _RETRY_AFTER_S)
+        self._in_all += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._in_all -= 1
+
+
+def _letters(size: int) -> str:
+    """So many bytes of nothing, as they stand in a hash."""
+    return b64encode(bytes(size)).rstrip(b"=").decode()

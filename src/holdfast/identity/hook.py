@@ -1,0 +1,39 @@
+"""A hook: the game itself decides who is let in, by whatever the credential says."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+
+from holdfast.identity.players import are_roles, is_player_id
+from holdfast.identity.port import Approach, Identity
+
+Approve = Callable[[str, Approach], Identity | str | Awaitable[Identity | str]]
+"""Of the game: the identity, or only the player's id, that this credential proves."""
+
+
+class Hook:
+    """Asks a function of the game's: `async def approve(credential: str, approach: Approach) -> Identity | str`.
+
+    The credential is whatever the client sent, up to the size of a hello (`Limits.hello_bytes_max`): a JSON text, for
+    example. It raises `NotAuthentic` if that proves nothing, or `Refused` (or a kind of it with a `code` of its own) if
+    they may not in; the client is told either way. It has `Limits.auth_s` to decide. One that is a plain `def` must
+    return at once: nobody else is served meanwhile.
+    """
+
+    def __init__(self, approve: Approve, *, scheme: str = "hook") -> None:
+        self._approve = approve
+        self.scheme = scheme
+        """The name clients ask for it by."""
+
+    async def authenticate(self, credential: str, approach: Approach) -> Identity:
+        """What the game says."""
+        answer = self._approve(credential, approach)
+        found = await answer if inspect.isawaitable(answer) else answer
+        identity = Identity(found) if isinstance(found, str) else found
+        if not isinstance(identity, Identity):
+            raise TypeError(f"the hook of scheme {self.scheme!r} must return an Identity or a player's id")
+        if not is_player_id(identity.player_id) or not are_roles(sorted(identity.roles)):
+            raise ValueError(f"the hook of scheme {self.scheme!r} returned what cannot be a player's id or roles")
+        return identity
+
+    def __repr__(self) -> str:
+        return f"Hook(scheme={self.scheme!r})"

@@ -1,0 +1,202 @@
+"""The keys of an issuer: known from the start, or fetched from it and fetched again, but not as often as anybody likes.
+
+Anybody can send a token that names a key which does not exist. So keys are fetched for the sake of an unknown one only
+once in a while, by one fetch at a time, in a thread; and if that fails, the keys that are known stay good.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from http.client import HTTPException, HTTPMessage
+from ipaddress import ip_address
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from holdfast.core.limits import Limits
+from holdfast.identity.ground import Ground
+from holdfast.identity.port import Busy
+from holdfast.logs import get_logger
+
+if TYPE_CHECKING:
+    from holdfast.identity.signatures import Key
+
+log = get_logger("holdfast.identity")
+
+_CHUNK_BYTES = 16 * 1024
+
+
+class IssuerKeys(Protocol):
+    """Where a `Jwt` looks for keys."""
+
+    async def prepare(self, ground: Ground) -> None:
+        """The server starts."""
+
+    async def close(self) -> None:
+        """The server has stopped."""
+
+    async def find(self, kid: str, algorithm: str) -> "list[Key]":
+        """Those that a token may be signed with that names this key, or none (empty); `Busy` if none are known yet."""
+
+
+def _fitting(keys: "Sequence[Key]", kid: str, algorithm: str) -> "list[Key]":
+    return [key for key in keys if key.fits(algorithm) and (not kid or kid == key.kid)]
+
+
+class KnownKeys:
+    """Keys that were given: they have no names, so a token's word for its own does not matter."""
+
+    def __init__(self, keys: "Sequence[Key]") -> None:
+        self._keys = keys
+
+    async def prepare(self, ground: Ground) -> None:
+        """There is nothing to do."""
+
+    async def close(self) -> None:
+        """There is nothing to do."""
+
+    async def find(self, kid: str, algorithm: str) -> "list[Key]":
+        """All that fit."""
+        return _fitting(self._keys, "", algorithm)
+
+
+class FetchedKeys:
+    """Keys that are read from somewhere else, which may change."""
+
+    def __init__(self, where: str, load: "Callable[[Limits], list[Key]]") -> None:
+        self._where = where
+        self._load = load
+        self._lend(Ground())
+
+    def _lend(self, ground: Ground) -> None:
+        self._ground = ground
+        self._keys: list[Key] = []
+        self._fetched_at: float | None = None
+        self._tried_at: float | None = None
+        self._fetch: asyncio.Task[None] | None = None
+
+    async def prepare(self, ground: Ground) -> None:
+        """Fetch them once. If that fails, the server starts all the same."""
+        await self.close()
+        self._lend(ground)
+        await self._refresh()
+
+    async def close(self) -> None:
+        """Fetch no more."""
+        if self._fetch is not None:
+            self._fetch.cancel()
+            self._fetch = None
+
+    async def find(self, kid: str, algorithm: str) -> "list[Key]":
+        """Those that are known; if there are none, those that are there after another fetch."""
+        found = _fitting(self._keys, kid, algorithm)
+        if found:
+            if self._is_old:
+                self._begin()
+            return found
+        await self._refresh()
+        if self._fetched_at is None:
+            raise Busy("the keys of the issuer are not known at the moment", self._ground.limits.issuer_keys_pause_s)
+        return _fitting(self._keys, kid, algorithm)
+
+    @property
+    def _is_old(self) -> bool:
+        limits, now = self._ground.limits, self._ground.now()
+        return self._fetched_at is None or now - self._fetched_at >= limits.issuer_keys_s
+
+    async def _refresh(self) -> None:
+        fetch = self._begin()
+        if fetch is not None:
+            # It is for all who wait, and goes on if one of them does not any more.
+            await asyncio.wait([fetch])
+
+    def _begin(self) -> asyncio.Task[None] | None:
+        """The fetch that is under way, or a new one; None if the last was a short while ago."""
+        if self._fetch is not None and not self._fetch.done():
+            return self._fetch
+        now = self._ground.now()
+        if self._tried_at is not None and now - self._tried_at < self._ground.limits.issuer_keys_pause_s:
+            return None
+        self._tried_at = now
+        self._fetch = asyncio.create_task(self._fetch_once(), name=f"keys from {self._where}")
+        return self._fetch
+
+    async def _fetch_once(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            keys = await loop.run_in_executor(None, self._load, self._ground.limits)
+        except (OSError, ValueError, HTTPException) as error:
+            log.warning("the keys of an issuer could not be fetched", where=self._where, error=error)
+            return
+        if not keys:
+            log.warning("an issuer has no key that is of use", where=self._where)
+            return
+        self._keys = keys
+        self._fetched_at = self._ground.now()
+
+
+# Where from
+
+
+def is_pem(key: bytes) -> bool:
+    """Whether this is meant to be a key in PEM."""
+    return key.lstrip().startswith(b"-----BEGIN ")
+
+
+def check_url(url: str) -> None:
+    """Keys are fetched in a way that nobody can meddle with, or from this machine; `ValueError` otherwise."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError(f"{url!r} is no address of keys")
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname)):
+        raise ValueError(f"keys are fetched over https, or from this machine: {url!r}")
+
+
+def _is_loopback(hostname: str) -> bool:
+    try:
+        return ip_address(hostname).is_loopback
+    except ValueError:
+        return hostname == "localhost"
+
+
+class _StayHere(HTTPRedirectHandler):
+    """Goes nowhere else: another address would have to be checked like the first."""
+
+    def redirect_request(  # noqa: PLR0913, PLR0917 - the standard library's
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+def fetch_url(url: str, limits: Limits) -> bytes:
+    """What is at an address, within a time and a size; `OSError`, `HTTPException` or `ValueError` otherwise."""
+    ends_at = time.monotonic() + limits.issuer_keys_timeout_s
+    request = Request(url, headers={"Accept": "application/json"})  # noqa: S310 - see `check_url`
+    try:
+        with build_opener(_StayHere).open(request, timeout=limits.issuer_keys_timeout_s) as response:
+            document = b""
+            while chunk := response.read1(_CHUNK_BYTES):
+                document += chunk
+                check_size(document, limits)
+                if time.monotonic() > ends_at:
+                    raise TimeoutError(f"not all of it came within {limits.issuer_keys_timeout_s:g} s")
+            return document
+    except HTTPError as error:
+        error.close()
+        raise
+
+
+def read_file(path: Path, limits: Limits) -> bytes:
+    """What is in a file."""
+    with path.open("rb") as file:
+        document = file.read(limits.issuer_keys_bytes_max + 1)
+    check_size(document, limits)
+    return document
+
+
+def check_size(document: bytes, limits: Limits) -> None:
+    """Refuse what is larger than a set of keys can be."""
+    if len(document) > limits.issuer_keys_bytes_max:
+        raise ValueError(f"there are more than {limits.issuer_keys_bytes_max} bytes")

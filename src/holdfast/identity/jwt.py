@@ -1,0 +1,178 @@
+"""JSON Web Tokens of an identity provider: signed, from one issuer, for one audience, and not expired."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.errors import Invalid
+from holdfast.core.frames import CREDENTIAL_CHARS_MAX
+from holdfast.core.tokens import TOKEN_BYTES
+from holdfast.identity.ground import Ground
+from holdfast.identity.issuer_keys import FetchedKeys, IssuerKeys, KnownKeys, check_url, fetch_url, is_pem, read_file
+from holdfast.identity.links import Links
+from holdfast.identity.players import are_roles, is_guest, is_player_id
+from holdfast.identity.port import Approach, Identity, NotAuthentic
+
+if TYPE_CHECKING:
+    from holdfast.identity.signatures import TokenChecker
+
+KeySource = bytes | str | Path | Sequence[bytes | str]
+"""A shared secret (bytes), public keys in PEM, the address of a JSON Web Key Set, or the path of a file with one."""
+
+SHARED = "HS256"
+PUBLIC = frozenset(
+    {
+        *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+        *("ES256", "ES384", "ES512", "EdDSA"),
+    }
+)
+LEEWAY_MAX_S = 60.0
+# Some 35,000 years: no clock shows later times.
+_TIME_MAX = 2.0**40
+
+
+class Jwt:
+    """The authenticator for tokens: `Auth("jwt", token)` on the client's side.
+
+    A token must be signed with one of `keys`, in one of the `algorithms`, by exactly this `issuer` for exactly this
+    `audience`, and say when it was issued (`iat`) and when it expires (`exp`); clocks may differ by `leeway_s`. Its
+    `claim` is the player's id, behind `prefix`; its `roles_claim`, if it has one, a list of roles.
+
+    `keys` is a shared secret of at least 32 bytes (for HS256 only), one or several public keys in PEM, the address of a
+    JSON Web Key Set ("https://…") or a `Path` to a file with one. Sets are fetched again by and by, and when a token
+    names a key that is not known.
+
+    A `linkable` one remembers every player who has signed in, so that guests can be linked to those who have not; that
+    is one look at the store for each sign-in.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings, all by keyword
+        self,
+        *,
+        issuer: str,
+        audience: str,
+        algorithms: Sequence[str],
+        keys: KeySource,
+        scheme: str = "jwt",
+        claim: str = "sub",
+        prefix: str = "",
+        roles_claim: str = "roles",
+        leeway_s: float = 30.0,
+        linkable: bool = True,
+    ) -> None:
+        if not issuer or not audience:
+            raise ValueError("say exactly which issuer is trusted, and for which audience its tokens must be")
+        if not 0 <= leeway_s <= LEEWAY_MAX_S:
+            raise ValueError(f"leeway_s is 0 to {LEEWAY_MAX_S:g}; got {leeway_s}")
+        algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
+        _check_algorithms(algorithms, is_shared=isinstance(keys, bytes) and not is_pem(keys))
+        # By name, because it is to be imported now and not with this module: most programs never see a token.
+        checker = import_module("holdfast.identity.signatures").TokenChecker(algorithms, issuer, audience)
+        self._checker: TokenChecker = checker
+        self._keys = _issuer_keys(keys, checker)
+        self.scheme = scheme
+        """The name clients ask for it by."""
+        self._issuer = issuer
+        self._claim = claim
+        self._prefix = prefix
+        self._roles_claim = roles_claim
+        self._leeway_s = leeway_s
+        self._is_linkable = linkable
+        self._ground = Ground()
+        self._links = Links(self._ground.shelf)
+
+    async def prepare(self, ground: Ground) -> None:
+        """Take what the server lends, and fetch the keys."""
+        self._ground = ground
+        self._links = Links(ground.shelf)
+        await self._keys.prepare(ground)
+
+    async def close(self) -> None:
+        """Fetch no more keys."""
+        await self._keys.close()
+
+    async def authenticate(self, credential: str, approach: Approach) -> Identity:
+        """The player that the token names."""
+        claims = await self._proven(credential)
+        subject = self._subject(claims)
+        player_id = self._prefix + subject
+        if not is_player_id(player_id) or is_guest(player_id):
+            raise NotAuthentic(f"the {self._claim} of this token cannot be a player's id")
+        if self._is_linkable:
+            player_id = await self._links.player_of(self.scheme, self._link_subject(subject), player_id)
+        return self._identity(player_id, claims)
+
+    async def link(self, credential: str, approach: Approach, player_id: str) -> Identity:
+        """The guest is who the token names, if that has never signed in."""
+        if not self._is_linkable:
+            raise Invalid(f"credentials of {self.scheme!r} cannot be linked here")
+        claims = await self._proven(credential)
+        identity = self._identity(player_id, claims)
+        await self._links.link(self.scheme, self._link_subject(self._subject(claims)), player_id)
+        return identity
+
+    async def _proven(self, token: str) -> dict[str, Any]:
+        if len(token) > CREDENTIAL_CHARS_MAX:
+            raise NotAuthentic(f"a token has at most {CREDENTIAL_CHARS_MAX} characters")
+        header = self._checker.header_of(token)
+        claims = self._checker.claims_of(token, header, await self._keys.find(header.kid, header.algorithm))
+        now = self._ground.wall()
+        # What is no number, or not a number, is neither before nor after anything.
+        if not now - self._leeway_s < _time(claims, "exp"):
+            raise NotAuthentic("this token has expired; get a new one")
+        if not max(_time(claims, "iat"), _time(claims, "nbf", 0.0)) <= now + self._leeway_s:
+            raise NotAuthentic("this token is not good yet")
+        return claims
+
+    def _subject(self, claims: dict[str, Any]) -> str:
+        subject = claims.get(self._claim)
+        if not isinstance(subject, str) or not is_player_id(subject):
+            raise NotAuthentic(f"the {self._claim} of this token cannot be a player's id")
+        return subject
+
+    def _link_subject(self, subject: str) -> str:
+        # Another issuer's subjects are other people, even if it takes the place of this one some day.
+        return f"{self._issuer} {subject}"
+
+    def _identity(self, player_id: str, claims: dict[str, Any]) -> Identity:
+        roles = claims.get(self._roles_claim, [])
+        if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles) or not are_roles(roles):
+            raise NotAuthentic(f"the {self._roles_claim} of this token cannot be a player's roles")
+        return Identity(player_id, frozenset(roles), issued_at=_time(claims, "iat"))
+
+    def __repr__(self) -> str:
+        return f"Jwt(scheme={self.scheme!r}, issuer={self._issuer!r})"
+
+
+def _time(claims: dict[str, Any], name: str, otherwise: float | None = None) -> float:
+    value = claims.get(name, otherwise)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _TIME_MAX:
+        raise NotAuthentic(f"the {name} of this token is no time")
+    return float(value)
+
+
+def _check_algorithms(algorithms: Sequence[str], *, is_shared: bool) -> None:
+    if is_shared and list(algorithms) != [SHARED]:
+        raise ValueError(f"a shared secret is for {SHARED} alone: algorithms=[{SHARED!r}]")
+    if not is_shared and (not algorithms or not PUBLIC.issuperset(algorithms)):
+        raise ValueError(f"public keys are for some of {', '.join(sorted(PUBLIC))}; got {list(algorithms)}")
+
+
+def _issuer_keys(keys: KeySource, checker: "TokenChecker") -> IssuerKeys:
+    match keys:
+        case Path():
+            return FetchedKeys(str(keys), lambda limits: checker.keys_in(read_file(keys, limits), limits))
+        case str() if keys.startswith(("https://", "http://")):
+            check_url(keys)
+            return FetchedKeys(keys, lambda limits: checker.keys_in(fetch_url(keys, limits), limits))
+        case bytes() if not is_pem(keys):
+            if len(keys) < TOKEN_BYTES:
+                raise ValueError(f"a shared secret needs at least {TOKEN_BYTES} bytes; got {len(keys)}")
+            return KnownKeys(checker.given_keys([keys]))
+        case _:
+            several = [keys] if isinstance(keys, bytes | str) else list(keys)
+            pems = [key.encode() if isinstance(key, str) else key for key in several]
+            if not pems or not all(map(is_pem, pems)):
+                raise ValueError("keys: a secret is bytes, public keys are PEM, a set is an https:// address or a Path")
+            return KnownKeys(checker.given_keys(pems))

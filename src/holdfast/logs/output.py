@@ -1,0 +1,96 @@
+"""Where the lines of a process go, and how they look: text for people, or JSON with one object a line."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from holdfast.logs.lines import render
+
+Format = Literal["console", "json"]
+FORMATS: tuple[str, ...] = get_args(Format)
+
+PACKETS = "holdfast.packets"
+"""The logger of the packet log."""
+ADDRESSES = frozenset({"address", "peer"})
+"""The fields that hold an address of a player."""
+
+_TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class ConsoleFormatter(logging.Formatter):
+    """Time, level, logger, sentence, fields; a traceback or a dump follows, indented: only a line's head stands left.
+
+    Tracebacks are Python's own: prettier ones show the variables, and with them passwords.
+    """
+
+    default_msec_format = "%s.%03d"
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and what belongs to it."""
+        first, *more = super().format(record).splitlines() or [""]
+        return "\n    ".join(map(_harmless, [first, *more]))
+
+
+def _harmless(text: str) -> str:
+    return "".join(each if each.isprintable() or each == "\t" else ascii(each)[1:-1] for each in text)
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line: time (ISO 8601, UTC), level, logger, event, the fields, and an exception as text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object."""
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": getattr(record, "event", None) or record.getMessage(),
+        }
+        line |= {f"{name}_" if name in line else name: value for name, value in fields.items()}
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        if record.exc_text:
+            line["exception"] = record.exc_text
+        elif "exception" in line:
+            line["exception"] = "\n".join(line["exception"])
+        # In ASCII: whatever players write, a line is one line.
+        return json.dumps(line, default=str)
+
+
+class WithoutAddresses(logging.Filter):
+    """Leaves the addresses of players out of our lines."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """The line, without them."""
+        fields = getattr(record, "fields", {})
+        if not ADDRESSES.isdisjoint(fields):
+            kept = {name: value for name, value in fields.items() if name not in ADDRESSES}
+            record.__dict__.update(fields=kept, msg=render(record.__dict__["event"], kept))
+        return True
+
+
+def set_up(level: int, form: Format, *, packet_file: Path | None = None, with_addresses: bool = True) -> None:
+    """Log this process to stderr, and its packet log to a file if one is named: `OSError` if that cannot be opened."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    logging.basicConfig(level=level, handlers=[_dressed(handler, form, with_addresses=with_addresses)])
+    if packet_file is not None:
+        # It shows what players say to each other.
+        packet_file.touch(mode=0o600)
+        handler = logging.FileHandler(packet_file, encoding="utf-8", errors="backslashreplace")
+        packets = logging.getLogger(PACKETS)
+        packets.addHandler(_dressed(handler, form, with_addresses=with_addresses))
+        packets.propagate = False
+
+
+def _dressed(handler: logging.Handler, form: Format, *, with_addresses: bool) -> logging.Handler:
+    handler.setFormatter(JsonFormatter() if form == "json" else ConsoleFormatter())
+    if not with_addresses:
+        handler.addFilter(WithoutAddresses())
+    return handler

@@ -1,0 +1,30 @@
+"""What must not be shown: how fields that hold a secret are called, and how one is struck out of a text."""
+
+import re
+from collections.abc import Iterable
+
+HIDDEN = "***"
+
+_NAMES = re.compile(
+    r"passw|passphrase|passcode|^pass$|^pwd$|^pin$|credential|secret|token|ticket|api_?key|private_?key|authorization"
+    r"|cookie",
+    re.IGNORECASE,
+)
+# Of a credential, these separate the name of an account from its password, and the parts of a signed token.
+_PARTS = re.compile("[:.]")
+_PART_CHARS_MIN = 4
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field with this name holds what nobody may read: "password", "accessToken", "api_key" …"""
+    return _NAMES.search(name) is not None
+
+
+def struck_out(text: str, secrets: Iterable[str]) -> str:
+    """The text without these secrets and their parts, also as Python would quote them."""
+    for secret in secrets:
+        parts = [part for part in _PARTS.split(secret)[1:] if len(part) >= _PART_CHARS_MIN]
+        for each in (secret, *parts):
+            for spelling in {each, repr(each)[1:-1]} - {""}:
+                text = text.replace(spelling, HIDDEN)
+    return text

@@ -1,0 +1,42 @@
+"""Limits for tests and load generators that say more, from one address, than any player would."""
+
+from dataclasses import replace
+
+from holdfast.core.limits import Limits
+
+# More than a test could use up, and still a number to calculate with.
+_PLENTY = 10**12
+
+
+def generous(limits: Limits | None = None) -> Limits:
+    """The same limits, without those on how often and how much a client, an address or a player may do something.
+
+    What bounds memory stays: windows, queues, payloads. So do the graces and the timeouts.
+    """
+    return replace(
+        limits or Limits(),
+        strangers_per_address_max=_PLENTY,
+        strangers_max=_PLENTY,
+        hellos_per_address_burst=_PLENTY,
+        hellos_per_address_per_s=_PLENTY,
+        failures_per_address_burst=_PLENTY,
+        failures_per_address_per_s=_PLENTY,
+        guesses_per_address_burst=_PLENTY,
+        guesses_per_address_per_s=_PLENTY,
+        resumes_per_s=_PLENTY,
+        sign_ins_per_s=_PLENTY,
+        messages_burst=_PLENTY,
+        messages_per_s=_PLENTY,
+        latest_burst=_PLENTY,
+        latest_per_s=_PLENTY,
+        requests_burst=_PLENTY,
+        requests_per_s=_PLENTY,
+        bytes_burst=_PLENTY,
+        bytes_per_s=_PLENTY,
+        lane_frames_max=_PLENTY,
+        rooms_per_player_max=_PLENTY,
+    )
+
+
+UNLIMITED = generous()
+"""Nobody is told to slow down: for a test, a benchmark or a simulation, never for the public."""

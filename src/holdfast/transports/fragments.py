@@ -1,0 +1,46 @@
+"""A message that comes in pieces: put together again, within bounds that count for the whole of it."""
+
+import codecs
+
+from holdfast.transports.port import NOT_TEXT, TOO_BIG, TransportLimits
+
+_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
+
+
+class Unacceptable(Exception):
+    """A message that is not taken, with the code and the reason to close with."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class Fragments:
+    """The pieces of one message, from its first to its last. Text is refused with the first byte that cannot be any."""
+
+    def __init__(self, limits: TransportLimits, *, is_text: bool) -> None:
+        self._limits = limits
+        self._decoder = _Utf8Decoder() if is_text else None
+        self._payload = bytearray()
+        self._count = 0
+
+    def add(self, piece: bytes, *, is_last: bool) -> None:
+        """Take the next piece; `Unacceptable` if the message cannot become one that we take."""
+        self._count += 1
+        # Empty pieces are legal and cost time: without this bound they could go on for ever.
+        if self._count > self._limits.fragments_max:
+            raise Unacceptable(TOO_BIG, f"a message may have {self._limits.fragments_max} fragments")
+        if len(self._payload) + len(piece) > self._limits.payload_bytes_max:
+            raise Unacceptable(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
+        if self._decoder is not None:
+            try:
+                self._decoder.decode(piece, is_last)
+            except UnicodeDecodeError:
+                raise Unacceptable(NOT_TEXT, "the text is not UTF-8") from None
+        self._payload += piece
+
+    @property
+    def payload(self) -> bytes:
+        """The whole of it, after its last piece."""
+        return bytes(self._payload)

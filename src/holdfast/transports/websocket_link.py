@@ -1,0 +1,277 @@
+"""One link over WebSocket, on picows: one payload is one message, text or binary as the dialect says.
+
+picows is a frame pump; what RFC 6455 asks beyond frames is done here: fragments, pongs, the closing handshake and its
+deadline, and the refusal of what we do not speak. A trap shapes `send`: without aiofastnet, picows' `send` on a server
+lends uvloop a view of a buffer that it reuses, for messages above 8 KiB, where `send_reuse_external_bytearray` hands
+over a copy.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport
+from picows.picows import WSCloseHandshake
+
+from holdfast.transports.closing import failed, pack_close, shorten, tell, unpack_close
+from holdfast.transports.forwarded import Address, Contradiction, TrustedProxies
+from holdfast.transports.fragments import Fragments, Unacceptable
+from holdfast.transports.port import (
+    BROKEN,
+    NO_STATUS,
+    NORMAL,
+    NOT_TEXT,
+    UNSUPPORTED,
+    VANISHED,
+    Accept,
+    Dialect,
+    Receiver,
+    TransportLimits,
+)
+from holdfast.transports.sockets import abort, peer_name
+
+# Above this, picows' `send` on a server does not copy (see above).
+_COPIED_BYTES_MAX = 8192
+# What picows wants to write its header into.
+_HEADROOM = bytes(14)
+
+_RESERVED_BIT = (BROKEN, "a reserved bit is set, and no extension was agreed on")
+
+
+class WebSocketTransport(WSListener):
+    """One link: the port's transport and picows' listener in one object, to make no more calls than bare picows."""
+
+    kind: Final = "websocket"
+    is_compressed: Final = False
+    peer: str
+    dialect: Dialect
+    _ws: WSTransport
+    _deliver: Callable[[bytes], None]
+
+    def __init__(
+        self,
+        accept: Accept,
+        limits: TransportLimits,
+        *,
+        client: Address | None = None,
+        proxies: TrustedProxies | None = None,
+    ) -> None:
+        """The client is who the PROXY protocol named; without a name it is the socket's other end."""
+        self._accept = accept
+        self._limits = limits
+        self._client = client
+        self._proxies = proxies
+        self._receiver: Receiver | None = None
+        self._tcp: asyncio.Transport | None = None
+        self.is_encrypted = False
+        # What payloads go out as, and what a whole one comes in as: nothing, as long as one comes in pieces.
+        self._opcode = WSMsgType.BINARY
+        self._expected: WSMsgType | None = WSMsgType.BINARY
+        self._fragments: Fragments | None = None
+        self._is_congested = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        # Known as soon as the end is certain: from then on nothing is sent or received.
+        self._end: tuple[int, str] | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """See the port."""
+        return 0 if self._ws.is_disconnected else self._ws.underlying_transport.get_write_buffer_size()
+
+    def send(self, payload: bytes) -> None:
+        """See the port."""
+        if self._end is not None:
+            return
+        if len(payload) <= _COPIED_BYTES_MAX:
+            self._ws.send(self._opcode, payload)
+        else:
+            self._ws.send_reuse_external_bytearray(self._opcode, bytearray(_HEADROOM + payload), len(_HEADROOM))
+
+    def close(self, code: int, reason: str) -> None:
+        """See the port."""
+        if self._end is None:
+            self._end = (code, reason)
+            self._say_close(code, reason)
+            # The peer's answer is still to come.
+            self._ws.underlying_transport.resume_reading()
+
+    def abort(self) -> None:
+        """See the port; a link that is still being dialed is given up."""
+        self._end = self._end or (VANISHED, "")
+        if self._tcp is not None:
+            abort(self._tcp)
+
+    def pause_reading(self) -> None:
+        """See the port."""
+        if self._end is None:
+            self._ws.underlying_transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See the port."""
+        if self._end is None:
+            self._ws.underlying_transport.resume_reading()
+
+    # The beginning
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        """The handshake is done: open the link, unless its dialer has given up."""
+        self._ws = transport
+        self._tcp = transport.underlying_transport
+        self.is_encrypted = self._tcp.get_extra_info("ssl_object") is not None
+        self._tcp.set_write_buffer_limits(high=self._limits.write_high_bytes)
+        address = self._client or self._tcp.get_extra_info("peername")
+        self.peer = peer_name(address)
+        if self._end is not None:
+            self._tcp.abort()
+            return
+        if self._proxies is not None and address is not None:
+            try:
+                self.peer = peer_name(self._proxies.client(address[:2], transport.request.headers))
+            except Contradiction as error:
+                self.close(BROKEN, str(error))
+                return
+        tell(self, self._open)
+
+    def _open(self) -> None:
+        self._receiver = self._accept()
+        self._speak(WSMsgType.TEXT if self.dialect.text else WSMsgType.BINARY)
+        self._receiver.opened(self)
+
+    def _speak(self, opcode: WSMsgType) -> None:
+        assert self._receiver is not None
+        self._opcode = self._expected = opcode
+        self._deliver = self._deliver_text if opcode is WSMsgType.TEXT else self._receiver.received
+
+    # What comes in
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        """Deliver a payload, if that is what came."""
+        if (
+            frame.msg_type is self._expected
+            and self._end is None
+            # picows closes by itself after a malformed frame, and then delivers even what it complained about.
+            and not transport.is_close_frame_sent
+            and frame.fin
+            and not (frame.rsv1 or frame.rsv2 or frame.rsv3)
+        ):
+            try:
+                self._deliver(frame.get_payload_as_bytes())
+            except Exception:  # noqa: BLE001 - as `tell` does, without the cost of its call
+                failed(self)
+        else:
+            self._on_other_frame(transport, frame)
+
+    def _deliver_text(self, payload: bytes) -> None:
+        assert self._receiver is not None
+        try:
+            payload.decode()
+        except UnicodeDecodeError:
+            self.close(NOT_TEXT, "the text is not UTF-8")
+        else:
+            self._receiver.received(payload)
+
+    def _on_other_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        kind = frame.msg_type
+        if kind is WSMsgType.CLOSE:
+            self._on_close(transport, frame)
+        elif self._end is not None or transport.is_close_frame_sent:
+            pass
+        elif frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self.close(*_RESERVED_BIT)
+        elif kind is WSMsgType.PING:
+            # A peer that pings and does not read gets no pongs: they would pile up here.
+            if not self._is_congested:
+                transport.send_pong(frame.get_payload_as_bytes())
+        elif kind is not WSMsgType.PONG:
+            self._on_fragment(kind, frame.get_payload_as_bytes(), is_last=frame.fin)
+
+    def _on_fragment(self, kind: WSMsgType, piece: bytes, *, is_last: bool) -> None:
+        """A piece of a message, or a whole one of the kind that did not come last time."""
+        is_first = kind is not WSMsgType.CONTINUATION
+        if is_first and self._fragments is not None:
+            self.close(BROKEN, "a message began before the one before it ended")
+        elif is_first and kind is not self._opcode and self.dialect.text is not None:
+            self.close(UNSUPPORTED, f"{self.dialect.name} is {'text' if self.dialect.text else 'binary'}")
+        elif not is_first and self._fragments is None:
+            self.close(BROKEN, "there is no message that this could be continued with")
+        else:
+            try:
+                self._take_fragment(kind, piece, is_last=is_last)
+            except Unacceptable as error:
+                self.close(error.code, error.reason)
+
+    def _take_fragment(self, kind: WSMsgType, piece: bytes, *, is_last: bool) -> None:
+        if self._fragments is None:
+            self._fragments = Fragments(self._limits, is_text=kind is WSMsgType.TEXT)
+            self._speak(kind)
+            self._expected = None
+        self._fragments.add(piece, is_last=is_last)
+        if is_last:
+            payload, self._fragments, self._expected = self._fragments.payload, None, self._opcode
+            assert self._receiver is not None
+            tell(self, self._receiver.received, payload)
+
+    # The end
+
+    def _on_close(self, transport: WSTransport, frame: WSFrame) -> None:
+        if self._end is None and not transport.is_close_frame_sent:
+            if frame.rsv1 or frame.rsv2 or frame.rsv3:
+                self._end = _RESERVED_BIT
+            else:
+                self._end = unpack_close(frame.get_payload_as_bytes())
+            self._return_close(*self._end)
+        # Not from inside a read: with TLS, closing reads on, back into picows' parser.
+        asyncio.get_running_loop().call_soon(transport.disconnect)
+
+    def answer_close(self) -> None:
+        """Answer the peer's close frame, if one came and was not delivered yet."""
+        # Before the first close frame of either side there is none, whatever picows' types say.
+        handshake: WSCloseHandshake | None = self._ws.close_handshake
+        said = handshake.recv if handshake is not None else None
+        if self._end is None and said is not None:
+            self._end = unpack_close(pack_close(int(said.code.value), said.reason or ""))
+            self._return_close(*self._end)
+
+    def _return_close(self, code: int, reason: str) -> None:
+        self._say_close(NORMAL if code == NO_STATUS else code, reason)
+
+    def _say_close(self, code: int, reason: str) -> None:
+        # The enumeration only names codes: picows sends and takes any.
+        self._ws.send_close(code, shorten(reason))  # type: ignore[arg-type]
+        self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        """The socket is gone."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._end = self._end or self._end_by_picows(transport)
+        if self._receiver is not None:
+            tell(self, self._receiver.lost, *self._end)
+
+    def _end_by_picows(self, transport: WSTransport) -> tuple[int, str]:
+        # It closes by itself only after a malformed frame.
+        if not transport.is_close_frame_sent or (said := transport.close_handshake.sent) is None:
+            return VANISHED, ""
+        if transport.is_client_side:
+            # It keeps the error for whoever waits for the end; unheard, asyncio would report it as forgotten.
+            self._hearing = asyncio.create_task(_hear_out(transport))
+        return int(said.code.value), said.reason
+
+    def pause_writing(self) -> None:
+        """The write buffer is above its high-water mark."""
+        self._is_congested = True
+        if self._receiver is not None:
+            tell(self, self._receiver.congested)
+
+    def resume_writing(self) -> None:
+        """The write buffer fell below its low-water mark."""
+        self._is_congested = False
+        if self._receiver is not None:
+            tell(self, self._receiver.drained)
+
+
+async def _hear_out(transport: WSTransport) -> None:
+    with contextlib.suppress(WSError):
+        await transport.wait_disconnected()

@@ -1,0 +1,97 @@
+"""The unit for systemd and the Dockerfile start a server that exists, with options that it has."""
+
+import json
+import re
+import shutil
+import subprocess
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.serve import serve
+from holdfast.core.limits import Limits
+
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "deploy" / "systemd" / "holdfast@.service"
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
+OPTIONS = {option for parameter in serve.params for option in parameter.opts}
+
+
+def service() -> dict[str, str]:
+    unit = ConfigParser(interpolation=None, strict=False)
+    # As written: systemd cares about capitals.
+    unit.optionxform = str  # type: ignore[assignment, method-assign]  # so its documentation says
+    unit.read_string(UNIT.read_text("utf-8"))
+    return dict(unit["Service"])
+
+
+def options_in(command: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", command))
+
+
+def instructions(name: str) -> list[str]:
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return [line.removeprefix(name).strip() for line in joined.splitlines() if line.startswith(f"{name} ")]
+
+
+def test_the_unit_serves_with_options_that_there_are() -> None:
+    asked = options_in(service()["ExecStart"])
+
+    assert asked
+    assert asked <= OPTIONS
+
+
+def test_the_unit_gives_a_drain_the_time_that_it_takes() -> None:
+    found = re.search(r"--drain (\d+)", service()["ExecStart"])
+    assert found is not None
+
+    # Then the rooms are closed, the store is written for the last time, and the links end.
+    needed_s = int(found[1]) + Limits().close_s * 2 + Limits().commit_timeout_s
+
+    assert service()["KillSignal"] == "SIGTERM"
+    assert int(service()["TimeoutStopSec"]) > needed_s
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text("utf-8").replace("/srv/holdfast/.venv/bin/holdfast", "/bin/true"), "utf-8")
+
+    verdict = subprocess.run(
+        [str(shutil.which("systemd-analyze")), "verify", str(unit)], capture_output=True, text=True, check=False
+    )
+
+    assert (verdict.returncode, verdict.stderr) == (0, "")
+
+
+def test_the_container_serves_with_options_that_there_are() -> None:
+    (entry,) = instructions("ENTRYPOINT")
+    (more,) = [each for each in instructions("CMD") if each.startswith("[")]
+    command = [*json.loads(entry), *json.loads(more)]
+
+    assert command[1] == "serve"
+    assert {word for word in command if word.startswith("--")} <= OPTIONS
+
+
+def test_the_container_shows_the_ports_that_are_served_by_default() -> None:
+    defaults = {parameter.name: parameter.default for parameter in serve.params}
+
+    (ports,) = instructions("EXPOSE")
+
+    assert set(ports.split()) == {str(defaults[name]) for name in ("port", "http_port", "tcp_port")}
+
+
+def test_the_container_copies_what_there_is_and_does_not_run_as_root() -> None:
+    copied = [
+        word
+        for line in instructions("COPY")
+        if not line.startswith("--from")
+        for word in line.split()[:-1]
+        if "$" not in word
+    ]
+
+    assert copied
+    assert all((ROOT / each).exists() for each in copied)
+    assert instructions("USER") == ["holdfast"]
+    assert instructions("STOPSIGNAL") == ["SIGTERM"]

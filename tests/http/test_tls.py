@@ -1,0 +1,76 @@
+"""The API over TLS."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from holdfast.http.api import HttpApi
+from holdfast.http.app import make_app
+from holdfast.http.limits import HttpLimits
+from holdfast.http.serving import HttpServer
+from tests.http.reader import DEADLINE_S
+from tests.http.world import World
+from tests.transports.harness import client_context, server_context
+
+
+async def test_with_a_certificate_the_api_speaks_https(world: World) -> None:
+    api = HttpApi(port=0, ssl=server_context())
+    host, port = await api.open(world.backend)
+
+    try:
+        async with httpx.AsyncClient(verify=client_context(), trust_env=False) as client:
+            answer = await client.get(f"https://{host}:{port}/livez")
+    finally:
+        await api.close()
+
+    assert api.scheme == "https"
+    assert answer.status_code == 200
+
+
+async def test_without_one_it_speaks_http() -> None:
+    assert HttpApi(port=0).scheme == "http"
+
+
+async def test_who_does_not_speak_tls_gets_no_answer(world: World) -> None:
+    server = HttpServer(make_app(world.backend), port=0, ssl=server_context())
+    await server.start()
+
+    try:
+        host, port = server.address
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:  # noqa: S501 - there is none to verify
+            with pytest.raises(httpx.TransportError):
+                await client.get(f"http://{host}:{port}/livez")
+    finally:
+        await server.stop()
+
+
+async def test_a_handshake_that_takes_too_long_is_cut_off(world: World) -> None:
+    server = HttpServer(make_app(world.backend, (), HttpLimits(request_s=0.2)), port=0, ssl=server_context())
+    await server.start()
+
+    try:
+        reader, writer = await asyncio.open_connection(*server.address)
+        async with asyncio.timeout(DEADLINE_S):
+            assert await reader.read() == b""
+        writer.close()
+    finally:
+        await server.stop()
+
+
+async def test_a_client_that_goes_on_with_an_open_connection_is_answered(world: World) -> None:
+    server = HttpServer(make_app(world.backend), port=0, ssl=server_context())
+    await server.start()
+
+    try:
+        reader, writer = await asyncio.open_connection(*server.address, ssl=client_context())
+        for _ in range(2):
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            async with asyncio.timeout(DEADLINE_S):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                await reader.readexactly(length)
+        writer.close()
+    finally:
+        await server.stop()

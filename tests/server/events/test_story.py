@@ -1,0 +1,492 @@
+"""What is told of sessions, seats and rooms: all of it, once, and in the order in which it happened."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import Failed, Limits, Message, Player, PlayerData, Reason, Refused, Room, on
+from holdfast.core.events import (
+    Dropped,
+    Ended,
+    Event,
+    PlayerJoined,
+    PlayerLeft,
+    Restored,
+    Resumed,
+    RoomCreated,
+    RoomEnded,
+    RoomFailed,
+    RoomRecovered,
+    RoomReleased,
+    RoomStarted,
+    SessionEvent,
+    SessionOpened,
+    Superseded,
+)
+from holdfast.core.frames import Bye
+from holdfast.core.wishes import Create
+from holdfast.testing import FaultyStore, MemoryServer
+from tests.server.durable.bench import in_virtual_time, until
+from tests.server.events.scene import PATIENT, Hall, Say, hall, scene
+
+# Sessions
+
+
+@in_virtual_time
+async def test_a_life_is_told_from_the_beginning_to_the_end() -> None:
+    async with scene() as play:
+        ada = await play.seated()
+        ada.client.cut()
+        await play.settled()
+        back = await play.back(ada)
+        await back.client.request("leave")
+        play.call(play.session(ada).end, "enough")
+        await play.settled()
+
+        assert play.names(ada.session_id) == [
+            "session.opened",
+            "session.authenticated",
+            "player.joined",
+            "session.dropped",
+            "session.resumed",
+            "player.left",
+            "session.ended",
+        ]
+        opened, resumed, ended = play.of(SessionOpened)[0], play.of(Resumed)[0], play.of(Ended)[0]
+        assert (opened.player, opened.transport, opened.is_reset) == ("ada", "memory", False)
+        assert (resumed.outcome, resumed.away_s) == ("resumed", 0.5)
+        assert opened.connection != resumed.connection
+        assert (ended.reason, ended.message) == (Reason.KICKED, "enough")
+
+
+@in_virtual_time
+async def test_a_drop_says_what_was_known_of_the_connection() -> None:
+    async with scene(ping_s=5.0, silence_s=16.0) as play:
+        client = await play.server.connect("ada")
+        play.server.link(client).latency_s = 0.02
+        await asyncio.sleep(60.0)
+        play.server.dialer(client).is_down = True
+        play.server.link(client).stall()
+        await until(lambda: play.of(Dropped))
+
+        dropped = play.of(Dropped)[0]
+        assert dropped.reason == Reason.SILENT
+        assert 16.0 <= dropped.silent_s <= 22.0
+        assert dropped.pings in {3, 4}
+        assert dropped.latency_ms == pytest.approx(40.0, abs=1.0)
+        assert dropped.last_ms == pytest.approx(40.0, abs=1.0)
+        assert dropped.worst_ms >= dropped.last_ms
+        assert (dropped.grace_s, dropped.code) == (30.0, 0)
+
+
+@pytest.mark.parametrize("code", [1000, 1001, 4999])
+@in_virtual_time
+async def test_a_drop_says_with_which_code_the_client_went(code: int) -> None:
+    async with scene() as play:
+        ada = await play.enter()
+        ada.client.link.close(code, "")
+        await play.settled()
+
+        dropped = play.of(Dropped)[0]
+        assert (dropped.reason, dropped.code, dropped.pings) == (Reason.DROPPED, code, 0)
+
+
+@in_virtual_time
+async def test_a_client_cannot_make_us_say_that_it_was_something_else_than_a_drop() -> None:
+    async with scene() as play:
+        ada = await play.enter()
+        ada.client.link.close(4203, "kicked")
+        await play.settled()
+
+        assert play.of(Dropped)[0].reason == Reason.DROPPED
+
+
+@in_virtual_time
+async def test_why_a_connection_was_cut_is_told_until_the_client_is_heard() -> None:
+    async with scene(ping_s=5.0, silence_s=16.0) as play:
+        ada = await play.enter()
+        await until(lambda: play.of(Dropped))
+
+        first = await play.back(ada)
+        # Its welcome may be lost: the same token is good again, and takes over.
+        second = await play.back(ada)
+        await second.client.request("mine")
+        third = await play.back(second)
+
+        told = [each.welcome.outcome.drop_reason for each in (first, second, third)]
+        assert told == [Reason.SILENT, Reason.SILENT, ""]
+
+
+@in_virtual_time
+async def test_a_newer_connection_is_told_before_what_became_of_it() -> None:
+    async with scene() as play:
+        ada = await play.enter()
+        await play.back(ada)
+
+        assert play.names(ada.session_id)[2:] == ["session.superseded", "session.resumed"]
+        assert play.of(Superseded)[0].connection == play.of(SessionOpened)[0].connection
+        assert play.of(Dropped) == []
+        assert await ada.closed_for() == Reason.SUPERSEDED
+
+
+@in_virtual_time
+async def test_an_agent_is_told_of_like_a_player() -> None:
+    async with scene() as play:
+        room = await play.server.create_room("hall")
+        agent = play.server.open_agent("npc")
+        await play.server.machine.do(agent.join(room.id))
+        agent.end()
+        await play.settled()
+
+        assert play.names(agent.session.id) == ["session.opened", "player.joined", "player.left", "session.ended"]
+        assert play.of(SessionOpened)[0].transport == "agent"
+        assert (play.of(PlayerLeft)[0].reason, play.of(Ended)[0].reason) == (Reason.LEFT, Reason.BYE)
+
+
+# Seats
+
+
+@in_virtual_time
+async def test_the_end_of_a_session_comes_after_the_end_of_its_seat() -> None:
+    async with scene() as play:
+        ada = await play.seated()
+        play.call(play.session(ada).end, "spam")
+        await play.settled()
+
+        assert play.names(ada.session_id)[-2:] == ["player.left", "session.ended"]
+        assert [(left.reason, left.message) for left in play.of(PlayerLeft)] == [(Reason.KICKED, "spam")]
+
+
+class Busy(Hall):
+    """A room that thinks about everything that is said."""
+
+    kind = "hall"
+
+    @on(Say)
+    async def said(self, player: Player[PlayerData], say: Say) -> None:
+        await asyncio.sleep(5.0)
+
+
+@in_virtual_time
+async def test_who_signs_off_in_the_middle_of_a_turn_leaves_once_and_when_that_is_over() -> None:
+    async with scene(Busy) as play:
+        ada = await play.seated()
+        ada.client.send(1, Say("think about this"))
+        ada.client.say(Bye())
+        await asyncio.sleep(10.0)
+
+        assert play.names(ada.session_id)[-2:] == ["session.ended", "player.left"]
+        assert [left.reason for left in play.of(PlayerLeft)] == [Reason.LEFT]
+
+
+@in_virtual_time
+async def test_a_seat_that_goes_to_another_session_is_left_and_joined() -> None:
+    async with scene() as play:
+        first = await play.seated()
+        second = await play.seated()
+
+        assert play.names(first.session_id)[-2:] == ["player.left", "session.ended"]
+        assert play.names(second.session_id)[-1] == "player.joined"
+        assert {joined.room for joined in play.of(PlayerJoined)} == {first.room_id}
+        assert [left.session for left in play.of(PlayerLeft)] == [first.session_id]
+
+
+@in_virtual_time
+async def test_who_was_refused_by_the_game_joined_and_left() -> None:
+    async with scene() as play:
+        ada = await play.enter("unloved")
+        await ada.client.request("join_or_create", kind="hall")
+
+        assert play.names(ada.session_id)[-2:] == ["player.joined", "player.left"]
+        left = play.of(PlayerLeft)[0]
+        assert (left.reason, left.message) == (Reason.JOIN_FAILED, "not you")
+
+
+@in_virtual_time
+async def test_who_is_not_even_admitted_has_neither_joined_nor_left() -> None:
+    def admit(_: Room[Any], player: Player[Any]) -> None:
+        raise Refused("members only")
+
+    async with scene(hall(admit=admit)) as play:
+        ada = await play.enter()
+        await ada.client.request("join_or_create", kind="hall")
+
+        assert not play.of(PlayerJoined)
+        assert not play.of(PlayerLeft)
+
+
+# Rooms
+
+
+@in_virtual_time
+async def test_every_round_of_a_room_is_told_when_it_begins() -> None:
+    async with scene() as play:
+        room = await play.server.create_room("hall")
+        for step in (room.start, room.start, room.end, room.start):
+            play.call(step)
+
+        assert [(each.room, each.kind) for each in play.of(RoomStarted)] == [(room.id, "hall")] * 2
+
+
+@in_virtual_time
+async def test_a_room_that_begins_to_play_at_once_is_made_first() -> None:
+    async with scene(hall(on_create=lambda room, _: room.start())) as play:
+        await play.server.create_room("hall")
+
+        assert [type(event) for event in play.events] == [RoomCreated, RoomStarted]
+
+
+def _fails(room: Room[Any], config: dict[str, Any]) -> None:
+    raise ValueError("a bug of the game")
+
+
+def _refuses(room: Room[Any], config: dict[str, Any]) -> None:
+    raise Refused("no such map")
+
+
+async def _never(room: Room[Any], config: dict[str, Any]) -> None:
+    await asyncio.sleep(3600.0)
+
+
+@pytest.mark.parametrize(
+    ("on_create", "why"), [(_fails, "create_failed"), (_never, "activation_timeout"), (_refuses, None)]
+)
+@in_virtual_time
+async def test_a_room_that_fails_to_begin_has_failed_but_not_one_that_the_game_does_not_want(
+    on_create: Any, why: str | None
+) -> None:
+    async with scene(hall(on_create=on_create)) as play:
+        with pytest.raises(Refused if why is None else Failed):
+            await play.server.create_room("hall")
+
+        assert [failed.why for failed in play.of(RoomFailed)] == ([] if why is None else [why])
+        assert not play.of(RoomCreated)
+        assert not play.of(RoomEnded)
+
+
+@in_virtual_time
+async def test_a_room_that_is_not_well_has_failed_before_it_ends() -> None:
+    async with scene(hall(on_health_check=lambda _: False), health_s=1.0) as play:
+        room = await play.server.create_room("hall")
+        await until(lambda: play.of(RoomEnded))
+
+        assert play.of(RoomFailed) == [RoomFailed(room=room.id, kind="hall", why="unhealthy", at=play.events[1].at)]
+        assert [event.name for event in play.events] == ["room.created", "room.failed", "room.ended"]
+
+
+@in_virtual_time
+async def test_a_room_whose_last_turn_does_not_end_has_failed() -> None:
+    async with scene(Busy, close_s=1.0) as play:
+        ada = await play.seated()
+        ada.client.send(1, Say("think about this"))
+        await play.settled()
+        await play.server.stop()
+
+        assert [failed.why for failed in play.of(RoomFailed)] == ["abandoned"]
+        assert [ended.status for ended in play.of(RoomEnded)] == ["failed"]
+
+
+# From the store
+
+
+@pytest.mark.parametrize("durability", ["commit", "checkpoint"])
+@in_virtual_time
+async def test_what_comes_back_from_the_store_is_told(durability: str) -> None:
+    async with scene(hall(durability=durability, checkpoint_s=2.0), store=FaultyStore()) as play:
+        ada = await play.seated()
+        await asyncio.sleep(10.0)
+        play.server.crash()
+        await asyncio.sleep(5.0)
+        told: list[Event] = []
+        play.server.on(Event, told.append)
+        await play.server.start()
+        await play.settled()
+
+        restored = [event for event in told if isinstance(event, Restored)]
+        recovered = [event for event in told if isinstance(event, RoomRecovered)]
+        assert [(each.session, each.player, each.room) for each in restored] == [(ada.session_id, "ada", ada.room_id)]
+        assert [(each.room, each.kind) for each in recovered] == [(ada.room_id, "hall")]
+        assert (recovered[0].age_s > 5.0) == (durability == "checkpoint")
+        assert restored[0].grace_s == 30.0
+
+
+@in_virtual_time
+async def test_a_durable_room_and_its_sessions_are_released_when_the_server_stops() -> None:
+    async with scene(hall(durability="commit"), store=FaultyStore()) as play:
+        ada = await play.seated()
+        await play.server.stop()
+
+        assert [(each.room, each.reason) for each in play.of(RoomReleased)] == [(ada.room_id, Reason.STOPPING)]
+        assert play.names(ada.session_id)[-2:] == ["session.dropped", "session.released"]
+        for kind in (RoomEnded, Ended, PlayerLeft):
+            assert not play.of(kind)
+
+
+class Fickle(Hall):
+    """A room that cannot be brought back."""
+
+    kind = "hall"
+    durability = "commit"
+
+    def restore(self, saved: Any) -> None:
+        raise ValueError("a bug of the game")
+
+
+@in_virtual_time
+async def test_a_room_that_cannot_be_brought_back_has_failed() -> None:
+    async with scene(Fickle, store=FaultyStore()) as play:
+        ada = await play.seated()
+        await play.settled()
+        play.server.crash()
+        told: list[Event] = []
+        play.server.on(RoomFailed, told.append)
+        await play.server.start()
+        await play.settled()
+
+        assert [(each.room, each.kind, each.why) for each in told if isinstance(each, RoomFailed)] == [
+            (ada.room_id, "hall", "set_aside")
+        ]
+
+
+# Handlers of the game
+
+
+class Ring(Message):
+    pass
+
+
+@in_virtual_time
+async def test_a_handler_may_end_the_session_that_it_is_told_of() -> None:
+    async with scene() as play:
+        heard: list[str] = []
+
+        @play.server.on(Dropped)
+        def give_up(event: Dropped) -> None:
+            heard.append("dropped")
+            session = play.server.sessions.get(event.session)
+            assert session is not None
+            session.end("no second chances")
+
+        play.server.on(Ended, lambda event: heard.append(event.reason))
+        ada = await play.seated()
+        ada.client.cut()
+        await play.settled()
+
+        assert heard == ["dropped", Reason.KICKED]
+        assert len(play.server.sessions) == 0
+        assert play.server.counters.internal_errors == 0
+
+
+@in_virtual_time
+async def test_a_handler_that_fails_is_an_error_of_the_game_and_nothing_else_happens() -> None:
+    async with scene() as play:
+
+        @play.server.on(SessionEvent)
+        async def fail(event: SessionEvent) -> None:
+            raise ValueError("a bug of the game")
+
+        ada = await play.seated()
+        await ada.client.request("leave")
+
+        assert play.server.counters.internal_errors == 4
+        assert play.session(ada).status == "connected"
+
+
+@in_virtual_time
+async def test_two_servers_in_one_process_tell_each_of_its_own() -> None:
+    async with scene() as one, scene() as other:
+        heard: list[str] = []
+        one.server.on(SessionOpened, lambda event: heard.append(f"one {event.player}"))
+        other.server.on(SessionOpened, lambda event: heard.append(f"other {event.player}"))
+
+        await one.enter("ada")
+        await other.enter("bob")
+        await one.settled()
+
+        assert heard == ["one ada", "other bob"]
+
+
+@in_virtual_time
+async def test_handlers_are_kept_for_the_next_start_and_taken_off_for_good() -> None:
+    server = MemoryServer([hall()], limits=Limits(**PATIENT))
+    heard: list[str] = []
+
+    def remember(event: SessionOpened) -> None:
+        heard.append(event.player)
+
+    server.on(SessionOpened, remember)
+    async with server:
+        await server.connect("ada")
+    async with server:
+        await server.connect("bob")
+        server.off(SessionOpened, remember)
+        await server.connect("cyd")
+    async with server:
+        await server.connect("dan")
+
+    assert heard == ["ada", "bob"]
+    with pytest.raises(ValueError, match="was not given"):
+        server.off(SessionOpened, remember)
+
+
+@in_virtual_time
+async def test_a_server_that_stops_waits_for_its_handlers_but_not_for_ever() -> None:
+    async with scene(close_s=2.0) as play:
+        saved: list[str] = []
+
+        @play.server.on(Ended)
+        async def save(event: Ended) -> None:
+            await asyncio.sleep(1.0 if event.player == "ada" else 3600.0)
+            saved.append(event.player)
+
+        await play.enter("ada")
+        await play.enter("bob")
+        before = asyncio.get_running_loop().time()
+        await play.server.stop()
+
+        assert saved == ["ada"]
+        assert asyncio.get_running_loop().time() - before < 10.0
+
+
+@in_virtual_time
+async def test_rooms_are_told_of_when_somebody_else_makes_them() -> None:
+    async with scene() as play:
+        await play.server.machine.do(play.server.node.rooms.create(Create("hall"), "ada"))
+
+        assert [(each.kind, each.creator) for each in play.of(RoomCreated)] == [("hall", "ada")]
+
+
+@in_virtual_time
+async def test_the_first_reason_counts_when_a_connection_is_ended_twice_in_one_breath() -> None:
+    async with scene() as play:
+        ada = await play.enter()
+        session = play.session(ada)
+
+        def cut_and_disconnect() -> None:
+            connection = play.server.node.connection_of(session)
+            assert connection is not None
+            connection.cut(Reason.SILENT)
+            session.disconnect("too late")
+
+        play.call(cut_and_disconnect)
+        await play.settled()
+
+        assert [dropped.reason for dropped in play.of(Dropped)] == [Reason.SILENT]
+
+
+@in_virtual_time
+async def test_a_reason_stands_also_if_there_was_no_space_left_to_tell_it() -> None:
+    async with scene(window_bytes_max=100, write_buffer_bytes_max=1_000) as play:
+        ada = await play.enter()
+        play.link(ada).stop_reading("client")
+        for number in range(20):
+            ada.client.ask("search", kind=f"{number:060}")
+        await play.settled()
+        assert play.of(Dropped) == []
+
+        play.call(play.session(ada).disconnect, "x" * 1_000)
+        await play.settled()
+
+        assert [dropped.reason for dropped in play.of(Dropped)] == [Reason.DISCONNECTED]
+        assert (await play.back(ada)).welcome.outcome.drop_reason == Reason.DISCONNECTED

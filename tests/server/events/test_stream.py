@@ -1,0 +1,47 @@
+"""The stream of events: every event is in it, under its name and with all of its fields."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import fields
+
+from holdfast.core import events
+from holdfast.core.events import Event
+from holdfast.http.answers import whole
+from holdfast.server.events import EventLog
+
+DAY_ONE = 1_800_000_000.0
+EXAMPLES: dict[Any, object] = {str: "x", float: 1.5, int: 7, bool: True, list[str]: ["a", "b"]}
+BASES = {events.Event, events.SessionEvent, events.RoomEvent}
+KINDS = [
+    kind
+    for kind in vars(events).values()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind.__module__ == events.__name__ and kind not in BASES
+]
+
+
+def _made(kind: type[Event], *, with_defaults: bool) -> Event:
+    said: dict[str, Any] = {
+        field.name: EXAMPLES[field.type] for field in fields(kind) if field.required or not with_defaults
+    }
+    return kind(**{**said, "at": DAY_ONE})
+
+
+@pytest.mark.parametrize("with_defaults", [True, False], ids=["with defaults", "with all said"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+async def test_an_event_is_told_with_its_name_its_time_and_all_of_its_fields(
+    kind: type[Event], *, with_defaults: bool
+) -> None:
+    log = EventLog(asyncio.get_running_loop(), wall=lambda: DAY_ONE, kept_max=10)
+    event = _made(kind, with_defaults=with_defaults)
+    reader = log.read(None)
+
+    log.record(event)
+    told = await anext(reader)
+
+    assert (told.type, told.at) == (str(kind.__struct_config__.tag), DAY_ONE)
+    assert list(told.body) == [name for name in kind.__struct_fields__ if name != "at"]
+    sent = msgspec.json.decode(msgspec.json.encode(whole(told)))
+    assert msgspec.convert({**sent["body"], "at": sent["at"], "type": sent["type"]}, kind) == event

@@ -1,0 +1,128 @@
+"""The doors of a server: where they may stand open, for whose pages, and who is believed to be whom."""
+
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Origin, Subprotocol
+
+import holdfast
+from holdfast import Auth, Server, Tls
+from holdfast.core.codec import MSGPACK
+from holdfast.core.frames import Hello
+from holdfast.server.doors import Exposed
+from holdfast.transports.keys import ServerKey
+from tests.server.certificates import Certificates
+from tests.server.world import World, chat
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - that is the question
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Tls:
+    certificates = Certificates(tmp_path)
+    return Tls(certificates.certificate, certificates.key)
+
+
+# Where they may stand open.
+
+
+@pytest.mark.parametrize("host", [EVERYWHERE, "::", "", "192.0.2.1", "2001:db8::1", "game.example"])
+def test_a_door_where_others_could_listen_in_is_refused_with_the_ways_out(host: str) -> None:
+    with pytest.raises(Exposed) as refusal:
+        Server([chat()], host=host)
+
+    for way_out in ('tls=Tls("cert.pem", "key.pem")', "127.0.0.1", "trusted_proxies", "insecure=True"):
+        assert way_out in str(refusal.value)
+    assert "WebSocket and TCP" in str(refusal.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
+def test_on_this_machine_every_door_is_fine(host: str) -> None:
+    Server([chat()], host=host)
+
+
+def test_each_way_out_is_one(tls: Tls) -> None:
+    Server([chat()], host=EVERYWHERE, tls=tls)
+    Server([chat()], host=EVERYWHERE, trusted_proxies=["10.0.0.7"])
+    Server([chat()], host=EVERYWHERE, trusted_proxies=["10.0.0.7"], proxy_protocol=True)
+    Server([chat()], host=EVERYWHERE, insecure=True)
+    Server([chat()], host=EVERYWHERE, port=None, tcp_port=None)
+
+
+def test_tcp_with_a_key_needs_no_certificate_and_websocket_does(tls: Tls) -> None:
+    key = ServerKey.new()
+
+    Server([chat()], host=EVERYWHERE, port=None, tcp_key=key)
+    Server([chat()], host=EVERYWHERE, tcp_key=key, tls=tls)
+    with pytest.raises(Exposed, match="over WebSocket could"):
+        Server([chat()], host=EVERYWHERE, tcp_key=key)
+    with pytest.raises(Exposed, match="over TCP could"):
+        Server([chat()], host=EVERYWHERE, port=None, tcp_key=key, tcp_plain=True)
+
+
+async def test_tcp_with_a_key_is_encrypted_by_it_and_not_by_tls(world: World, tls: Tls) -> None:
+    key = ServerKey.new()
+
+    server = await world.serve(chat(), tcp_port=0, tcp_key=key, tls=tls)
+
+    assert [url.partition("://")[0] for url in server.doors.urls.values()] == ["wss", "tcp"]
+    session = await world.connect(server, transport="tcp", server_key=key.public)
+    assert session.connected
+
+
+async def test_a_door_that_was_wanted_everywhere_is_open_to_this_machine_too(world: World) -> None:
+    server = await world.serve(chat(), host=EVERYWHERE, insecure=True)
+
+    async with holdfast.connect(f"ws://127.0.0.1:{server.addresses['websocket'][1]}") as session:
+        assert session.connected
+
+
+# Whose pages may connect.
+
+
+def page(server: Server, origin: str) -> connect:
+    return connect(server.url, origin=Origin(origin), subprotocols=[Subprotocol(MSGPACK.name)], proxy=None)
+
+
+async def test_pages_of_other_sites_are_refused_and_programs_are_not(world: World) -> None:
+    server = await world.serve(chat(), origins=["https://game.example"])
+
+    with pytest.raises(InvalidStatus, match="403"):
+        await page(server, "https://evil.example")
+    async with page(server, "https://game.example"):
+        pass
+    assert (await world.connect(server)).connected
+
+
+async def test_without_a_list_every_page_may_connect(world: World) -> None:
+    server = await world.serve(chat())
+
+    async with page(server, "https://anything.example"):
+        pass
+
+
+def test_what_is_no_origin_is_refused_at_the_start() -> None:
+    with pytest.raises(ValueError, match="origin"):
+        Server([chat()], origins=["game.example"])
+
+
+# Who is believed to be whom.
+
+
+@pytest.mark.parametrize(("proxies", "host"), [(["127.0.0.0/8"], "203.0.113.7"), ([], "127.0.0.1")])
+async def test_a_player_behind_a_trusted_proxy_has_an_address_of_its_own(
+    world: World, proxies: list[str], host: str
+) -> None:
+    server = await world.serve(chat(), trusted_proxies=proxies)
+
+    headers = {"X-Forwarded-For": "203.0.113.7"}
+    async with connect(
+        server.url, additional_headers=headers, subprotocols=[Subprotocol(MSGPACK.name)], proxy=None
+    ) as client:
+        await client.send(MSGPACK.payload(Hello(Auth())))
+        await client.recv()
+        (session,) = server.sessions
+        assert session.connection is not None
+        assert session.connection.address == host
