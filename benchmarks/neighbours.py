@@ -6,13 +6,15 @@ from an address of its own, as fast as their sockets take it, and are back at on
 they take a seat, stop reading, and stay.
 
 Server, players and misfits each have a process; the misfits' has the lowest priority there is, so that what is measured
-is the server and not the machine's other work. What counts is the ratio of the p99 to that of the round before.
+is the server and not the machine's other work. What counts is the ratio of the p99 to those of the rounds before and
+after, in which nobody came.
 
-    python benchmarks/neighbours.py [--clients 80] [--misfits 20] [--cycles 3] [--seconds 5]
+    python benchmarks/neighbours.py [--clients 80] [--misfits 20] [--cycles 4] [--seconds 4]
 """
 
 import argparse
 import asyncio
+import gc
 import multiprocessing
 import os
 import statistics
@@ -84,6 +86,9 @@ def run_server(pipe: Connection, core: int | None) -> None:
 
     async def main() -> None:
         async with holdfast.Server([Hall], port=0, tcp_port=None) as server:
+            # As `holdfast.run` does.
+            gc.collect()
+            gc.freeze()
             stopped = asyncio.Event()
             pipe.send(server.addresses["websocket"][1])
 
@@ -340,7 +345,7 @@ class Round(NamedTuple):
 
 
 async def play_rounds(options: argparse.Namespace) -> list[Round]:
-    """Alone, flooding, alone, not reading, …"""
+    """Alone, beside floods, alone, beside those who do not read, alone, …"""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     server_core, load_core = (cores[0], cores[-1]) if len(cores) > 1 else (None, None)
     pin(load_core)
@@ -359,9 +364,10 @@ async def play_rounds(options: argparse.Namespace) -> list[Round]:
             assert isinstance(gamer, Gamer)
             await asyncio.wait_for(gamer.seated.wait(), 10)
             gamers.append(gamer)
+        await play_round("nobody", gamers, options.seconds, server_pipe, misfit_pipe)  # to warm up
         rounds = [await play_round("nobody", gamers, options.seconds, server_pipe, misfit_pipe)]
         for number in range(1, options.cycles + 1):
-            for beside in ("nobody", "flooding", "nobody", "not reading"):
+            for beside in ("flooding", "nobody", "not reading", "nobody"):
                 rounds.append(await play_round(beside, gamers, options.seconds, server_pipe, misfit_pipe))
                 last = rounds[-1]
                 sys.stderr.write(
@@ -373,8 +379,7 @@ async def play_rounds(options: argparse.Namespace) -> list[Round]:
         misfits.join(5)
         server_pipe.send("stop")
         server.join(5)
-    # The first is for warming up.
-    return rounds[1:]
+    return rounds
 
 
 async def play_round(
@@ -405,7 +410,7 @@ async def play_round(
 async def settled(loop: asyncio.AbstractEventLoop, server_pipe: Connection) -> None:
     """Until the server has dealt with what those who left had still said."""
     applied = -1.0
-    while applied != (applied := (await ask(loop, server_pipe, "count")).applied):
+    while applied != (applied := (await ask(loop, server_pipe, "count")).applied):  # noqa: ASYNC110 - it is elsewhere
         await asyncio.sleep(SETTLE_S)
 
 
@@ -416,24 +421,22 @@ async def ask(loop: asyncio.AbstractEventLoop, pipe: Connection, word: str) -> A
 
 
 def report(rounds: list[Round], console: Console) -> None:
-    """The table for the docs: medians, and the median of the ratios to the round before."""
-    table = Table(
-        "beside", "p50", "p99", "p99 beside nobody", "server CPU", "of misfits: applied", "throttled", "cut off"
-    )
+    """The table for the docs: medians, and the median of the ratios to the rounds before and after."""
+    table = Table("beside", "p50", "p99", "of nobody's", "server CPU", "their messages", "throttled", "cut off")
     alone_cpu = statistics.median(each.counted.cpu_s for each in rounds if each.beside == "nobody")
     alone_applied = statistics.median(each.counted.applied for each in rounds if each.beside == "nobody")
     for beside in ("nobody", "flooding", "not reading"):
         mine = [each for each in rounds if each.beside == beside]
         ratios = [
-            each.p99_ms / rounds[number - 1].p99_ms for number, each in enumerate(rounds) if each.beside == beside
+            2 * each.p99_ms / (before.p99_ms + after.p99_ms)
+            for before, each, after in zip(rounds, rounds[1:], rounds[2:], strict=False)
+            if each.beside == beside != "nobody"
         ]
-        if beside == "nobody":
-            ratios = [1.0]
         table.add_row(
             beside,
             f"{statistics.median(each.p50_ms for each in mine):.2f} ms",
             f"{statistics.median(each.p99_ms for each in mine):.2f} ms",
-            f"{statistics.median(ratios):.2f} x",
+            f"{statistics.median(ratios or [1.0]):.2f} x",
             f"{statistics.median(each.counted.cpu_s for each in mine) / alone_cpu:.2f} x",
             f"{max(0.0, statistics.median(each.counted.applied for each in mine) - alone_applied):,.0f}",
             f"{statistics.median(each.counted.throttled for each in mine):,.0f}",
@@ -449,8 +452,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Round trips beside clients that misbehave.")
     parser.add_argument("--clients", type=int, default=80)
     parser.add_argument("--misfits", type=int, default=20)
-    parser.add_argument("--cycles", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--cycles", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=4.0)
     options = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         rounds: list[Round] = runner.run(play_rounds(options))

@@ -111,6 +111,7 @@ sessions = st.builds(
     requests_announced=numbers,
     replies=st.lists(replies, max_size=3),
     sign_outs=numbers,
+    signed_in_at=times,
 )
 bans = st.builds(BanRecord, subject=st.text(), why=st.text(), until=times, since=times)
 standings = st.builds(StandingRecord, player=st.text(), sign_out=numbers, not_before=times)
@@ -169,6 +170,7 @@ SESSION = SessionRecord(
     requests_announced=3,
     replies=[(1, b"\xc0", None), (2, None, ("room_full", "no seat"))],
     sign_outs=5,
+    signed_in_at=1.7e9,
 )
 BAN = BanRecord("player:ada", "be nice", 1.8e9, 1.7e9)
 STANDING = StandingRecord("ada", 5, 1.7e9)

@@ -29,9 +29,10 @@ class Limits:
     hello_s: float = 5.0
     # What an authenticator may take, for example to ask an identity provider.
     auth_s: float = 10.0
-    # Links that have not said who they are: from one address (an IPv6 network of 64 bits is one), and in all.
+    # Links that have not said who they are: from one address (an IPv6 network of 64 bits is one), and in all. After a
+    # cut of the network everybody is a stranger for a moment.
     strangers_per_address_max: int = 64
-    strangers_max: int = 4_000
+    strangers_max: int = 12_000
     # Hellos from one address: so many at once, then so many a second. A household, a school, a phone network may stand
     # behind one address, and all of its players come back at once: a resume with a good token costs it nothing.
     hellos_per_address_burst: int = 256

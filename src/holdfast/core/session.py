@@ -121,6 +121,7 @@ class Session:
         "roles",
         "room",
         "sign_outs",
+        "signed_in_at",
         "state",
         "tokens",
         "wrong_guesses",
@@ -145,6 +146,8 @@ class Session:
         self.grace_s = grace_s
         self.data: Any = None
         self.created_at = now
+        self.signed_in_at = 0.0
+        """The same by the wall clock, for what outlives this node's own; 0 if it is not known."""
         self.last_active_at = now
         self.wrong_guesses = 0
         self.flood: Flood | None = None

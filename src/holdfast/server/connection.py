@@ -68,9 +68,12 @@ class LiveConnection(WritingConnection):
         """One payload from the client: heard at once, unless it says much and has to wait its turn."""
         if not self._on_frame:
             return
+        if self.unheard is not None:
+            self.unheard.payloads.append(payload)
+            return
         self.heard_at = now = self._now()
         allowance = self.allowed_bytes
-        if allowance.full_at <= now and self.unheard is None:
+        if allowance.full_at <= now:
             allowance.full_at = now + (len(payload) + PAYLOAD_OVERHEAD_BYTES) * allowance.step_s
             self.hear(payload)
         else:

@@ -323,6 +323,7 @@ class Handshake:
             roles=identity.roles,
         )
         session.data = identity.data
+        session.signed_in_at = node.wall()
         session.sign_outs = node.standing.sign_outs
         session.obeyed_by(node)
         node.sessions.add(session)

@@ -255,6 +255,9 @@ class Node:
         """A session came back from the store: its player has a fresh grace to do the same."""
         session.obeyed_by(self)
         self.sessions.add(session)
+        if session.signed_in_at:
+            # It is as old as it was, whatever became of its servers.
+            session.created_at = self.now() - max(0.0, self.wall() - session.signed_in_at)
         session.restored(self.now())
         self.graces.begin(session)
 

@@ -53,8 +53,7 @@ class SlowLane:
 
     def received(self, connection: "LiveConnection", payload: bytes) -> None:
         """A payload of a client that has said something a moment ago: hear it now if it is not too much."""
-        ahead_s = connection.allowed_bytes.full_at - connection.heard_at
-        if connection.unheard is None and ahead_s <= self._limits.lane_ahead_s:
+        if connection.allowed_bytes.full_at - connection.heard_at <= self._limits.lane_ahead_s:
             self._hear_payload(connection, payload)
         else:
             self._enter(connection).payloads.append(payload)

@@ -42,7 +42,7 @@ class SocketListener:
         for sock in self._server.sockets:
             # Those that are accepted inherit it. What a peer can send before we look at it again is read in one go, and
             # picows' read buffer doubles until it holds that: by default, the system would take megabytes.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.payload_bytes_max // 2)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.payload_bytes_max // 4)
 
     async def close(self) -> None:
         """Accept nobody any more; see the port."""

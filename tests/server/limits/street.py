@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from holdfast import Auth, Limits, Message, Player, PlayerData, Reason, Room, on
 from holdfast.core.codec import MSGPACK, Codec
-from holdfast.core.events import LimitExceeded
+from holdfast.core.events import Ended, LimitExceeded
 from holdfast.core.frames import Close, Data, Hello, Latest, Resume, Welcome
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.server.doors import transport_limits
@@ -72,6 +72,8 @@ class Town(MemoryServer):
         super().__init__(rooms, network=self.street, limits=limits, **options)
         self.told: list[LimitExceeded] = []
         self.on(LimitExceeded, self.told.append)
+        self.ended: list[Ended] = []
+        self.on(Ended, self.ended.append)
 
     async def knock(self, address: str = HOME, codec: Codec = MSGPACK) -> RawClient:
         """A link, and nothing said on it."""

@@ -126,11 +126,13 @@ async def test_five_hundred_players_behind_one_address_come_back_after_a_cut() -
             guest.client.cut()
         await later()
 
+        began_at = asyncio.get_running_loop().time()
         for guest in guests:
             back = await guest.come_back()
             assert (await back.hear(Welcome)).outcome.kind == "resumed"
 
         assert server.counters.resumed == 500
+        assert asyncio.get_running_loop().time() == began_at
         assert server.counters.hellos_throttled == server.counters.connections_refused == 0
 
 

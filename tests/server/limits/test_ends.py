@@ -106,6 +106,31 @@ async def test_coming_back_does_not_make_a_session_younger() -> None:
         assert (await back.closed()).reason == Reason.TOO_OLD
 
 
+@in_virtual_time
+async def test_a_crash_does_not_make_a_lasting_session_younger() -> None:
+    class Lasting(Hall):
+        kind = "lasting"
+        durability = "commit"
+
+    limits = patient(session_age_max_s=60.0, ping_s=5.0, silence_s=16.0)
+    server = Town(limits, rooms=[Lasting], store=FaultyStore())
+    async with server:
+        # Virtual time begins at 0, which stands for a time that is not known.
+        await later(1.0)
+        ada = await server.connect("ada")
+        await ada.join_or_create("lasting")
+        await later(50.0)
+        server.crash()
+        await server.start()
+        await until(lambda: ada.connected)
+        assert ada.outcome is not None
+        assert ada.outcome.kind == "resumed"
+
+        await later(16.0)
+
+        assert [event.reason for event in server.ended] == [Reason.TOO_OLD]
+
+
 # Rooms
 
 

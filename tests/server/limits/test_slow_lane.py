@@ -43,7 +43,8 @@ async def test_what_was_said_before_a_link_broke_is_heard_before_anybody_hears_o
 
         ada.say_at_once(50)
         await later(0.001)
-        ada.client.cut()
+        (link,) = server.links
+        link.cut()
         await later(0.001)
 
         assert session.status == "connected"
