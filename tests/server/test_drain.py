@@ -52,6 +52,24 @@ async def test_a_drain_waits_for_a_room_that_ends_with_the_server_until_it_is_em
     assert heard == ["still here"]
 
 
+async def test_a_drain_waits_for_every_room_also_for_one_that_was_empty_when_it_began(world: World) -> None:
+    server = await world.serve(chat())
+    mover, stayer = await world.connect(server), await world.connect(server)
+    first = await mover.join((await mover.create("chat")).id)
+    empty = await mover.create("chat")
+    drain = await begun(server)
+
+    second = await stayer.join(empty.id)
+    await first.leave()
+    await mover.search("chat")
+    was_waiting = not drain.done()
+    await second.leave()
+
+    async with asyncio.timeout(DEADLINE_S):
+        await drain
+    assert was_waiting
+
+
 async def test_a_drain_ends_at_its_deadline_whoever_is_left(world: World) -> None:
     server = await world.serve(chat())
     session = await world.connect(server)

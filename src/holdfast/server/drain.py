@@ -4,6 +4,7 @@ Durable rooms need no time: they are saved, and go on elsewhere or after the res
 """
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.core.events import Event, NodeDraining, RoomEnded, SeatFreed
@@ -19,6 +20,8 @@ class Drain:
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        # Rooms that were waited for when we last looked at all of them.
+        self._waiting: set[str] = set()
         self._emptied = asyncio.Event()
         self.is_on = False
 
@@ -32,11 +35,9 @@ class Drain:
     async def run(self, within_s: float) -> None:
         """Announce the end, and wait until no room needs the time, or there is none left."""
         self.begin(within_s)
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._emptied.wait()
-        except TimeoutError:
-            pass
 
     def begin(self, within_s: float) -> None:
         """Take nobody new, and tell those who are here."""
@@ -52,12 +53,18 @@ class Drain:
         for host in node.rooms.hosts():
             if type(host.room).on_stopping is not Room.on_stopping and not host.room.is_closing:
                 host.follow(host.room.on_stopping, within_s)
-        self._check()
+        self._look()
 
     def _happened(self, event: Event) -> None:
         if isinstance(event, RoomEnded | SeatFreed):
-            self._check()
+            room = self._node.rooms.get(event.room)
+            if room is None or room.seats_used == 0:
+                self._waiting.discard(event.room)
+                if not self._waiting:
+                    self._look()
 
-    def _check(self) -> None:
-        if not self.waits_for:
+    def _look(self) -> None:
+        # All of them: somebody may have moved to a room that was empty before.
+        self._waiting = {host.room.id for host in self.waits_for}
+        if not self._waiting:
             self._emptied.set()
