@@ -1,0 +1,172 @@
+"""`holdfast serve --store`: what comes back, and what is said of a store that cannot be used."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.stores import SqliteStore
+from tests.cli.served_games import BREAKING_STORE, CHAT, DURABLE_CHAT, Say, only_line, write
+from tests.e2e.serving import (
+    ANY_PORTS,
+    end_of,
+    holdfast_process,
+    read_until,
+    result_of,
+    websocket_address,
+)
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    return write(tmp_path, CHAT)
+
+
+# A store
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Path:
+    return write(tmp_path, DURABLE_CHAT, "durable.py")
+
+
+async def announced(*arguments: str, cwd: Path) -> str:
+    """What a server says at its start; it is killed right after, with SIGKILL."""
+    environment = {"HOLDFAST_SECRET": ""}
+    async with holdfast_process("serve", *arguments, *ANY_PORTS, cwd=cwd, environment=environment) as process:
+        return await read_until(process, "Ctrl-C ends it")
+
+
+async def test_a_room_and_its_session_outlive_a_killed_server(durable: Path) -> None:
+    arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
+    async with holdfast_process(*arguments, cwd=durable.parent) as process:
+        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
+        room = await session.join_or_create("chat")
+        await room.send(Say("remember me"))
+        assert await room.receive() == Say("remember me")
+        saved = await session.suspend()
+        process.kill()
+        await process.wait()
+
+    async with holdfast_process(*arguments, cwd=durable.parent) as process:
+        announcement = await read_until(process, "Ctrl-C ends it")
+        host, port = websocket_address(announcement)
+        async with holdfast.connect(f"ws://{host}:{port}", resume=saved, messages=[Say]) as session:
+            assert session.outcome is not None
+            assert session.outcome.kind == "resumed"
+            assert session.room is not None
+            await session.room.send(Say("what did I say?"))
+            heard = await session.room.receive()
+
+    assert heard == Say("remember me, what did I say?")
+    assert "chat (16 seats, commit)" in announcement
+    assert "store     sqlite:game.db\n" in announcement
+    assert "recovered 1 room, 1 session\n" in announcement
+    assert "guests" not in announcement
+
+
+async def test_what_cannot_be_read_is_counted_and_left_alone(durable: Path) -> None:
+    store = SqliteStore(durable.parent / "game.db")
+    await store.open()
+    await store.put("room/r1", b"nonsense", 0)
+    await store.put("session/s1", b"nonsense", 0)
+    await store.close()
+
+    announcement = await announced("durable.py", "--store", "sqlite:game.db", cwd=durable.parent)
+
+    assert "recovered 0 rooms, 0 sessions; 2 records set aside, see the log\n" in announcement
+
+
+async def test_lazy_recovery_says_so(durable: Path) -> None:
+    arguments = ("durable.py", "--store", "sqlite:game.db", "--recovery", "lazy")
+
+    announcement = await announced(*arguments, cwd=durable.parent)
+
+    assert "others come back when they are asked for" in announcement
+
+
+async def test_a_store_in_memory_says_that_it_forgets(durable: Path) -> None:
+    announcement = await announced("durable.py", "--store", "memory:", cwd=durable.parent)
+
+    assert "when this process ends, everything is forgotten" in announcement
+    assert "guests    will not be known after a restart" in announcement
+
+
+async def test_a_store_for_rooms_that_are_not_durable_says_that_nothing_is_saved(chat: Path) -> None:
+    announcement = await announced("game.py", "--store", "sqlite:game.db", cwd=chat.parent)
+
+    assert "no room is durable, so none is saved" in announcement
+    assert "recovered" not in announcement
+
+
+async def test_a_durable_room_without_a_store_is_refused_with_what_to_type(durable: Path) -> None:
+    line = only_line(await result_of("serve", "durable.py", cwd=durable.parent))
+
+    assert "durable.py: Chat.durability is 'commit', but the server has no store" in line
+    assert "holdfast serve --store sqlite:game.db" in line
+
+
+async def test_recovery_without_a_store_is_refused(chat: Path) -> None:
+    assert "without a --store" in only_line(await result_of("serve", str(chat), "--recovery", "lazy"))
+
+
+def make_nothing(_: Path) -> None: ...
+
+
+def make_another_program_s_database(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("url", "make", "says"),
+    [
+        ("game.db", make_nothing, "'game.db' names no store"),
+        ("postgres:game", make_nothing, "'postgres:game' names no store"),
+        ("sqlite:", make_nothing, "'sqlite:' names no store"),
+        ("sqlite:folder/game.db", make_nothing, "there is no folder folder"),
+        ("sqlite:game.db", make_another_program_s_database, "game.db is another program's database"),
+        ("sqlite:game.db", Path.mkdir, "it is a folder, and a store is a file"),
+        # Nobody may make files there, not even root.
+        ("sqlite:/proc/game.db", make_nothing, "it cannot be opened; may this user read and write it"),
+    ],
+)
+async def test_a_store_that_cannot_be_opened_says_why_in_one_line(
+    durable: Path, url: str, make: Callable[[Path], None], says: str
+) -> None:
+    make(durable.parent / "game.db")
+
+    line = only_line(await result_of("serve", "durable.py", "--store", url, *ANY_PORTS, cwd=durable.parent))
+
+    assert says in line
+
+
+async def test_a_store_that_is_damaged_at_the_start_says_so_and_exits_with_74(durable: Path) -> None:
+    (durable.parent / "game.db").write_text("not a database, but longer than the header of one " * 10)
+
+    result = await result_of("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS, cwd=durable.parent)
+
+    assert (result.exit_code, result.stdout) == (74, "")
+    (line,) = result.stderr.splitlines()
+    assert "game.db is damaged or its disk fails" in line
+    assert "put back a copy of it" in line
+
+
+async def test_a_store_that_breaks_ends_the_server_with_74(tmp_path: Path) -> None:
+    write(tmp_path, DURABLE_CHAT + BREAKING_STORE)
+
+    async with holdfast_process("serve", "game.py", cwd=tmp_path) as process:
+        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
+        room = await session.join_or_create("chat")
+        await room.send(Say("hello"))
+        result = await end_of(process)
+        await session.suspend()
+
+    assert (result.exit_code, result.stdout) == (74, "")
+    assert "the disk has failed" in result.stderr
+    assert "Traceback" not in result.stderr
