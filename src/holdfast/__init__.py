@@ -47,11 +47,11 @@ from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionFlags
 from holdfast.core.sessions import Sessions
 from holdfast.core.wishes import PlacedPlayer
-from holdfast.server.agents import Agent
-from holdfast.server.effects import Effect
+from holdfast.server.entrance.tls import Tls
+from holdfast.server.placing.agents import Agent
+from holdfast.server.rooms.effects import Effect
 from holdfast.server.run import run
 from holdfast.server.server import Server
-from holdfast.server.tls import Tls
 
 __version__ = "0.1.0"
 

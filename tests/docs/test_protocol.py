@@ -41,7 +41,7 @@ from holdfast.core.query import parse_query
 from holdfast.core.query.ast import PROPERTIES, TERMS, Operator
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
 from holdfast.core.wishes import PlacedPlayer, Properties
-from holdfast.server.operations import OPERATIONS
+from holdfast.server.directory.operations import OPERATIONS
 from holdfast.transports.compression import SMALL_BYTES, WINDOW_BITS, compressed, wire_bytes_max
 from holdfast.transports.noise import PROTOCOL_NAME
 from holdfast.transports.port import Dialect

@@ -11,7 +11,7 @@ import holdfast
 from holdfast import Auth, Server, Tls
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Hello
-from holdfast.server.doors import Exposed
+from holdfast.server.entrance.doors import Exposed
 from holdfast.transports.keys import ServerKey
 from tests.server.certificates import Certificates
 from tests.server.world import World, chat

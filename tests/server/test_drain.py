@@ -12,7 +12,7 @@ from holdfast.core.errors import Throttled
 from holdfast.core.events import NodeDraining
 from holdfast.core.frames import Auth, Hello
 from holdfast.core.reasons import CLOSE_CODES
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from tests.server.raw_client import DEADLINE_S
 from tests.server.world import Say, World, chat, texts_until, until_resumed
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.server.kinds import check_room_type
+from holdfast.server.rooms.kinds import check_room_type
 from tests.server.world import chat
 
 

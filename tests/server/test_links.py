@@ -10,8 +10,8 @@ import holdfast
 from holdfast import Auth, Server, SessionEnded, SessionFlags
 from holdfast.core.errors import Invalid
 from holdfast.identity.port import Approach, Identity
-from holdfast.server.doors import DIALECTS, transport_limits
-from holdfast.server.operator import Operator
+from holdfast.server.entrance.doors import DIALECTS, transport_limits
+from holdfast.server.operate.operator import Operator
 from holdfast.sync import connect as connect_blocking
 from holdfast.transports import tcp
 from holdfast.transports.compression import Offer

@@ -10,9 +10,9 @@ from holdfast.client.inbox import Inbox
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
-from holdfast.server.delivery import Delivery
-from holdfast.server.handshake import Handshake
-from holdfast.server.room_host import RoomHost
+from holdfast.server.entrance.handshake import Handshake
+from holdfast.server.rooms.delivery import Delivery
+from holdfast.server.rooms.room_host import RoomHost
 from tests.simulation.planting import mutant, patched
 
 # More than any world ever sends.

@@ -6,7 +6,7 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
-from holdfast.server.doors import transport_limits
+from holdfast.server.entrance.doors import transport_limits
 from holdfast.testing import Link, Side
 from holdfast.testing.server import URL
 from holdfast.transports.port import DialError

@@ -12,10 +12,10 @@ from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.server.durable.ledger import Ledger
-from holdfast.server.effects import Outbox, effect_record
-from holdfast.server.handshake import Handshake
-from holdfast.server.outlet import ChannelOutlet
-from holdfast.server.turns import Turns
+from holdfast.server.entrance.handshake import Handshake
+from holdfast.server.rooms.effects import Outbox, effect_record
+from holdfast.server.rooms.outlet import ChannelOutlet
+from holdfast.server.rooms.turns import Turns
 from holdfast.stores import Unavailable
 from holdfast.stores.memory import MemoryData
 from tests.simulation.planting import durable_mutant, patched

@@ -9,7 +9,7 @@ from msgspec import Raw
 from holdfast import Auth
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Close, Data, Frame, FromServer, Hello, Reply, Request, Resume, Seat, Welcome
-from holdfast.server.doors import DIALECTS, transport_limits
+from holdfast.server.entrance.doors import DIALECTS, transport_limits
 from holdfast.testing.server import URL
 from holdfast.transports.port import DialError, Transport
 from tests.simulation.checker import Op, Stream

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens
-from holdfast.server.clockwork import Clockwork
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.server.durable.recovery import Recovery
-from holdfast.server.handshake import Handshake
+from holdfast.server.entrance.handshake import Handshake
+from holdfast.server.rooms.clockwork import Clockwork
 from tests.simulation.planting import durable_mutant, patched
 
 

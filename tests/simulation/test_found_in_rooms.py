@@ -8,7 +8,7 @@ from msgspec import Raw
 from holdfast import Auth, Limits, NotSeated, Player, PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Hello, Request, Welcome
-from holdfast.server.doors import DIALECTS, transport_limits
+from holdfast.server.entrance.doors import DIALECTS, transport_limits
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from tests.simulation.hostile import RawWire

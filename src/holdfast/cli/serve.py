@@ -26,8 +26,8 @@ from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import HttpApi
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.keys import ApiKey, Scope
-from holdfast.server.doors import Exposed
 from holdfast.server.durable.recovery import Pace, Recovery
+from holdfast.server.entrance.doors import Exposed
 from holdfast.stores.port import StoreError
 
 _PORT = click.IntRange(0, 65535)

@@ -12,7 +12,7 @@ from holdfast.core.room import Room
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.room_host import RoomHost
+    from holdfast.server.rooms.room_host import RoomHost
 
 
 class Drain:

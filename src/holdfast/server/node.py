@@ -22,41 +22,41 @@ from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import printable
 from holdfast.identity.port import Authenticator
 from holdfast.logs import get_logger
-from holdfast.server import happenings
-from holdfast.server.alarms import Alarms
-from holdfast.server.bus import Bus
-from holdfast.server.connection import LiveConnection
-from holdfast.server.counters import Counters
-from holdfast.server.directory import Directory
-from holdfast.server.doorman import Doorman
+from holdfast.server.directory.directory import Directory
+from holdfast.server.directory.requests import RequestDesk
 from holdfast.server.drain import Drain
 from holdfast.server.durable.ledger import Ledger
 from holdfast.server.durable.recovery import Recovery
-from holdfast.server.effects import Carry, Outbox
-from holdfast.server.events import EventLog
-from holdfast.server.fleet import OwnFleet
+from holdfast.server.entrance.doorman import Doorman
+from holdfast.server.entrance.handshake import Handshake
+from holdfast.server.entrance.parallel import TooManySessions
+from holdfast.server.entrance.standing import Standing
 from holdfast.server.graces import Graces
-from holdfast.server.handshake import Handshake
-from holdfast.server.health import Health
-from holdfast.server.journal import Journal, tell_left_out
-from holdfast.server.line_limit import LineLimit
-from holdfast.server.loop_lag import LoopLag
-from holdfast.server.meters import Meters
 from holdfast.server.notices import Notices
-from holdfast.server.packet_log import PacketLog
-from holdfast.server.parallel import TooManySessions
-from holdfast.server.placements import Placements
-from holdfast.server.requests import RequestDesk
-from holdfast.server.saves import Saving
-from holdfast.server.slow_lane import SlowLane
-from holdfast.server.standing import Standing
-from holdfast.server.throttle import Throttle
-from holdfast.server.timeline import Timelines
-from holdfast.server.writes import Writes
+from holdfast.server.placing.fleet import OwnFleet
+from holdfast.server.placing.placements import Placements
+from holdfast.server.rooms.effects import Carry, Outbox
+from holdfast.server.rooms.saves import Saving
+from holdfast.server.seeing import happenings
+from holdfast.server.seeing.bus import Bus
+from holdfast.server.seeing.counters import Counters
+from holdfast.server.seeing.events import EventLog
+from holdfast.server.seeing.health import Health
+from holdfast.server.seeing.journal import Journal, tell_left_out
+from holdfast.server.seeing.line_limit import LineLimit
+from holdfast.server.seeing.loop_lag import LoopLag
+from holdfast.server.seeing.meters import Meters
+from holdfast.server.seeing.packet_log import PacketLog
+from holdfast.server.seeing.timeline import Timelines
+from holdfast.server.wire.alarms import Alarms
+from holdfast.server.wire.connection import LiveConnection
+from holdfast.server.wire.slow_lane import SlowLane
+from holdfast.server.wire.throttle import Throttle
+from holdfast.server.wire.writes import Writes
 from holdfast.stores.port import Store
 
 if TYPE_CHECKING:
-    from holdfast.server.tracing import NodeTracing
+    from holdfast.server.seeing.tracing import NodeTracing
 
 log = get_logger("holdfast.server")
 

@@ -19,30 +19,30 @@ from holdfast.identity.ground import Ground
 from holdfast.identity.guest import Guest
 from holdfast.identity.port import Authenticator
 from holdfast.identity.shelf import MemoryShelf
-from holdfast.server.agents import Agent
-from holdfast.server.bans import subject_of
-from holdfast.server.counters import Counters
-from holdfast.server.directory import Directory
-from holdfast.server.doors import Doors, DoorSettings
+from holdfast.server.directory.directory import Directory
 from holdfast.server.durable.recovery import Pace
-from holdfast.server.effects import Carry
+from holdfast.server.entrance.bans import subject_of
+from holdfast.server.entrance.doors import Doors, DoorSettings
+from holdfast.server.entrance.lending import by_scheme, close, kept_secret, prepare
+from holdfast.server.entrance.parallel import TooManySessions
+from holdfast.server.entrance.shelf import StoreShelf
+from holdfast.server.entrance.tls import Tls
 from holdfast.server.fatal import end_process
-from holdfast.server.heartbeat import Heartbeat
-from holdfast.server.kinds import check_room_type
-from holdfast.server.lending import by_scheme, close, kept_secret, prepare
-from holdfast.server.listening import Listening
 from holdfast.server.node import Node
-from holdfast.server.operator import Operator
-from holdfast.server.parallel import TooManySessions
-from holdfast.server.shelf import StoreShelf
-from holdfast.server.tls import Tls
+from holdfast.server.operate.operator import Operator
+from holdfast.server.placing.agents import Agent
+from holdfast.server.rooms.effects import Carry
+from holdfast.server.rooms.kinds import check_room_type
+from holdfast.server.seeing.counters import Counters
+from holdfast.server.seeing.listening import Listening
+from holdfast.server.wire.heartbeat import Heartbeat
 from holdfast.stores import open_store
 from holdfast.stores.port import Store
 from holdfast.transports.keys import KeySource
 from holdfast.transports.secure import Lock
 
 if TYPE_CHECKING:
-    from holdfast.server.tracing import Tracing
+    from holdfast.server.seeing.tracing import Tracing
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class Server(Listening):
         `http` is the API for backends and operators, as in `HttpApi(port=7778)` from `holdfast.http.api`. `queues` are
         where placements can be started; `name` and `region` say which node this is and where it stands, for their
         destinations and latency policies (without a name it makes one up at each start).
-        `tracing` sends the way of some messages to OpenTelemetry: see `holdfast.server.tracing`.
+        `tracing` sends the way of some messages to OpenTelemetry: see `holdfast.tracing`.
 
         `random`, `now` and `wall` are replaced in tests; `now` must count as the event loop's timers do. (uvloop's own
         clock ticks in milliseconds: too coarse for a round trip on a local network.)

@@ -13,10 +13,10 @@ from holdfast.core.placing import Queue
 from holdfast.core.room import Room
 from holdfast.core.wishes import Create
 from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
-from holdfast.server.doors import DIALECTS, transport_limits
 from holdfast.server.durable.recovery import Pace
-from holdfast.server.effects import Carry
-from holdfast.server.parallel import TooManySessions
+from holdfast.server.entrance.doors import DIALECTS, transport_limits
+from holdfast.server.entrance.parallel import TooManySessions
+from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import Server
 from holdfast.stores.port import Store
 from holdfast.testing.machine import Machine

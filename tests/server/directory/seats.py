@@ -14,8 +14,8 @@ from holdfast.core.errors import refusal
 from holdfast.core.events import NodeReady
 from holdfast.core.frames import Hello, Notice, Reply, Welcome
 from holdfast.core.infos import RoomInfo, SeatInfo, WaitInfo
-from holdfast.server.doors import transport_limits
-from holdfast.server.operator import Operator
+from holdfast.server.entrance.doors import transport_limits
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect

@@ -12,7 +12,7 @@ from holdfast.core.infos import RoomInfo
 from holdfast.core.records import decode_room, encode
 from holdfast.core.wishes import Update
 from holdfast.server.durable.recovery import Pace
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from holdfast.stores import Entry
 from tests.core.record_samples import fields_of, written
 from tests.server.directory.test_lifecycle import Slow

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.core.events import Event, RoomCreated, RoomEnded
 from holdfast.core.infos import EventInfo
-from holdfast.server.events import EventLog
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
+from holdfast.server.seeing.events import EventLog
 from tests.server.world import World, chat
 
 DAY_ONE = 1_800_000_000.0

@@ -9,7 +9,7 @@ from holdfast import Limits, NotFound, PlayerData, Queue, Refused, Room
 from holdfast.core.errors import Invalid
 from holdfast.core.infos import PlacementInfo
 from holdfast.core.wishes import PlacedPlayer, StartPlacement
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, seats
 from tests.server.durable.bench import a_moment, in_virtual_time, until

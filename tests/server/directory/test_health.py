@@ -11,7 +11,7 @@ import pytest
 from holdfast import ClientRoom, Limits, PlayerData, Reason, Room, SeatLeft, Throttled
 from holdfast.core.events import NodeReady
 from holdfast.core.infos import EventInfo, NodeInfo
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, served
 from tests.server.durable.bench import a_moment, in_virtual_time, until

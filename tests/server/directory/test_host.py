@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import HostChanged, NotAllowed, NotFound, Player, Refused, RoomUpdated
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from tests.server.directory.test_lifecycle import events_of
 from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durable.rooms import Do, Hero, Say, Table, table

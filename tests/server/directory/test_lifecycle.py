@@ -9,7 +9,7 @@ from holdfast import Failed, Limits, NotFound, Player, Reason, Refused, Room, Th
 from holdfast.core.events import NodeReady
 from holdfast.core.infos import EventInfo, RoomInfo
 from holdfast.server.node import Node
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time
 from tests.server.durable.rooms import Hero, Table, table
 

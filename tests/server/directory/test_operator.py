@@ -11,7 +11,7 @@ from holdfast.core.errors import Conflict, Invalid, Refused
 from holdfast.core.infos import ReservationInfo, SeatInfo, SessionInfo
 from holdfast.core.wishes import Create, PlacedPlayer, Release, Reserve, Search, StartPlacement, Update
 from holdfast.http.port import Backend
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from tests.server.world import Gate, World, chat
 
 

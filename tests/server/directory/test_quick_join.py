@@ -9,7 +9,7 @@ from holdfast import ClientRoom, NotFound, Refused, RoomLocked
 from holdfast.core.errors import Duplicate, Expired, Invalid
 from holdfast.core.infos import ReservationInfo
 from holdfast.core.wishes import Reserve
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from tests.server.directory.seats import (
     Slow,
     a_crowd,

@@ -12,7 +12,7 @@ from holdfast import ClientSession, Invalid, Limits, PlayerData, Refused, Room
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.infos import RoomInfo, RoomPage
 from holdfast.core.wishes import Search
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, generous
 from tests.server.directory.seats import arena, patient, served
 from tests.server.durable.bench import in_virtual_time

@@ -20,7 +20,7 @@ from holdfast import (
     on,
 )
 from holdfast.core.wishes import Update
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, room_of
 
 

@@ -13,8 +13,8 @@ from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.frames import Notice, Reply
 from holdfast.core.infos import RoomInfo, RoomPage
 from holdfast.core.wishes import Visibility
-from holdfast.server.doors import transport_limits
-from holdfast.server.operator import Operator
+from holdfast.server.entrance.doors import transport_limits
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect

@@ -11,9 +11,9 @@ from unittest.mock import patch
 import holdfast.server.server as server_module
 from holdfast import Auth, ClientRoom, ClientSession, Limits, Message, Outcome, Room, Server, connect
 from holdfast.core.codec import MSGPACK
-from holdfast.server.doors import DIALECTS, transport_limits
 from holdfast.server.durable.recovery import Pace
-from holdfast.server.effects import Carry
+from holdfast.server.entrance.doors import DIALECTS, transport_limits
+from holdfast.server.rooms.effects import Carry
 from holdfast.stores import MemoryData
 from holdfast.testing import Dialer, Link, Named, Network, run
 from holdfast.transports.port import Dialect, Listener

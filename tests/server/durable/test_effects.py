@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Limits, Player
 from holdfast.core.messages import MessageRefused
-from holdfast.server.effects import Effect
+from holdfast.server.rooms.effects import Effect
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durable.faults import Fault, Moment
 from tests.server.durable.rooms import Do, Hero, Say, Table, table

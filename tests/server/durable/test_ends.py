@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Limits, NotFound, Player, Reason, Throttled
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durable.rooms import Do, Hero, Say, Table, table
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.core.events import RoomEvent, SessionEvent
-from holdfast.server.bus import Bus
+from holdfast.server.seeing.bus import Bus
 
 
 class Counted(SessionEvent, frozen=True, kw_only=True, tag="counted"):

@@ -20,7 +20,7 @@ from holdfast.core.frames import Bye, Hello, Position, Resume
 from holdfast.core.reasons import reason_of
 from holdfast.core.wishes import Ban, Create
 from holdfast.identity.port import Approach, Identity
-from holdfast.server.agents import AgentRoom
+from holdfast.server.placing.agents import AgentRoom
 from holdfast.testing import FaultyStore, Named
 from tests.server.durable.bench import until
 from tests.server.events.scene import Say, Scene, Visitor, hall, scene

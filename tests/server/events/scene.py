@@ -10,8 +10,8 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.events import Event
 from holdfast.core.frames import Close, Data, Hello, Position, Welcome
 from holdfast.core.messages import SeatLeft
-from holdfast.server.doors import transport_limits
-from holdfast.server.operator import Operator
+from holdfast.server.entrance.doors import transport_limits
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import Link, MemoryServer, Named
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect

@@ -8,7 +8,7 @@ from holdfast import NotFound, Reason
 from holdfast.core.events import Dropped, Ended
 from holdfast.core.frames import Hello, Resume
 from holdfast.core.infos import TimelineInfo
-from holdfast.server.operator import Operator
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore
 from tests.server.durable.bench import in_virtual_time, until
 from tests.server.events.scene import Say, Scene, Visitor, hall, scene

@@ -10,7 +10,7 @@ from msgspec.structs import fields
 from holdfast.core import events
 from holdfast.core.events import Event
 from holdfast.http.answers import whole
-from holdfast.server.events import EventLog
+from holdfast.server.seeing.events import EventLog
 
 DAY_ONE = 1_800_000_000.0
 EXAMPLES: dict[Any, object] = {str: "x", float: 1.5, int: 7, bool: True, list[str]: ["a", "b"]}

@@ -27,7 +27,7 @@ from holdfast.core.events import (
     SignInFailed,
     TokenReused,
 )
-from holdfast.server.timeline import Timelines
+from holdfast.server.seeing.timeline import Timelines
 
 DAY_ONE = 1_800_000_000.0
 

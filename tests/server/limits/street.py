@@ -13,7 +13,7 @@ from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.events import Ended, LimitExceeded
 from holdfast.core.frames import Close, Data, Hello, Latest, Resume, Welcome
 from holdfast.core.reasons import CLOSE_CODES
-from holdfast.server.doors import transport_limits
+from holdfast.server.entrance.doors import transport_limits
 from holdfast.testing import MemoryServer, Named, Network
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect

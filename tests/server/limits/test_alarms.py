@@ -1,7 +1,7 @@
 import asyncio
 
 from holdfast.core.events import LimitExceeded
-from holdfast.server.alarms import Alarms
+from holdfast.server.wire.alarms import Alarms
 from tests.server.durable.bench import in_virtual_time
 
 

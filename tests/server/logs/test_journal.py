@@ -11,8 +11,8 @@ from holdfast import Limits
 from holdfast.core import events
 from holdfast.core.events import Event, LimitExceeded, NodeHealth, SignInFailed
 from holdfast.core.frames import Auth, Hello
-from holdfast.server.journal import LEVELS, Journal
-from holdfast.server.line_limit import LineLimit
+from holdfast.server.seeing.journal import LEVELS, Journal
+from holdfast.server.seeing.line_limit import LineLimit
 from holdfast.testing import MemoryServer
 from tests.log_lines import line_of
 from tests.server.durable.bench import in_virtual_time

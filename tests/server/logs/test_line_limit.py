@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.server.line_limit import LineLimit
+from holdfast.server.seeing.line_limit import LineLimit
 from tests.server.durable.bench import in_virtual_time
 
 

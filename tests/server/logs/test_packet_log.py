@@ -11,7 +11,7 @@ from holdfast import Auth, Invalid, Limits, NotFound, SessionFlags, Throttled
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.frames import Hello
 from holdfast.core.infos import PacketTarget
-from holdfast.server.packet_log import PacketTap
+from holdfast.server.seeing.packet_log import PacketTap
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.log_lines import line_of
 from tests.server.durable.bench import in_virtual_time
@@ -271,7 +271,7 @@ async def test_a_fault_of_the_packet_log_harms_nobody(
     def break_down(*_: Any, **__: Any) -> None:
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr("holdfast.server.packet_text.PacketReader.read", break_down)
+    monkeypatch.setattr("holdfast.server.seeing.packet_text.PacketReader.read", break_down)
     server = await world.serve(chat())
     session = await world.connect(server)
     server.packet_log(session=session.id)

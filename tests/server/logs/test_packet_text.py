@@ -28,7 +28,7 @@ from holdfast.core.frames import (
     Welcome,
 )
 from holdfast.core.infos import RoomInfo
-from holdfast.server.packet_text import PacketReader, PacketText
+from holdfast.server.seeing.packet_text import PacketReader, PacketText
 
 SECRET = "Tr0ub4dor-and-3"
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

@@ -12,11 +12,11 @@ from holdfast.core.events import LimitExceeded, SignInFailed
 from holdfast.core.frames import Auth
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.core.wishes import Reserve
-from holdfast.server import catalogue
-from holdfast.server.counters import Counters
-from holdfast.server.meters import TURNS_PER_SAMPLE, TurnMeter
-from holdfast.server.operator import Operator
-from holdfast.server.turns import Turns
+from holdfast.server.operate.operator import Operator
+from holdfast.server.rooms.turns import Turns
+from holdfast.server.seeing import catalogue
+from holdfast.server.seeing.counters import Counters
+from holdfast.server.seeing.meters import TURNS_PER_SAMPLE, TurnMeter
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.metrics.look import Look, in_virtual_time, look_at
 

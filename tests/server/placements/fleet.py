@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.core.infos import PlacementInfo, RoomInfo
 from holdfast.core.placing import NodeView, Queue
 from holdfast.core.wishes import PlacedPlayer, StartPlacement
-from holdfast.server.placements import Placements
+from holdfast.server.placing.placements import Placements
 from holdfast.testing import run
 
 DAY_ONE = 1_800_000_000.0

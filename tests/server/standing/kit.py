@@ -11,8 +11,8 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
 from holdfast.core.frames import Close, Hello, Resume, Welcome
 from holdfast.identity.port import Approach, Identity, NotAuthentic
-from holdfast.server.doors import transport_limits
-from holdfast.server.operator import Operator
+from holdfast.server.entrance.doors import transport_limits
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect

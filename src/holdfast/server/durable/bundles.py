@@ -14,7 +14,7 @@ from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.stores.port import ABSENT, Write
 
 if TYPE_CHECKING:
-    from holdfast.server.connection import LiveConnection
+    from holdfast.server.wire.connection import LiveConnection
 
 
 def session_key(session_id: str) -> str:

@@ -11,7 +11,7 @@ from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.messages import Message
 from holdfast.core.records import ChannelRecord
 from holdfast.core.session import Session
-from holdfast.server.outlet import ChannelOutlet
+from holdfast.server.rooms.outlet import ChannelOutlet
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

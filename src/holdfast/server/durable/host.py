@@ -17,14 +17,14 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.core.wishes import Update
-from holdfast.server.clockwork import RoomTimer
 from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.keeper import RoomKeeper
-from holdfast.server.effects import effect_record
-from holdfast.server.meters import TurnMeter
-from holdfast.server.outlet import ChannelOutlet, SilentOutlet
-from holdfast.server.room_host import RoomHost
-from holdfast.server.turns import Done, Turns
+from holdfast.server.rooms.clockwork import RoomTimer
+from holdfast.server.rooms.effects import effect_record
+from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet
+from holdfast.server.rooms.room_host import RoomHost
+from holdfast.server.rooms.turns import Done, Turns
+from holdfast.server.seeing.meters import TurnMeter
 
 if TYPE_CHECKING:
     from holdfast.server.durable.ledger import Ledger

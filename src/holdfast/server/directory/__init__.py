@@ -1,0 +1,1 @@
+"""The rooms by name: finding, making and entering them."""

@@ -1,0 +1,357 @@
+"""The rooms of a node: found by id and by kind, created, and forgotten when they end."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
+from holdfast.core.events import (
+    RoomCreated,
+    RoomEnded,
+    RoomFailed,
+    RoomReleased,
+    SeatExpired,
+    SeatFreed,
+    SeatHeld,
+    SeatReserved,
+    SeatTaken,
+)
+from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties, check_wish
+from holdfast.core.player import Player, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.roles import check_role
+from holdfast.core.room import Room
+from holdfast.core.session import PlayerId
+from holdfast.core.tokens import printable
+from holdfast.core.wishes import Create
+from holdfast.server.directory.entries import Entries
+from holdfast.server.directory.listings import Listings
+from holdfast.server.durable.dice import Dice
+from holdfast.server.durable.host import DurableHost
+from holdfast.server.rooms.kinds import check_room_type
+from holdfast.server.rooms.room_host import RoomHost
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+_ROOM_ID_BYTES = 9
+_SEAT_EVENTS = {
+    SeatState.RESERVED: SeatReserved,
+    SeatState.TAKEN: SeatTaken,
+    SeatState.HELD: SeatHeld,
+    SeatState.FREED: SeatFreed,
+    SeatState.EXPIRED: SeatExpired,
+}
+
+
+class Directory:
+    """Which rooms there are, and which there can be."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._loop = loop
+        self._types: dict[str, type[Room[Any]]] = {}
+        self._hosts: dict[str, RoomHost] = {}
+        # Rooms that are being made, and until when they must have begun.
+        self._beginning: dict[RoomHost, asyncio.Timeout] = {}
+        self._is_closed = False
+        self._all_forgotten: asyncio.Future[None] | None = None
+        # In which rooms a player has a seat, or one that is reserved.
+        self._of_player: dict[str, dict[RoomHost, None]] = {}
+        self.reserved_by: Counter[str] = Counter()
+        """How many seats are reserved at the wish of each player."""
+        self.entries = Entries(node.limits, node.random, node.now)
+        self.listings = Listings(node, loop)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def __iter__(self) -> Iterator[Room[Any]]:
+        """A copy: rooms may end while you look at them."""
+        return iter([host.room for host in self._hosts.values()])
+
+    def get(self, room_id: str) -> Room[Any] | None:
+        """The room with this id."""
+        host = self._hosts.get(room_id)
+        return host.room if host is not None else None
+
+    def host(self, room_id: str) -> RoomHost:
+        """The host of a room, or `NotFound`."""
+        host = self._hosts.get(room_id)
+        if host is None and self._node.recovery is not None:
+            self._node.recovery.restore_room(room_id)
+            host = self._hosts.get(room_id)
+        if host is None:
+            raise NotFound(f"there is no room {room_id!r}; it may have ended")
+        return host
+
+    def host_of(self, player: Player[Any]) -> RoomHost:
+        """The host of the room a player is in."""
+        assert isinstance(player.host, RoomHost)
+        return player.host
+
+    def hosts(self) -> list[RoomHost]:
+        """The rooms, oldest first: a copy."""
+        return list(self._hosts.values())
+
+    def offer(self, room_types: Iterable[type[Room[Any]]]) -> None:
+        """Make kinds of rooms known; a mistake in their settings is an error now, not at the first player."""
+        for room_type in room_types:
+            check_room_type(room_type, has_store=self._node.ledger is not None)
+            if room_type.kind in self._types:
+                raise ValueError(f"two kinds of rooms are called {room_type.kind!r}: set `kind` on one of them")
+            self._types[room_type.kind] = room_type
+
+    async def create(self, wish: Create, creator: str = "", *, is_trusted: bool = False) -> RoomHost:
+        """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no.
+
+        A creator has `rooms_per_player_max`, unless it is an agent or an operator.
+        """
+        check_wish(wish)
+        if not wish.idempotency_key:
+            return self.host(await self._create(wish, creator, None, is_trusted=is_trusted))
+
+        def make(once: Once) -> asyncio.Task[str]:
+            return self._loop.create_task(self._create(wish, creator, once, is_trusted=is_trusted))
+
+        return self.host(await self.entries.once(wish, creator, make))
+
+    def check_creator(self, creator: str) -> None:
+        """Refuse a player who has made too many rooms; nobody in particular ("") may make any number."""
+        try:
+            self.entries.check_creator(creator)
+        except Throttled:
+            self._node.alarms.tell("rooms_per_player_max", "refused", player=creator)
+            raise
+
+    async def _create(self, wish: Create, creator: str, once: Once | None, *, is_trusted: bool) -> str:
+        room_type = self._check(wish)
+        if not is_trusted:
+            self.check_creator(creator)
+        room_id = printable(self._node.random.randbytes(_ROOM_ID_BYTES))
+        if room_type.unique_names:
+            self.entries.check_name(room_type.kind, wish.name, room_id)
+        host = self.new_host(room_type, room_id)
+        room = host.room
+        room.max_players = wish.max_players or room_type.max_players
+        room.listing = Listing(
+            created_at=self._node.wall(),
+            name=wish.name,
+            visibility=wish.visibility,
+            password=Password.of(wish.password, self._node.random.randbytes(SALT_BYTES)),
+            creator=creator,
+            code=self.entries.new_code(room_id),
+            once=once,
+        )
+        try:
+            # The game has had no turn yet in which another could have taken the name.
+            self.renamed(room)
+            self.entries.claim(room_id, creator)
+            await self._begin(host, wish)
+        except BaseException as error:
+            self.entries.forget(room_id, room.listing)
+            if isinstance(error, Failed):
+                self._failed(host, room.listing.reason or "create_failed")
+            host.abandon()
+            raise
+        # Not before: nobody may find a room that its game might still refuse.
+        room.listing.happened(RoomEvent.ACTIVATED)
+        self.add(host)
+        self._node.counters.rooms_created += 1
+        self._node.publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
+        if room.phase == "playing":
+            host.started()
+        return room.id
+
+    def kind_for(self, wish: Create) -> type[Room[Any]]:
+        """The class of the room that is wished for; what no room could be is refused."""
+        room_type = self._types.get(wish.kind)
+        if room_type is None:
+            known = ", ".join(sorted(self._types)) or "none"
+            raise NotFound(f"no kind of room is called {wish.kind!r}; there is {known}")
+        most = room_type.max_players
+        if wish.max_players is not None and not 1 <= wish.max_players <= most:
+            raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
+        check_properties(wish.properties, self._node.limits.properties_bytes_max)
+        return room_type
+
+    def check_role(self, kind: str, roles: Collection[str]) -> None:
+        """Refuse a player without the role that it takes to make a room of this kind."""
+        room_type = self._types.get(kind)
+        if room_type is not None:
+            check_role(room_type.create_role, roles, f"making a room of the kind {kind!r}")
+
+    def _check(self, wish: Create) -> type[Room[Any]]:
+        room_type = self.kind_for(wish)
+        if self._is_closed or self._node.drain.is_on:
+            raise Throttled("this node is stopping")
+        if not self._node.health.is_healthy:
+            raise Throttled("this node is not well, and takes no new rooms")
+        if len(self._hosts) + len(self._beginning) >= self._node.limits.rooms_max:
+            raise Throttled("this node has no space for another room")
+        ledger = self._node.ledger
+        if room_type.durability != "memory" and ledger is not None and ledger.is_failing:
+            raise Throttled("the store does not save at the moment; try again")
+        return room_type
+
+    async def _begin(self, host: RoomHost, wish: Create) -> None:
+        activation_s = self._node.limits.activation_s
+        deadline = self._beginning[host] = asyncio.timeout(activation_s)
+        try:
+            async with deadline:
+                await host.create(dict(wish.properties))
+        except TimeoutError:
+            if not self._is_closed:
+                host.room.listing.reason = "activation_timeout"
+                raise Failed(f"the room took longer than {activation_s:g} s to begin") from None
+        finally:
+            del self._beginning[host]
+        if self._is_closed:
+            raise Throttled("this node is stopping")
+        if host.room.is_closing:
+            raise NotFound("the room closed at once")
+
+    def new_host(self, room_type: type[Room[Any]], room_id: str, position: int | None = None) -> RoomHost:
+        """A host for a room that begins, or for one that goes on with its dice at this position."""
+        node = self._node
+        seed = node.random.getrandbits(64) if position is None else position
+        if room_type.durability == "memory":
+            return RoomHost(node, self._loop, room_type, room_id, Random(seed))  # noqa: S311 - for games, and repeatable
+        assert node.ledger is not None
+        return DurableHost(node, self._loop, room_type, room_id, Dice(seed), node.ledger)
+
+    def add(self, host: RoomHost) -> None:
+        """A room that is there from now on: a new one, or one that came back from the store."""
+        room = host.room
+        self._hosts[room.id] = host
+        self.entries.add(room.id, room.listing)
+        self.renamed(room)
+        self.listings.add(host)
+
+    def expect(self, room_id: str, kind: str, listing: Listing) -> None:
+        """A room waits in the store for somebody who asks for it, be it by its code or by the key it was made with."""
+        self.entries.expect(room_id, listing)
+        room_type = self._types.get(kind)
+        if room_type is not None and room_type.unique_names:
+            self.entries.name(kind, listing.name, room_id)
+
+    def sort_by_age(self) -> None:
+        """After a recovery, which brings rooms back in no order: the oldest first, as they were made."""
+        hosts = sorted(self._hosts.values(), key=lambda host: host.room.listing.created_at)
+        self._hosts = {host.room.id: host for host in hosts}
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of rooms that there can be."""
+        return list(self._types)
+
+    def type_of(self, kind: str) -> type[Room[Any]] | None:
+        """The class of a kind of rooms."""
+        return self._types.get(kind)
+
+    async def close_all(self, within_s: float) -> None:
+        """End every room that would not outlive this node; one that is still in the middle of a turn is abandoned."""
+        self._is_closed = True
+        for deadline in self._beginning.values():
+            if not deadline.expired():
+                deadline.reschedule(self._loop.time())
+        ending = [host for host in self._hosts.values() if not isinstance(host, DurableHost)]
+        for host in ending:
+            host.end("stopping")
+        if not self._is_all_durable():
+            self._all_forgotten = self._loop.create_future()
+            await asyncio.wait([self._all_forgotten], timeout=within_s)
+        for host in ending:
+            if host.room.id in self._hosts:
+                self._failed(host, "abandoned")
+                host.abandon()
+
+    def _failed(self, host: RoomHost, why: str) -> None:
+        self._node.publish(RoomFailed(room=host.room.id, kind=host.room.kind, why=why))
+
+    def suspend_all(self) -> None:
+        """Let go of the durable rooms: they wait in the store."""
+        for host in list(self._hosts.values()):
+            if isinstance(host, DurableHost):
+                self._node.publish(RoomReleased(room=host.room.id, reason=Reason.STOPPING))
+                host.suspended()
+
+    def forget(self, host: RoomHost) -> None:
+        """A room has ended, or is not ours any more."""
+        room = host.room
+        for player_id in [*(seat.id for seat in room.seats), *(each for each, _ in room.reservations)]:
+            self._not_in(host, player_id)
+        if self._hosts.pop(room.id, None) is not None:
+            self._node.counters.rooms_ended += 1
+            self.listings.remove(host)
+            if room.listing.is_over:
+                info = host.entry.info(sees_code=True)
+                self.entries.remove(room.listing, info)
+                self._node.publish(RoomEnded(room=room.id, status=info.status, reason=info.reason))
+            else:
+                self.entries.forget(room.id, room.listing)
+        if self._all_forgotten is not None and not self._all_forgotten.done() and self._is_all_durable():
+            self._all_forgotten.set_result(None)
+
+    def _is_all_durable(self) -> bool:
+        return not self._beginning and all(isinstance(host, DurableHost) for host in self._hosts.values())
+
+    # What is shown of rooms
+
+    def find(self, room_id: str, code: str) -> RoomHost:
+        """The host of a room, by its id or by its code."""
+        if bool(room_id) == bool(code):
+            raise Invalid("name the room by its id, or by its code")
+        return self.host(room_id or self.entries.room_of_code(code))
+
+    def listed(self, host: RoomHost) -> None:
+        """What is shown of a room has changed."""
+        self.listings.touch(host)
+
+    def check_name(self, room: Room[Any], name: str | None) -> None:
+        """Refuse a new name for a room that another one has, if its kind cares."""
+        if name is not None and room.unique_names:
+            self.entries.check_name(room.kind, name, room.id)
+
+    def renamed(self, room: Room[Any]) -> None:
+        """A room has its name from now on."""
+        if room.unique_names:
+            self.entries.name(room.kind, room.name, room.id)
+
+    # Who is where
+
+    def rooms_of(self, player_id: str) -> list[RoomHost]:
+        """Where a player has a seat, or one that is reserved."""
+        if self._node.recovery is not None:
+            self._node.recovery.restore_rooms_of(player_id)
+        return list(self._of_player.get(player_id, ()))
+
+    def players(self) -> list[str]:
+        """Everybody who has a seat somewhere, or one that is reserved."""
+        return list(self._of_player)
+
+    def seat_changed(self, host: RoomHost, player_id: str, state: SeatState) -> None:
+        """A seat is in another state."""
+        if state not in {SeatState.FREED, SeatState.EXPIRED}:
+            self._of_player.setdefault(player_id, {})[host] = None
+        elif host.room.seat_of(PlayerId(player_id)) is None:
+            # Else they have another, in a room that allows it.
+            self._not_in(host, player_id)
+        self.listed(host)
+        self._node.publish(_SEAT_EVENTS[state](room=host.room.id, player=player_id))
+
+    def unreserved(self, by: str) -> None:
+        """A reservation of this player is over."""
+        if by:
+            self.reserved_by[by] -= 1
+            if self.reserved_by[by] <= 0:
+                del self.reserved_by[by]
+
+    def _not_in(self, host: RoomHost, player_id: str) -> None:
+        rooms = self._of_player.get(player_id)
+        if rooms is not None:
+            rooms.pop(host, None)
+            if not rooms:
+                del self._of_player[player_id]

@@ -1,0 +1,193 @@
+"""A room's entry in the directory: what is shown of it, and how it is changed, which everybody in the room is told."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core import events
+from holdfast.core.election import elect
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.infos import RoomInfo
+from holdfast.core.listing import RoomStatus, check_properties
+from holdfast.core.messages import HostChanged, RoomUpdated
+from holdfast.core.player import Player
+from holdfast.core.query import Row
+from holdfast.core.updates import apply_update
+from holdfast.core.wishes import Update
+from holdfast.logs import get_logger
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+    from holdfast.server.rooms.room_host import RoomHost
+
+log = get_logger("holdfast.server")
+
+
+class Entry:
+    """One room's entry. Every change of it is a turn of the room, or part of one."""
+
+    def __init__(self, host: "RoomHost", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._host = host
+        self._room = host.room
+        self._node = node
+        self._loop = loop
+        # The version that everybody in the room knows, or will have heard of when the timer has rung.
+        self._told_version = 0
+        self._telling: asyncio.TimerHandle | None = None
+        # The properties as they are shown, and the version for which they were checked.
+        self._properties: dict[str, Any] = {}
+        self._checked_version = 0
+
+    def stop(self) -> None:
+        """There is nobody to be told any more."""
+        if self._telling is not None:
+            self._telling.cancel()
+
+    # What is shown
+
+    def info(self, *, sees_code: bool) -> RoomInfo:
+        """What is shown of the room."""
+        room = self._room
+        listing = room.listing
+        return RoomInfo(
+            id=room.id,
+            kind=room.kind,
+            players=room.seats_used,
+            max_players=room.max_players,
+            phase=room.phase,
+            properties=self._shown_properties(),
+            name=listing.name,
+            status=listing.status.value,
+            reason=listing.reason,
+            open_seats=self.open_seats,
+            visibility=listing.visibility,
+            join_policy=listing.join_policy,
+            is_locked=room.is_locked,
+            has_password=listing.password is not None,
+            code=listing.code if sees_code else "",
+            creator=listing.creator,
+            host=room.host.id if room.host is not None else "",
+            created_at=listing.created_at,
+            version=listing.version,
+        )
+
+    def row(self) -> Row:
+        """What can be searched of the room."""
+        room = self._room
+        listing = room.listing
+        if type(room.max_players) is not int:
+            # Many a game takes it from what a client has sent.
+            raise TypeError(f"max_players must be a whole number; got {room.max_players!r}")
+        return Row(
+            id=room.id,
+            kind=room.kind,
+            name=listing.name,
+            players=room.seats_used,
+            max_players=room.max_players,
+            open_seats=self.open_seats,
+            created_at=listing.created_at,
+            phase=room.phase,
+            properties=self._shown_properties(),
+            creator=listing.creator,
+            host=room.host.id if room.host is not None else "",
+            is_locked=room.is_locked,
+            has_password=listing.password is not None,
+        )
+
+    @property
+    def open_seats(self) -> int:
+        """How many newcomers could join now."""
+        return self._room.open_seats if self._room.listing.status is RoomStatus.ACTIVE else 0
+
+    def _shown_properties(self) -> dict[str, Any]:
+        """Those that a game has spoiled are left out, and said so in the log."""
+        room = self._room
+        if self._checked_version != room.listing.version:
+            self._checked_version = room.listing.version
+            try:
+                check_properties(room.properties, self._node.limits.properties_bytes_max)
+                self._properties = _fixed(room.properties)
+            except Invalid as error:
+                log.error(  # noqa: TRY400 - the sentence says it all
+                    "the room's properties cannot be shown", room=room.id, kind=room.kind, error=error
+                )
+                self._properties = {}
+        return self._properties
+
+    # How it is changed
+
+    def apply(self, wish: Update) -> None:
+        """Change the entry."""
+        room, node = self._room, self._node
+        node.rooms.check_name(room, wish.name)
+        new_host = apply_update(room, wish, node.limits.properties_bytes_max, node.random.randbytes)
+        old_host = room.host
+        if new_host is not None:
+            room.host = new_host
+        node.rooms.renamed(room)
+        self._tell()
+        self._host.follow(room.on_update)
+        if room.host is not old_host:
+            self._tell_host(old_host)
+        self._host.door.line.offer_seats()
+
+    def changed(self) -> None:
+        """Something about the entry may have changed, by the game's own hand: everybody in the room is told soon.
+
+        Not at once: a game may change its properties with every tick.
+        """
+        room = self._room
+        if room.listing.version == self._told_version or self._telling is not None:
+            return
+        if room.players:
+            self._telling = self._loop.call_later(self._node.limits.watch_s, self._tell_soon)
+        else:
+            # Who joins is shown the entry as it is then.
+            self._told_version = room.listing.version
+
+    def _tell_soon(self) -> None:
+        self._telling = None
+        if self._room.listing.version != self._told_version:
+            self._host.take_turn(self._tell)
+
+    def _tell(self) -> None:
+        room = self._room
+        self._told_version = room.listing.version
+        room.broadcast(RoomUpdated(self.info(sees_code=True)))
+        if room.listing.status is not RoomStatus.CREATING:
+            # Before that, nobody has heard of the room.
+            self._node.publish(events.RoomUpdated(room=room.id, version=room.listing.version))
+
+    def name_host(self, player: Player[Any] | None) -> None:
+        """Another player is the host."""
+        room = self._room
+        if player is not None and player not in room.players:
+            raise NotFound(f"player {player.id} has no seat in the room, and cannot be its host")
+        old, room.host = room.host, player
+        if player is not old:
+            room.listing.version += 1
+            self._host.listed()
+            self._tell_host(old)
+
+    def _tell_host(self, old: Player[Any] | None) -> None:
+        room = self._room
+        player_id = room.host.id if room.host is not None else ""
+        if player_id == room.successor:
+            room.successor = ""
+        room.broadcast(HostChanged(player_id))
+        self._node.publish(events.HostChanged(room=room.id, player=player_id))
+        self._host.follow(room.on_host_changed, old, room.host)
+
+    def check_host(self) -> None:
+        """Elect a host if the room has none, or its host has left for good."""
+        room = self._room
+        if room.is_closing or (room.host is not None and room.host in room.players):
+            return
+        if room.host is not None or room.election != "none":
+            # Of who waits for their `on_join`, the room has not heard yet.
+            players = [player for player in room.players if self._host.has_joined(player)]
+            self.name_host(elect(players, room.election, room.successor))
+
+
+def _fixed(properties: dict[str, Any]) -> dict[str, Any]:
+    """A copy that stays as it was checked: a game may change a list in place."""
+    return {key: list(value) if isinstance(value, list) else value for key, value in properties.items()}

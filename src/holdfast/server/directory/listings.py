@@ -1,0 +1,252 @@
+"""What can be found: the index of a node's rooms, kept up to date and searched."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, suppress
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import NotFound
+from holdfast.core.frames import FRAME_HEAD_BYTES
+from holdfast.core.infos import RoomInfo, RoomPage
+from holdfast.core.query import Index, Query, Row, parse_query
+from holdfast.core.query.ast import Comparison, Operator, Term, conjunction
+from holdfast.core.session import PlayerId, Session
+from holdfast.core.wishes import Search, Watch
+from holdfast.server.directory.slices import Slices
+from holdfast.server.directory.watches import Watches, size_of
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+    from holdfast.server.rooms.room_host import RoomHost
+
+# Rooms whose row is brought up to date in one go: about two milliseconds.
+_REFRESHED_AT_ONCE = 32
+# What a page has beside its rooms: a cursor, which is as long as a search takes one, and a few words.
+_PAGE_HEAD_BYTES = 1024 + 64
+# What a newcomer looks for.
+_OPEN = (Comparison(Term("open_seats"), Operator.GT, 0), Comparison(Term("has_password"), Operator.EQ, value=False))
+_OPENINGS_AT_ONCE = 8
+
+
+class Viewer:
+    """What a player may find: the public rooms, and those they made or have a seat in."""
+
+    __slots__ = ("_hosts", "_player_id")
+
+    def __init__(self, hosts: "dict[str, RoomHost]", player_id: PlayerId) -> None:
+        self._hosts = hosts
+        self._player_id = player_id
+
+    def __call__(self, row: Row) -> bool:
+        """Whether a room is for their eyes."""
+        host = self._hosts[row.id]
+        return host.room.listing.visibility == "public" or self.knows(host)
+
+    def knows(self, host: "RoomHost") -> bool:
+        """Whether it is one of theirs: then they see its code, too."""
+        room = host.room
+        return (
+            self._player_id == room.listing.creator
+            or room.seat_of(self._player_id) is not None
+            or self._player_id in room.reservations
+        )
+
+
+class Listings:
+    """The searchable side of the rooms."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._limits = node.limits
+        self._index = Index(columns_max=node.limits.indexed_properties_max)
+        self._hosts: dict[str, RoomHost] = {}
+        # Those whose row is out of date, longest first.
+        self._stale: dict[RoomHost, None] = {}
+        # At which touch each has changed last, in that order: what changes while somebody looks for an opening.
+        self._touched: dict[RoomHost, int] = {}
+        self._touches = 0
+        self._is_catching_up = False
+        self._slices = Slices(loop)
+        self._watches = Watches(node, self, self._slices, loop)
+        self._page_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES - _PAGE_HEAD_BYTES
+
+    # Rooms
+
+    def add(self, host: "RoomHost") -> None:
+        """A room can be found from now on."""
+        self._hosts[host.room.id] = host
+        self.touch(host)
+
+    def touch(self, host: "RoomHost") -> None:
+        """What is shown of a room has changed; looked at when somebody asks, or there are many of them."""
+        if self._hosts.get(host.room.id) is not host:
+            return
+        self._stale[host] = None
+        self._touches += 1
+        self._touched.pop(host, None)
+        self._touched[host] = self._touches
+        self._watches.changed(host.room.id)
+        if len(self._stale) > _REFRESHED_AT_ONCE and not self._is_catching_up:
+            self._is_catching_up = True
+            self._slices.add(self._catch_up)
+
+    def remove(self, host: "RoomHost") -> None:
+        """A room cannot be found any more."""
+        if self._hosts.get(host.room.id) is host:
+            del self._hosts[host.room.id]
+            self._stale.pop(host, None)
+            self._touched.pop(host, None)
+            self._index.remove(host.room.id)
+            self._watches.changed(host.room.id)
+
+    def host(self, room_id: str) -> "RoomHost":
+        """The host of a room that has a row."""
+        return self._hosts[room_id]
+
+    def row(self, room_id: str) -> Row | None:
+        """What can be searched of a room, as it is now."""
+        host = self._hosts.get(room_id)
+        if host is not None and host in self._stale:
+            self._refresh(host)
+        return self._index.row(room_id)
+
+    # Keeping up
+
+    def _refresh(self, host: "RoomHost") -> None:
+        del self._stale[host]
+        try:
+            self._index.put(host.entry.row())
+        except Exception as error:  # noqa: BLE001 - a game has spoiled its room: it is not found, others are
+            self._index.remove(host.room.id)
+            self._node.internal_error("the entry of a room", error, room=host.room.id, kind=host.room.kind)
+
+    def _refresh_some(self, count: int) -> None:
+        for host in list(islice(self._stale, count)):
+            self._refresh(host)
+
+    def _catch_up(self) -> None:
+        """Nobody is waiting for it: so that whoever searches need not wait long."""
+        self._refresh_some(_REFRESHED_AT_ONCE)
+        self._is_catching_up = len(self._stale) > _REFRESHED_AT_ONCE
+        if self._is_catching_up:
+            self._slices.add(self._catch_up)
+
+    async def _caught_up(self) -> int:
+        """Wait until it is one's turn to search, and all that has changed can be found: until which touch."""
+        await self._slices.turn()
+        behind, touches = len(self._stale), self._touches
+        while behind > _REFRESHED_AT_ONCE:
+            self._refresh_some(_REFRESHED_AT_ONCE)
+            behind -= _REFRESHED_AT_ONCE
+            await self._slices.turn()
+        self._refresh_some(behind)
+        return touches
+
+    # Searching
+
+    def visible_to(self, player_id: PlayerId) -> Viewer:
+        """A player's eyes."""
+        return Viewer(self._hosts, player_id)
+
+    async def search(self, wish: Search, viewer: Viewer | None) -> RoomPage:
+        """Look in slices, so that no search keeps the games waiting. Without a viewer, everything is seen."""
+        query = parse_query(wish.where, wish.order_by, kind=wish.kind)
+        rooms: list[RoomInfo] = []
+        last: Row | None = None
+        cursor, looked, bytes_left = wish.cursor, 0, self._page_bytes_max
+        while True:
+            await self._caught_up()
+            found = self._index.search(
+                query,
+                now=self._node.wall(),
+                limit=wish.limit - len(rooms),
+                cursor=cursor,
+                budget=self._limits.search_slice_max,
+                visible=viewer,
+            )
+            for row in found.rows:
+                host = self._hosts[row.id]
+                info = host.entry.info(sees_code=viewer is None or viewer.knows(host))
+                bytes_left -= size_of(info)
+                if bytes_left < 0 and last is not None:
+                    # As many as an answer can carry.
+                    return RoomPage(rooms, query.cursor_after(last))
+                rooms.append(info)
+                last = row
+            cursor, looked = found.cursor, looked + found.looked
+            if len(rooms) >= wish.limit or not cursor or looked >= self._limits.search_looked_max:
+                return RoomPage(rooms, cursor)
+
+    async def openings(self, wanted: Query) -> AsyncGenerator["RoomHost"]:
+        """Rooms that a newcomer might join without a password, oldest first; last, those that changed meanwhile.
+
+        Each is open when it is told of, and at the end there is no other: whoever goes on from there without an
+        `await` may rely on it.
+        """
+        query = Query(conjunction(*_OPEN, wanted.where), wanted.order, b"")
+        cursor, looked = "", 0
+        since = await self._caught_up()
+        while True:
+            found = self._index.search(
+                query,
+                now=self._node.wall(),
+                limit=_OPENINGS_AT_ONCE,
+                cursor=cursor,
+                budget=self._limits.search_slice_max,
+                visible=self._is_public,
+            )
+            for row in found.rows:
+                yield self._hosts[row.id]
+            cursor, looked = found.cursor, looked + found.looked
+            if not cursor or looked >= self._limits.search_looked_max:
+                break
+            await self._caught_up()
+        async with aclosing(self._opened_since(since, query)) as opened:
+            async for host in opened:
+                yield host
+
+    async def _opened_since(self, since: int, query: Query) -> AsyncGenerator["RoomHost"]:
+        looked = 0
+        while looked < self._limits.search_looked_max:
+            changed = list(islice(self._open_and_touched(since), self._limits.search_slice_max))
+            since, looked = self._touches, looked + len(changed)
+            for number, host in enumerate(changed, 1):
+                row = self.row(host.room.id)
+                if row is not None and self._is_public(row) and query.matches(row, self._node.wall()):
+                    yield host
+                if number % _REFRESHED_AT_ONCE == 0:
+                    await self._slices.turn()
+            if len(changed) < _REFRESHED_AT_ONCE:
+                # Nothing can have changed since.
+                return
+
+    def _open_and_touched(self, since: int) -> "Iterator[RoomHost]":
+        touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
+        return (host for host, _ in touched if host.entry.open_seats > 0)
+
+    def _is_public(self, row: Row) -> bool:
+        return self._hosts[row.id].room.listing.visibility == "public"
+
+    # Watching
+
+    async def watch(self, session: Session, wish: Watch) -> RoomPage:
+        """Begin a search that goes on; what it finds now."""
+        viewer = self.visible_to(session.player_id)
+        watch = self._watches.begin(session, wish.id, parse_query(wish.where, (), kind=wish.kind), viewer)
+        try:
+            page = await self.search(Search(wish.kind, wish.where, [], wish.limit), viewer)
+        except BaseException:
+            with suppress(NotFound):
+                self.unwatch(session, wish.id)
+            raise
+        self._watches.found(watch, page.rooms)
+        return page
+
+    def unwatch(self, session: Session, watch_id: str) -> None:
+        """End one."""
+        self._watches.end(session, watch_id)
+
+    def dropped(self, session: Session) -> None:
+        """Who is not there cannot be told: they begin again when they are back."""
+        self._watches.dropped(session)

@@ -1,0 +1,257 @@
+"""What a session can ask of the directory: create, search, join … Each is a method, and a row of the table below."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from holdfast.core.errors import AlreadySeated, NotAllowed, NotFound, NotSeated, Throttled, WrongPassword
+from holdfast.core.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.core.reasons import Reason
+from holdfast.core.session import PlayerId, Session
+from holdfast.core.wishes import (
+    Confirm,
+    Create,
+    GetPlacement,
+    Join,
+    JoinOrCreate,
+    Leave,
+    Link,
+    Mine,
+    Release,
+    Reserve,
+    Search,
+    StartPlacement,
+    StopPlacement,
+    StopWaiting,
+    Unwatch,
+    Update,
+    Wait,
+    Watch,
+)
+from holdfast.server.directory.quick_join import QuickJoin
+from holdfast.server.entrance.linking import Linking
+from holdfast.server.rooms.room_host import RoomHost
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class DirectoryDesk:
+    """Carries out what players ask for; every refusal has a code."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._quick = QuickJoin(node)
+        # Whose request takes or frees a seat of which room.
+        self._doors: dict[Session, RoomHost] = {}
+        self._linking = Linking(node)
+        self.is_stopped = False
+
+    def settle(self, session: Session) -> None:
+        """The session has its answer."""
+        host = self._doors.pop(session, None)
+        if host is not None:
+            host.settled(session)
+
+    # Rooms
+
+    async def create(self, session: Session, wish: Create) -> RoomInfo:
+        """Make a room; joining it is another request."""
+        self._node.rooms.check_role(wish.kind, session.roles)
+        host = await self._node.rooms.create(wish, session.player_id)
+        return self._shown(session, host)
+
+    async def search(self, session: Session, wish: Search) -> RoomPage:
+        """Find rooms."""
+        listings = self._node.rooms.listings
+        return await listings.search(wish, listings.visible_to(session.player_id))
+
+    async def watch(self, session: Session, wish: Watch) -> RoomPage:
+        """Begin a search that goes on."""
+        return await self._node.rooms.listings.watch(session, wish)
+
+    async def unwatch(self, session: Session, wish: Unwatch) -> None:
+        """End a search that goes on."""
+        self._node.rooms.listings.unwatch(session, wish.id)
+
+    async def mine(self, session: Session, wish: Mine) -> list[RoomInfo]:
+        """Where this player has a seat."""
+        player_id = session.player_id
+        hosts = self._node.rooms.rooms_of(player_id)
+        if wish.seated:
+            hosts = [host for host in hosts if host.room.seat_of(player_id) is not None]
+        return [self._shown(session, host) for host in hosts]
+
+    async def update(self, session: Session, wish: Update) -> RoomInfo:
+        """Change a room's entry: for who made it, and for its host."""
+        host = self._node.rooms.host(wish.room)
+        room = host.room
+        is_member = session.room is room
+        if is_member:
+            # Its answer is saved together with the change: asked again after a crash, it is not done again.
+            self._doors[session] = host
+
+        def update() -> None:
+            if session.player_id not in {room.listing.creator, room.host.id if room.host is not None else ""}:
+                raise NotAllowed("only who made the room and its host may change it")
+            if is_member:
+                host.update_for(session, wish)
+            else:
+                host.entry.apply(wish)
+
+        await host.call(update)
+        if not is_member:
+            await host.saved()
+        return self._shown(session, host)
+
+    # Seats
+
+    async def join(self, session: Session, wish: Join) -> RoomInfo:
+        """Take a seat in a room."""
+        return await self._join(session, self._entered(session, wish.room, wish.code, wish.password))
+
+    async def join_or_create(self, session: Session, wish: JoinOrCreate) -> RoomInfo:
+        """Take a seat in the oldest open room of a kind, or in a new one."""
+        self._check_free(session)
+        return await self._quick.join(session, wish, self._join)
+
+    async def leave(self, session: Session, wish: Leave) -> None:
+        """Give the seat back."""
+        if session.player is None:
+            raise NotSeated("this session has no seat to leave")
+        host = self._doors[session] = self._node.rooms.host_of(session.player)
+        host.parting(session)
+        await host.call(host.free, session.player, Reason.LEFT)
+
+    async def reserve(self, session: Session, wish: Reserve) -> ReservationInfo:
+        """Keep seats for oneself or a party."""
+        host = self._entered(session, wish.room, wish.code, wish.password)
+        players = [PlayerId(each) for each in wish.players] or [session.player_id]
+        reserved: ReservationInfo = await host.call(host.door.reserve, players, wish.ttl_s, session.player_id)
+        await host.saved()
+        return reserved
+
+    async def release(self, session: Session, wish: Release) -> None:
+        """Give reserved seats back: one's own, and those one has reserved."""
+        host = self._node.rooms.host(wish.room)
+        players = [PlayerId(each) for each in wish.players] or [session.player_id]
+        await host.call(host.door.release, players, session.player_id)
+        await host.saved()
+
+    async def wait(self, session: Session, wish: Wait) -> WaitInfo:
+        """Stand in line for a seat."""
+        host = self._entered(session, wish.room, "", wish.password)
+        place: WaitInfo = await host.call(host.door.line.wait, session.player_id)
+        if place.position == 0:
+            await host.saved()
+        return place
+
+    async def stop_waiting(self, session: Session, wish: StopWaiting) -> None:
+        """Step out of the line."""
+        host = self._node.rooms.host(wish.room)
+        await host.call(host.door.line.stop_waiting, session.player_id)
+        await host.saved()
+
+    def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomHost:
+        """The room, for somebody who may know of it: with its password, or a seat in it already."""
+        if code:
+            self._check_guesses(session)
+        try:
+            host = self._node.rooms.find(room_id, code)
+        except NotFound:
+            if code:
+                self._guessed_wrong(session)
+            raise
+        room = host.room
+        is_known = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
+        if room.listing.password is not None and not is_known:
+            self._check_guesses(session)
+            try:
+                room.listing.check_password(password)
+            except WrongPassword:
+                if password:
+                    self._guessed_wrong(session)
+                raise
+        host.door.check_role(session)
+        return host
+
+    def _check_guesses(self, session: Session) -> None:
+        if session.wrong_guesses >= self._node.limits.wrong_guesses_max:
+            raise Throttled("too many wrong codes and passwords: sign in again later")
+        if not self._node.doorman.may_guess(session):
+            self._node.alarms.tell("guesses_per_address_per_s", "refused", address=session.address)
+            raise Throttled("too many wrong codes and passwords from your address: try again in a minute")
+
+    def _guessed_wrong(self, session: Session) -> None:
+        session.wrong_guesses += 1
+        self._node.doorman.guessed_wrong(session)
+
+    def _check_free(self, session: Session) -> None:
+        if session.player is not None:
+            room = self._node.rooms.host_of(session.player).room
+            raise AlreadySeated(f"this session has a seat in room {room.id} ({room.kind}) already; leave it first")
+        if self.is_stopped:
+            raise Throttled("this node is stopping")
+
+    async def _join(self, session: Session, host: RoomHost) -> RoomInfo:
+        self._check_free(session)
+        if self._node.ledger is not None:
+            # What happened in the room it has just left must not be saved after what happens in this one.
+            await self._node.ledger.settled(session)
+        self._doors[session] = host
+        await host.join(session, host.wire_outlet)
+        return self._shown(session, host)
+
+    def _shown(self, session: Session, host: RoomHost) -> RoomInfo:
+        viewer = self._node.rooms.listings.visible_to(session.player_id)
+        return host.entry.info(sees_code=viewer.knows(host))
+
+    # Placements
+
+    async def start_placement(self, session: Session, wish: StartPlacement) -> PlacementInfo:
+        """Have a room made on the best node."""
+        self._node.rooms.check_role(wish.kind, session.roles)
+        return self._node.placements.start(wish, session.player_id)
+
+    async def get_placement(self, session: Session, wish: GetPlacement) -> PlacementInfo:
+        """How far one's own placement is."""
+        return self._node.placements.get(wish.placement, session.player_id)
+
+    async def stop_placement(self, session: Session, wish: StopPlacement) -> PlacementInfo:
+        """Give up one's own placement."""
+        return self._node.placements.stop(wish.placement, session.player_id)
+
+    # Who one is
+
+    async def link(self, session: Session, wish: Link) -> LinkInfo:
+        """Be the same player with an account."""
+        return await self._linking.link(session, wish)
+
+    async def confirm(self, session: Session, wish: Confirm) -> None:
+        """Have a new token."""
+        await self._linking.confirm(session, wish)
+
+
+OPERATIONS: dict[str, tuple[type[Struct], Callable[[DirectoryDesk, Session, Any], Awaitable[Any]]]] = {
+    "confirm": (Confirm, DirectoryDesk.confirm),
+    "create": (Create, DirectoryDesk.create),
+    "get_placement": (GetPlacement, DirectoryDesk.get_placement),
+    "join": (Join, DirectoryDesk.join),
+    "join_or_create": (JoinOrCreate, DirectoryDesk.join_or_create),
+    "leave": (Leave, DirectoryDesk.leave),
+    "link": (Link, DirectoryDesk.link),
+    "mine": (Mine, DirectoryDesk.mine),
+    "release": (Release, DirectoryDesk.release),
+    "reserve": (Reserve, DirectoryDesk.reserve),
+    "search": (Search, DirectoryDesk.search),
+    "start_placement": (StartPlacement, DirectoryDesk.start_placement),
+    "stop_placement": (StopPlacement, DirectoryDesk.stop_placement),
+    "stop_waiting": (StopWaiting, DirectoryDesk.stop_waiting),
+    "unwatch": (Unwatch, DirectoryDesk.unwatch),
+    "update": (Update, DirectoryDesk.update),
+    "wait": (Wait, DirectoryDesk.wait),
+    "watch": (Watch, DirectoryDesk.watch),
+}
+READS = frozenset({"get_placement", "mine", "search", "watch"})
+"""Those that change no room and no seat: their answers are long, and asked again they are carried out again."""

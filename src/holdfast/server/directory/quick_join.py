@@ -1,0 +1,184 @@
+"""`join_or_create` without races: who comes while a room is being made that would do gets a seat in that one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from holdfast.core.errors import Refused
+from holdfast.core.infos import RoomInfo
+from holdfast.core.query import Query, Row, parse_query
+from holdfast.core.roles import check_role
+from holdfast.core.session import PlayerId, Session
+from holdfast.core.wishes import Create, JoinOrCreate, fingerprint
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+    from holdfast.server.rooms.room_host import RoomHost
+
+# A game may close each room as somebody comes: then they hear of that, and not of a new room each time.
+_TRIES_MAX = 3
+
+TakeSeat = Callable[[Session, "RoomHost"], Awaitable[RoomInfo]]
+
+
+class _Making:
+    """A room that is being made, and who is to get a seat in it; the first is who has it made."""
+
+    def __init__(self, wish: JoinOrCreate, key: bytes, row: Row) -> None:
+        self.wish = wish
+        self.key = key
+        self.row = row
+        self.guests: list[PlayerId] = []
+        self.refusals: dict[PlayerId, Refused] = {}
+        """Who did not get one after all."""
+        self.task: asyncio.Task[RoomHost]
+
+    @property
+    def has_seats(self) -> bool:
+        """Whether somebody else may have a seat in it."""
+        is_open = self.wish.visibility == "public" and not self.wish.password
+        return is_open and len(self.guests) < self.row.max_players
+
+    def suits(self, query: Query, now: float) -> bool:
+        """Whether it is what somebody looks for."""
+        seats = len(self.guests)
+        row = structs.replace(self.row, players=seats, open_seats=self.row.max_players - seats)
+        return query.matches(row, now)
+
+
+class QuickJoin:
+    """Finds a room for a player, or has one made."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        # In the order they were begun.
+        self._making: dict[_Making, None] = {}
+
+    async def join(self, session: Session, wish: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
+        """Take a seat in a room that is there, or in a new one."""
+        # What no room could be, or not for this player, is refused before a long search for it.
+        room_type = self._node.rooms.kind_for(wish)
+        check_role(room_type.join_role, session.roles, f"a seat in a {wish.kind}")
+        wanted = parse_query(wish.where, (), kind=wish.kind)
+        tries = _TRIES_MAX
+        while True:
+            tries -= 1
+            host, was_kept = await self._find(session, wish, wanted)
+            try:
+                return await take_seat(session, host)
+            except BaseException as error:
+                if not was_kept:
+                    # Who did not take it is gone, or is not wanted there.
+                    host.door.release([session.player_id])
+                if tries == 0 or not (isinstance(error, Refused) and host.room.is_closing):
+                    raise
+
+    async def _find(self, session: Session, wish: JoinOrCreate, wanted: Query) -> "tuple[RoomHost, bool]":
+        """A room with a seat that is this player's or reserved for them; and whether it was before."""
+        player_id = session.player_id
+        while True:
+            found = await self._found(session, wish.kind, wanted)
+            if found is not None:
+                return found
+            # Without an `await` since: there is no seat anywhere at this moment.
+            making = self._under_way(wanted)
+            if making is None:
+                # Not when it is made: others may wait for it by then, who have made none.
+                self._node.rooms.check_creator(player_id)
+                making = self._make(wish, session)
+            making.guests.append(player_id)
+            try:
+                # Who goes away must not keep the others from their room.
+                host = await asyncio.shield(making.task)
+            except Refused:
+                if making.key == fingerprint(wish):
+                    raise
+                # That was somebody else's wish.
+                continue
+            refusal = making.refusals.get(player_id)
+            if refusal is None:
+                return host, False
+            if making.guests[0] == player_id:
+                # Its game has locked it, say: another one would be no better.
+                raise refusal
+            # It has fewer seats than it might have had: look again. With each room somebody's search is over, so all
+            # of them come to an end.
+
+    async def _found(self, session: Session, kind: str, wanted: Query) -> "tuple[RoomHost, bool] | None":
+        player_id = session.player_id
+        for host in self._node.rooms.rooms_of(player_id):
+            is_back = host.door.keeps_own(player_id) or _has_own(host, player_id)
+            was_kept = player_id in host.room.reservations
+            if host.room.kind == kind and is_back and self._has_seat(host, session):
+                return host, was_kept
+        async with aclosing(self._node.rooms.listings.openings(wanted)) as openings:
+            async for host in openings:
+                was_kept = player_id in host.room.reservations
+                if self._has_seat(host, session):
+                    return host, was_kept
+        return None
+
+    @staticmethod
+    def _has_seat(host: "RoomHost", session: Session) -> bool:
+        player_id = session.player_id
+        if _has_own(host, player_id):
+            return True
+        try:
+            host.door.check_role(session)
+            host.room.check_open(player_id)
+            host.door.reserve([player_id], None)
+        except Refused:
+            return False
+        return True
+
+    def _under_way(self, wanted: Query) -> _Making | None:
+        now = self._node.wall()
+        return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
+
+    def _make(self, wish: JoinOrCreate, session: Session) -> _Making:
+        self._node.rooms.check_role(wish.kind, session.roles)
+        seats = wish.max_players or self._node.rooms.kind_for(wish).max_players
+        row = Row(
+            id="",
+            kind=wish.kind,
+            name=wish.name,
+            max_players=seats,
+            open_seats=seats,
+            created_at=self._node.wall(),
+            phase="lobby",
+            properties=wish.properties,
+            creator=session.player_id,
+        )
+        making = _Making(wish, fingerprint(wish), row)
+        making.task = asyncio.get_running_loop().create_task(self._made(making, session.player_id))
+        # If nobody is left who waits for it, nobody wants to know how it failed.
+        making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._making[making] = None
+        return making
+
+    async def _made(self, making: _Making, creator: PlayerId) -> "RoomHost":
+        try:
+            host = await self._node.rooms.create(_plain(making.wish), creator)
+        finally:
+            del self._making[making]
+        # At once: nobody who finds the room now may have the seats of those who have waited for it.
+        for player_id in making.guests:
+            try:
+                host.door.reserve([player_id], None)
+            except Refused as refusal:
+                making.refusals[player_id] = refusal
+        return host
+
+
+def _has_own(host: "RoomHost", player_id: PlayerId) -> bool:
+    """Whether a player has a seat to come back to; where they may have a second one, they want that."""
+    return host.room.duplicate != "allow" and host.room.seat_of(player_id) is not None
+
+
+def _plain(wish: JoinOrCreate) -> Create:
+    return Create(
+        wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility, wish.password, wish.idempotency_key
+    )

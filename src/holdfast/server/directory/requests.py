@@ -1,0 +1,189 @@
+"""What clients ask for through their session: create, join, leave … One at a time, each id carried out once.
+
+The last answers are kept, so that a client which dropped before it heard one asks again with the same id and hears it.
+Answers to what only reads are not: asked again, it is read again.
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from holdfast.core.codec import CODECS, DECODE_ERRORS, MSGPACK
+from holdfast.core.errors import Failed, Invalid, NotFound, ProtocolError, Refused, Throttled
+from holdfast.core.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sentence
+from holdfast.core.infos import LinkInfo
+from holdfast.core.nesting import check_nesting
+from holdfast.core.reasons import Reason
+from holdfast.core.session import Session, SessionState
+from holdfast.server.directory.operations import OPERATIONS, READS, DirectoryDesk
+from holdfast.server.rooms.door import Interrupted
+from holdfast.server.seeing.packet_secrets import secrets_in
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class _OneTooMany(Request, frozen=True):
+    """A request that will be answered in its turn, but not carried out."""
+
+
+class _Answer(NamedTuple):
+    """An answer as it is sent, and as it is kept."""
+
+    sent: Reply
+    kept: Reply
+
+
+class RequestDesk:
+    """Takes requests in, answers them in order."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._loop = loop
+        self._result_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES
+        self._decoders = {
+            (codec, name): codec.body_decoder(kind)
+            for codec in CODECS.values()
+            for name, (kind, _) in OPERATIONS.items()
+        }
+        self._queues: dict[Session, deque[Request]] = {}
+        self._tasks: dict[Session, asyncio.Task[None]] = {}
+        self._directory = DirectoryDesk(node)
+        self._is_stopped = False
+
+    def receive(self, session: Session, request: Request, *, is_throttled: bool = False) -> None:
+        """A request came in: answer it, or answer it again; if there were too many, only say so."""
+        if self._is_stopped and self._node.ledger is not None and session in self._node.ledger:
+            # The connection is about to be closed, and the client asks the next server again.
+            return
+        is_new = request.id > session.last_request
+        if not is_new and request.operation not in READS:
+            self._repeat(session, request.id)
+            return
+        queue = self._queues.get(session, deque())
+        if any(waiting.id == request.id for waiting in queue):
+            return
+        if is_new:
+            self._check_order(session, request.id)
+        if len(queue) >= self._node.limits.requests_in_flight_max:
+            raise ProtocolError("too many requests are waiting for their answer", Reason.SEQUENCE)
+        queue.append(_OneTooMany(request.id, request.operation, request.arguments) if is_throttled else request)
+        if session not in self._tasks:
+            self._queues[session] = queue
+            self._tasks[session] = self._loop.create_task(self._answer_all(session, queue))
+
+    def _check_order(self, session: Session, request_id: int) -> None:
+        waiting = self._new_ones(session)
+        if not waiting and session.last_request < request_id - 1 <= session.requests_announced:
+            # A welcome told of requests in progress; the session dropped, and they were given up. Who had asked would
+            # ask again; another process, which went on from a saved state, counts on from what the welcome told.
+            session.last_request = request_id - 1
+        if request_id != session.last_request + waiting + 1:
+            raise ProtocolError(f"request {request_id} is out of order", Reason.SEQUENCE)
+
+    def _new_ones(self, session: Session) -> int:
+        """How many wait that were never answered."""
+        return sum(waiting.id > session.last_request for waiting in self._queues.get(session, ()))
+
+    def last_known(self, session: Session) -> int:
+        """The highest request id that was answered or is being carried out: what a welcome tells."""
+        known = session.last_request + self._new_ones(session)
+        session.requests_announced = max(session.requests_announced, known)
+        return known
+
+    def dropped(self, session: Session) -> None:
+        """Forget what was not begun: the client asks again when it is back."""
+        queue = self._queues.get(session)
+        while queue and len(queue) > 1:
+            queue.pop()
+
+    async def stop(self) -> None:
+        """Give up what is in progress, and seat nobody any more."""
+        self._is_stopped = self._directory.is_stopped = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _repeat(self, session: Session, request_id: int) -> None:
+        reply = session.replies.get(request_id)
+        if reply is not None:
+            self._send(session, reply)
+
+    def _send(self, session: Session, reply: Reply) -> None:
+        connection = self._node.connection_of(session)
+        if connection is not None:
+            connection.send(reply)
+
+    async def _answer_all(self, session: Session, queue: deque[Request]) -> None:
+        try:
+            while queue and session.state is not SessionState.ENDED:
+                answer = await self._answer(session, queue[0])
+                if answer is None:
+                    queue.clear()
+                    break
+                request = queue.popleft()
+                session.last_request = max(session.last_request, request.id)
+                if request.operation not in READS:
+                    self._keep(session, answer.kept)
+                self._send(session, answer.sent)
+                self._settle(session)
+        finally:
+            self._settle(session)
+            del self._queues[session], self._tasks[session]
+
+    def _settle(self, session: Session) -> None:
+        """What a request did and its answer are saved together, and then heard of."""
+        self._directory.settle(session)
+        if self._node.ledger is not None:
+            self._node.ledger.hold(session)
+
+    async def _answer(self, session: Session, request: Request) -> _Answer | None:
+        try:
+            result = await self._carry_out(session, request)
+            sent = kept = Reply(request.id, self._encoded(session, result))
+            if isinstance(result, LinkInfo):
+                # A token is never kept, only its hash.
+                kept = Reply(request.id, self._encoded(session, replace(result, token="")))
+            return _Answer(sent, kept)
+        except Interrupted:
+            return None
+        except Refused as refusal:
+            reply = Reply(request.id, problem=Problem(refusal.code, sentence(str(refusal))))
+            return _Answer(reply, reply)
+        except Exception as error:  # noqa: BLE001 - logged, counted, contained
+            secrets = secrets_in(session.codec or MSGPACK, request.arguments)
+            self._node.internal_error(f"a request to {request.operation}", error, hide=secrets, session=session.id)
+            reply = Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))
+            return _Answer(reply, reply)
+
+    def _encoded(self, session: Session, result: Any) -> Raw:
+        """The result as it will be sent, now and again: what cannot be said or does not fit fails here."""
+        assert session.codec is not None
+        encoded = session.codec.encode(result)
+        if len(encoded) > self._result_bytes_max:
+            raise Failed(f"the answer has {len(encoded)} bytes and does not fit in a payload")
+        return Raw(encoded)
+
+    def _keep(self, session: Session, reply: Reply) -> None:
+        session.replies[reply.id] = reply
+        while len(session.replies) > self._node.limits.replies_kept_max:
+            del session.replies[next(iter(session.replies))]
+
+    async def _carry_out(self, session: Session, request: Request) -> Any:
+        if isinstance(request, _OneTooMany):
+            raise Throttled("too many requests at once; ask again in a while")
+        operation = OPERATIONS.get(request.operation)
+        if operation is None:
+            raise NotFound(f"no request is called {request.operation!r}; there is {', '.join(sorted(OPERATIONS))}")
+        _, carry_out = operation
+        assert session.codec is not None
+        try:
+            check_nesting(session.codec, request.arguments, self._node.limits.nesting_max)
+            arguments = self._decoders[session.codec, request.operation].decode(request.arguments)
+        except DECODE_ERRORS as error:
+            raise Invalid(f"{request.operation}: {error}") from None
+        return await carry_out(self._directory, session, arguments)

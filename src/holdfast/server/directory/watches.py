@@ -1,0 +1,195 @@
+"""Searches that go on: whoever began one is told which rooms came into it, changed in it, or left it.
+
+What has changed is told every `watch_s`, in rounds: each goes through the rooms that have changed since the last one,
+some at a time, and tells every watch what is news to it. What changes meanwhile is told in the next round.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.core.codec import CODECS
+from holdfast.core.errors import NotFound, Throttled
+from holdfast.core.frames import FRAME_HEAD_BYTES
+from holdfast.core.infos import RoomInfo
+from holdfast.core.limits import KIB
+from holdfast.core.query import Query, Row
+from holdfast.core.session import Session
+from holdfast.server.directory.slices import Slices
+
+if TYPE_CHECKING:
+    from holdfast.server.directory.listings import Listings, Viewer
+    from holdfast.server.node import Node
+
+# Rooms of a round that are looked at together.
+_ROOMS_AT_ONCE = 32
+# To tell of a room takes as long as to look at so many.
+_TELLING_COSTS = 10
+# What a notice has beside the rooms that have changed: the ids of those that are gone, of `_ROOMS_AT_ONCE` at most.
+_REMOVED_BYTES = 2 * KIB
+
+
+class Watching:
+    """A search that goes on, and what its client knows of."""
+
+    __slots__ = ("known", "missed", "query", "viewer")
+
+    def __init__(self, query: Query, viewer: "Viewer") -> None:
+        self.query = query
+        self.viewer = viewer
+        self.known: set[str] = set()
+        # What has changed while the first page is still being looked for.
+        self.missed: dict[str, None] | None = {}
+
+
+class Watches:
+    """The searches that go on, on one node."""
+
+    def __init__(self, node: "Node", listings: "Listings", slices: Slices, loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._listings = listings
+        self._slices = slices
+        self._loop = loop
+        self._limits = node.limits
+        self._notice_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES - _REMOVED_BYTES
+        self._of: dict[Session, dict[str, Watching]] = {}
+        self._count = 0
+        # What has changed since the last round began.
+        self._news: dict[str, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._round: Iterator[None] | None = None
+
+    # They come and go
+
+    def begin(self, session: Session, watch_id: str, query: Query, viewer: "Viewer") -> Watching:
+        """Remember from now on what changes; `found` must follow."""
+        mine = self._of.get(session, {})
+        if watch_id not in mine:
+            if len(mine) >= self._limits.watches_per_session_max:
+                raise Throttled(f"this session has {len(mine)} searches going on: end one first")
+            if self._count >= self._limits.watches_max:
+                raise Throttled("this node has too many searches going on; try later")
+        watch = Watching(query, viewer)
+        if session.connection is not None:
+            # Else it has dropped, and begins again when it is back.
+            self._count += watch_id not in mine
+            mine[watch_id] = watch
+            self._of[session] = mine
+        return watch
+
+    def found(self, watch: Watching, rooms: list[RoomInfo]) -> None:
+        """What the client is shown first."""
+        watch.known.update(info.id for info in rooms)
+        missed, watch.missed = watch.missed, None
+        for room_id in missed or ():
+            self.changed(room_id)
+
+    def end(self, session: Session, watch_id: str) -> None:
+        """End one."""
+        mine = self._of.get(session, {})
+        if mine.pop(watch_id, None) is None:
+            raise NotFound(f"no search called {watch_id!r} is going on")
+        self._count -= 1
+        if not mine:
+            del self._of[session]
+
+    def dropped(self, session: Session) -> None:
+        """End all of a session."""
+        self._count -= len(self._of.pop(session, ()))
+
+    # Telling
+
+    def changed(self, room_id: str) -> None:
+        """Something about a room is news, perhaps."""
+        if self._of:
+            self._news[room_id] = None
+            if self._timer is None and self._round is None:
+                self._timer = self._loop.call_later(self._limits.watch_s, self._begin_round)
+
+    def _begin_round(self) -> None:
+        self._timer = None
+        news, self._news = list(self._news), {}
+        self._round = self._told(news)
+        self._slices.add(self._go_on)
+
+    def _go_on(self) -> None:
+        assert self._round is not None
+        try:
+            next(self._round)
+        except StopIteration:
+            self._end_round()
+        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this round
+            self._node.internal_error("telling what has changed", error)
+            self._end_round()
+        else:
+            self._slices.add(self._go_on)
+
+    def _end_round(self) -> None:
+        self._round = None
+        news, self._news = self._news, {}
+        for room_id in news:
+            self.changed(room_id)
+
+    def _told(self, news: list[str]) -> Iterator[None]:
+        """Tell everybody; every `yield` lets others have their turn."""
+        for start in range(0, len(news), _ROOMS_AT_ONCE):
+            room_ids = news[start : start + _ROOMS_AT_ONCE]
+            rows = self._rows(room_ids)
+            left = self._limits.search_slice_max
+            for session, watch_id, watch in self._all():
+                if left <= 0:
+                    yield
+                    rows = self._rows(room_ids)
+                    left = self._limits.search_slice_max
+                if self._of.get(session, {}).get(watch_id) is watch:
+                    told = self._tell(session, watch_id, watch, rows)
+                    left -= watch.query.cost * len(rows) + _TELLING_COSTS * told
+            yield
+
+    def _all(self) -> list[tuple[Session, str, Watching]]:
+        return [(session, watch_id, watch) for session, mine in self._of.items() for watch_id, watch in mine.items()]
+
+    def _rows(self, room_ids: list[str]) -> dict[str, Row | None]:
+        return {room_id: self._listings.row(room_id) for room_id in room_ids}
+
+    def _tell(self, session: Session, watch_id: str, watch: Watching, rows: dict[str, Row | None]) -> int:
+        """Tell one of them; of how many rooms."""
+        if watch.missed is not None:
+            watch.missed.update(dict.fromkeys(rows))
+            return 0
+        now = self._node.wall()
+        changed: list[RoomInfo] = []
+        removed: list[str] = []
+        for room_id, row in rows.items():
+            if not self._may_know(watch, room_id):
+                continue
+            if row is not None and watch.query.matches(row, now) and watch.viewer(row):
+                host = self._listings.host(room_id)
+                watch.known.add(room_id)
+                changed.append(host.entry.info(sees_code=watch.viewer.knows(host)))
+            elif room_id in watch.known:
+                watch.known.discard(room_id)
+                removed.append(room_id)
+        self._send(session, watch_id, changed, removed)
+        return len(changed) + len(removed)
+
+    def _may_know(self, watch: Watching, room_id: str) -> bool:
+        return room_id in watch.known or len(watch.known) < self._limits.watch_rooms_max
+
+    def _send(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
+        part: list[RoomInfo] = []
+        bytes_left = self._notice_bytes_max
+        for info in changed:
+            size = size_of(info)
+            if size > bytes_left and part:
+                self._node.notices.rooms(session, watch_id, part, [])
+                part, bytes_left = [], self._notice_bytes_max
+            part.append(info)
+            bytes_left -= size
+        if part or removed:
+            self._node.notices.rooms(session, watch_id, part, removed)
+
+
+def size_of(info: RoomInfo) -> int:
+    """What a room takes of an answer or a notice, in the dialect that says it at more length."""
+    return max(len(codec.encode(info)) for codec in CODECS.values()) + 1

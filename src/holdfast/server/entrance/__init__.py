@@ -1,0 +1,1 @@
+"""The way in: doors, who may come through them, and as whom."""

@@ -1,0 +1,160 @@
+"""The doors of a server: which transports listen where, and by which rules."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from holdfast.core.codec import CODECS
+from holdfast.core.limits import Limits
+from holdfast.http.hosts import is_loopback
+from holdfast.server.entrance.tls import Tls
+from holdfast.transports import tcp, websocket
+from holdfast.transports.compression import Offer
+from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.origins import Origins
+from holdfast.transports.port import Accept, Dialect, Listener, TransportLimits
+from holdfast.transports.secure import OPEN, Lock
+from holdfast.transports.sockets import peer_name
+
+DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
+"""What the server speaks, in the order it prefers."""
+
+
+def transport_limits(limits: Limits) -> TransportLimits:
+    """The part of the limits that a transport enforces."""
+    return TransportLimits(
+        payload_bytes_max=limits.payload_bytes_max,
+        handshake_s=limits.hello_s,
+        close_s=limits.close_s,
+        write_high_bytes=limits.window_bytes_max,
+        fragments_max=limits.fragments_max,
+        proxy_header_bytes_max=limits.proxy_header_bytes_max,
+    )
+
+
+class Exposed(ValueError):
+    """What players say could be read on its way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorSettings:
+    """Where and how the players come in. A port of None stays closed, 0 lets the system choose."""
+
+    host: str = "127.0.0.1"
+    port: int | None = 7777
+    tcp_port: int | None = 7779
+    tcp_lock: Lock = OPEN
+    compression: bool = False
+    tls: Tls | None = None
+    origins: Sequence[str] = ()
+    trusted_proxies: Sequence[str] = ()
+    proxy_protocol: bool = False
+    insecure: bool = False
+
+    @property
+    def is_public(self) -> bool:
+        """Whether other machines can connect, or at least may try."""
+        return not is_loopback(self.host)
+
+    @property
+    def tcp_tls(self) -> Tls | None:
+        """The certificate of the TCP door, which needs none if it has a key of its own."""
+        return None if self.tcp_lock.keys else self.tls
+
+    def check(self) -> None:
+        """`ValueError` if anybody on the way could listen in, or the rest does not fit together."""
+        if self.proxy_protocol and not self.trusted_proxies:
+            raise ValueError(
+                "with the PROXY protocol a proxy says who its clients are, so it must be known who is a proxy: name it,"
+                ' as in trusted_proxies=["10.0.0.7"]'
+            )
+        is_tcp_readable = self.tcp_tls is None and self.tcp_lock.is_plain_welcome
+        readable = [
+            name
+            for name, port, is_readable in (
+                ("WebSocket", self.port, self.tls is None),
+                ("TCP", self.tcp_port, is_tcp_readable),
+            )
+            if port is not None and is_readable
+        ]
+        if readable and self.is_public and not self.trusted_proxies and not self.insecure:
+            raise Exposed(
+                f"what players say over {' and '.join(readable)} could be read and changed on its way to "
+                f"{self.host or 'every address'}, sign-ins included. Give the server a certificate, as in "
+                'tls=Tls("cert.pem", "key.pem"); or put a proxy with one in front, and listen at 127.0.0.1 or name the '
+                "proxy in trusted_proxies; or, on a network of your own (a LAN, one of containers), say insecure=True"
+            )
+
+
+class Doors:
+    """Opens and closes the listeners of one server."""
+
+    def __init__(self, settings: DoorSettings, limits: Limits) -> None:
+        """`ValueError` for settings that make no sense, or would let anybody listen in."""
+        settings.check()
+        self.settings = settings
+        self._limits = transport_limits(limits)
+        self._check_s = limits.certificate_check_s
+        self._origins = Origins(settings.origins) if settings.origins else None
+        self._proxies: TrustedProxies | None = None
+        if settings.trusted_proxies:
+            self._proxies = TrustedProxies(settings.trusted_proxies, proxy_protocol=settings.proxy_protocol)
+        self._listeners: list[Listener] = []
+        self.urls: dict[str, str] = {}
+        """Where clients connect, by transport, while the doors are open: {"websocket": "wss://127.0.0.1:7777", …}."""
+        self._watching: asyncio.TimerHandle | None = None
+
+    async def open(self, accept: Accept) -> dict[str, tuple[str, int]]:
+        """Where they are, by transport. A port that is taken is an `OSError` that says so."""
+        settings = self.settings
+        addresses: dict[str, tuple[str, int]] = {}
+        dialects: Sequence[Dialect] = DIALECTS
+        limits = self._limits
+        if settings.compression:
+            offer = Offer(dialects, limits)
+            accept, dialects, limits = offer.accepting(accept), offer.dialects, offer.limits
+        for name, scheme, listen, port, tls in (
+            ("websocket", "ws", partial(websocket.listen, origins=self._origins), settings.port, settings.tls),
+            ("tcp", "tcp", partial(tcp.listen, lock=settings.tcp_lock), settings.tcp_port, settings.tcp_tls),
+        ):
+            if port is not None:
+                listener = await listen(
+                    accept,
+                    host=settings.host,
+                    port=port,
+                    dialects=dialects,
+                    limits=limits,
+                    ssl=None if tls is None else tls.context,
+                    proxies=self._proxies,
+                )
+                self._listeners.append(listener)
+                addresses[name] = listener.addresses[0]
+                self.urls[name] = f"{scheme}{'' if tls is None else 's'}://{peer_name(addresses[name])}"
+        self._watch_certificate()
+        return addresses
+
+    def _watch_certificate(self) -> None:
+        if self.settings.tls is not None:
+            self.settings.tls.reload_if_changed()
+            self._watching = asyncio.get_running_loop().call_later(self._check_s, self._watch_certificate)
+
+    def reload(self) -> None:
+        """Read the certificate again."""
+        if self.settings.tls is not None:
+            self.settings.tls.reload()
+
+    @property
+    def tcp_key(self) -> str:
+        """What clients pin; empty if there is no key."""
+        keys = self.settings.tcp_lock.keys
+        return keys[0].public if keys else ""
+
+    async def close(self) -> None:
+        """Let nobody in any more."""
+        if self._watching is not None:
+            self._watching.cancel()
+        for listener in self._listeners:
+            await listener.close()
+        self._listeners.clear()
+        self.urls.clear()

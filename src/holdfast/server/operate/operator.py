@@ -1,0 +1,247 @@
+"""A node, for those who operate it: what the HTTP API is handed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.errors import NotFound, Throttled
+from holdfast.core.infos import (
+    EventInfo,
+    NodeInfo,
+    PacketTarget,
+    PlacementInfo,
+    PlayerInfo,
+    PlayerPage,
+    QueueInfo,
+    ReservationInfo,
+    RoomInfo,
+    RoomPage,
+    SeatInfo,
+    SessionInfo,
+    SessionPage,
+)
+from holdfast.core.metrics import Reading
+from holdfast.core.player import Player, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.session import PlayerId, Session
+from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.server.durable.host import DurableHost
+from holdfast.server.operate.accounts import AccountOperator
+from holdfast.server.operate.standing import StandingOperator
+from holdfast.server.operate.timeline import TimelineOperator
+from holdfast.server.pages import page_of
+from holdfast.server.seeing.metrics import read_metrics
+
+if TYPE_CHECKING:
+    from holdfast.server.rooms.room_host import RoomHost
+
+
+class Operator(StandingOperator, AccountOperator, TimelineOperator):
+    """See `holdfast.http.port.Backend`: it sees everything."""
+
+    # Rooms
+
+    async def create_room(self, wish: Create) -> RoomInfo:
+        """Make a room."""
+        return self._info(await self._node.rooms.create(wish))
+
+    async def search_rooms(self, wish: Search) -> RoomPage:
+        """Find rooms, private ones too."""
+        return await self._node.rooms.listings.search(wish, None)
+
+    def get_room(self, room_id: str) -> RoomInfo:
+        """One room; also one that ended a short while ago."""
+        ended = self._node.rooms.entries.ended(room_id)
+        return ended if ended is not None else self._info(self._node.rooms.host(room_id))
+
+    async def update_room(self, wish: Update) -> RoomInfo:
+        """Change a room's entry."""
+        host = self._node.rooms.host(wish.room)
+        await host.call(host.entry.apply, wish)
+        await host.saved()
+        return self._info(host)
+
+    async def end_room(self, room_id: str, reason: str) -> RoomInfo:
+        """End a room: everybody leaves, then it is gone. One that lasts is gone when a crash cannot bring it back."""
+        host = self._node.rooms.host(room_id)
+        host.end(reason or "ended_by_operator")
+        if isinstance(host, DurableHost):
+            await self._saved(host.keeper.ended())
+        return self._info(host)
+
+    def _info(self, host: "RoomHost") -> RoomInfo:
+        return host.entry.info(sees_code=True)
+
+    # Seats
+
+    def seats_of(self, room_id: str) -> list[SeatInfo]:
+        """Who has a seat in a room."""
+        room = self._node.rooms.host(room_id).room
+        reserved = [
+            SeatInfo(player_id, SeatState.RESERVED.value, expires_in_s=self._seconds_until(kept.until))
+            for player_id, kept in room.reservations
+            if room.reservations.is_waiting(player_id)
+        ]
+        return [*(self._seat(seat, is_host=seat is room.host) for seat in room.seats), *reserved]
+
+    def _seat(self, player: Player[Any], *, is_host: bool) -> SeatInfo:
+        return SeatInfo(
+            player.id,
+            player.seat.value,
+            player.session.id,
+            round(player.latency_ms, 3),
+            self._seconds_until(player.session.expires_at),
+            is_host,
+        )
+
+    async def reserve(self, wish: Reserve) -> ReservationInfo:
+        """Keep seats for players."""
+        host = self._node.rooms.find(wish.room, wish.code)
+        reserved: ReservationInfo = await host.call(host.door.reserve, [PlayerId(e) for e in wish.players], wish.ttl_s)
+        await host.saved()
+        return reserved
+
+    async def release(self, wish: Release) -> None:
+        """Give reserved seats back."""
+        host = self._node.rooms.host(wish.room)
+        for player_id in wish.players:
+            if PlayerId(player_id) not in host.room.reservations:
+                raise NotFound(f"no seat is reserved for player {player_id}")
+        await host.call(host.door.release, [PlayerId(each) for each in wish.players])
+        await host.saved()
+
+    async def kick(self, room_id: str, player_id: str, message: str) -> None:
+        """Free a player's seat."""
+        host = self._node.rooms.host(room_id)
+        player = host.room.player(player_id)
+        if player is None:
+            raise NotFound(f"player {player_id} has no seat in this room")
+        await host.call(host.free, player, Reason.KICKED, message)
+        await host.saved()
+
+    # Sessions and players
+
+    def list_sessions(self, *, player: str, limit: int, cursor: str) -> SessionPage:
+        """The sessions of a player, or all if that is empty; by id, so that a page can go on where another ended."""
+        registry = self._node.sessions
+        sessions = registry.of_player(player) if player else registry
+        page, more = page_of((each.id for each in sessions), limit, cursor)
+        found = [session for each in page if (session := registry.get(each)) is not None]
+        return SessionPage([self._session(session) for session in found], more)
+
+    def get_session(self, session_id: str) -> SessionInfo:
+        """One session."""
+        return self._session(self._find_session(session_id))
+
+    async def end_session(self, session_id: str, reason: str) -> None:
+        """End a session for good: its token is dead also after a crash."""
+        session = self._find_session(session_id)
+        self._node.end_session(session, Reason.KICKED, reason)
+        keep = self._node.ledger.keep_of(session) if self._node.ledger is not None else None
+        if keep is not None:
+            await self._saved(keep.ended())
+
+    async def _saved(self, end: Awaitable[None]) -> None:
+        """Wait until the store has heard of an end."""
+        limits = self._node.limits
+        try:
+            # It is not saved before the room's present turn is over.
+            async with asyncio.timeout(limits.turn_s + limits.commit_timeout_s):
+                await end
+        except TimeoutError:
+            raise Throttled("it ends, but the store does not save that at the moment") from None
+
+    def _find_session(self, session_id: str) -> Session:
+        if self._node.recovery is not None:
+            self._node.recovery.restore_session(session_id)
+        session = self._node.sessions.get(session_id)
+        if session is None:
+            raise NotFound(f"there is no session {session_id!r}; it may have ended")
+        return session
+
+    def _session(self, session: Session) -> SessionInfo:
+        now = self._node.now()
+        connection = session.connection
+        return SessionInfo(
+            id=session.id,
+            player=session.player_id,
+            status=session.state.value,
+            room=session.room.id if session.room is not None else "",
+            transport=connection.transport_kind if connection is not None else "",
+            latency_ms=round(session.latency.smoothed_ms, 3),
+            age_s=round(now - session.created_at, 3),
+            idle_s=round(now - session.last_active_at, 3),
+            drops=session.drops,
+            resumes=session.resumes,
+            expires_in_s=self._seconds_until(session.expires_at),
+            flags=[str(flag.name).lower() for flag in session.flags],
+        )
+
+    def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
+        """Who is here, by id."""
+        with_session = (session.player_id for session in self._node.sessions)
+        page, more = page_of(chain(with_session, self._node.rooms.players()), limit, cursor)
+        return PlayerPage([self._player(each) for each in page], more)
+
+    def get_player(self, player_id: str) -> PlayerInfo:
+        """One player."""
+        info = self._player(player_id)
+        if not info.sessions and not info.rooms:
+            raise NotFound(f"player {player_id!r} is not here")
+        return info
+
+    def _player(self, player_id: str) -> PlayerInfo:
+        sessions = [str(session.id) for session in self._node.sessions.of_player(player_id)]
+        return PlayerInfo(player_id, sessions, [host.room.id for host in self._node.rooms.rooms_of(player_id)])
+
+    def _seconds_until(self, when: float | None) -> float:
+        return 0.0 if when is None else round(max(0.0, when - self._node.now()), 3)
+
+    # Placements
+
+    def list_queues(self) -> list[QueueInfo]:
+        """Where placements can be started."""
+        return self._node.placements.queues()
+
+    async def start_placement(self, wish: StartPlacement) -> PlacementInfo:
+        """Have a room made on the best node."""
+        return self._node.placements.start(wish)
+
+    def list_placements(self) -> list[PlacementInfo]:
+        """Those that are pending, and those that ended a short while ago."""
+        return self._node.placements.list()
+
+    def get_placement(self, placement_id: str) -> PlacementInfo:
+        """How far one is."""
+        return self._node.placements.get(placement_id)
+
+    async def stop_placement(self, placement_id: str) -> PlacementInfo:
+        """Give one up that is still pending."""
+        return self._node.placements.stop(placement_id)
+
+    # The node
+
+    def node(self) -> NodeInfo:
+        """How this node is."""
+        return self._node.health.info()
+
+    async def metrics(self, *, sessions_max: int) -> list[Reading]:
+        """What it has counted and measured."""
+        return await read_metrics(self._node, sessions_max=sessions_max)
+
+    def list_packet_targets(self) -> list[PacketTarget]:
+        """Whose packets are logged."""
+        return self._node.packets.targets()
+
+    def log_packets(self, target: str, for_s: float | None) -> PacketTarget:
+        """Log the packets of a session, an address or a range of addresses, for a while."""
+        return self._node.packets.follow(target, for_s)
+
+    def stop_logging_packets(self, target: str) -> None:
+        """Log them no more."""
+        self._node.packets.leave(target)
+
+    def events(self, after: int | None) -> AsyncIterator[EventInfo]:
+        """What happens on it."""
+        return self._node.events.read(after)

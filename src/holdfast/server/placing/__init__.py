@@ -1,0 +1,1 @@
+"""Placements: rooms made for players who were matched elsewhere."""

@@ -1,0 +1,1 @@
+"""What runs a room: its turns, its clock, its players' lines."""

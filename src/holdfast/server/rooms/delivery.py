@@ -1,0 +1,172 @@
+"""How players' messages become turns of a room, and what is answered when one is refused."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused, Throttled
+from holdfast.core.frames import Data, Latest, sentence
+from holdfast.core.handlers import Handler, bounded
+from holdfast.core.messages import Message, MessageRefused
+from holdfast.core.player import Outlet, Player, SeatState
+from holdfast.core.room import Room
+from holdfast.server.rooms.turns import Turns
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+# Enum members are slow to look up, and this one is needed for every message.
+_FREED = SeatState.FREED
+
+Failure = Callable[[Exception, str, str], None]
+
+
+class Delivery:
+    """The way into one room."""
+
+    def __init__(self, room: Room[Any], node: "Node", turns: Turns, failed: Failure) -> None:
+        self._room = room
+        handlers = bounded(room.handlers, node.limits.nesting_max)
+        self._restricted = {name: handler for name, handler in handlers.items() if handler.role}
+        # What everybody may send is looked up first, so that roles cost nothing there.
+        self._handlers = handlers
+        if self._restricted:
+            self._handlers = {name: handler for name, handler in handlers.items() if not handler.role}
+        self._limits = node.limits
+        self._counters = node.counters
+        self._tracing = node.tracing
+        self._turns = turns
+        self._failed = failed
+
+    def deliver(self, player: Player[Any], frame: Data) -> None:
+        """A player's next message: run its handler now, or when it is its turn."""
+        handler = self._handlers.get(frame.type)
+        codec = player.session.codec
+        run: Callable[..., Any]
+        args: tuple[Any, ...]
+        if handler is None or codec is None:
+            run, args = self._not_for_everybody(player, frame)
+        else:
+            try:
+                run, args = handler.method, (self._room, player, handler.decoders[codec].decode(frame.body))
+            except DECODE_ERRORS as error:
+                run, args = self._refuse_invalid, (str(error),)
+        size = self._kept_waiting(player, frame) if self._turns.is_busy else 0
+        done: Callable[..., None] = self._applied
+        if self._tracing is not None:
+            run, done = self._tracing.message(self._room, player, frame, run=run, done=done)
+        self._turns.take(run, args, done, (player, player.outlet, frame.seq, frame.type, size))
+
+    def _not_for_everybody(self, player: Player[Any], frame: Data) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        handler = self._restricted.get(frame.type)
+        codec = player.session.codec
+        if handler is None or codec is None:
+            return self._refuse_unknown, (frame.type,)
+        if handler.role not in player.session.roles:
+            return self._refuse_role, (handler,)
+        try:
+            return handler.method, (self._room, player, handler.decoders[codec].decode(frame.body))
+        except DECODE_ERRORS as error:
+            return self._refuse_invalid, (str(error),)
+
+    def refuse(self, player: Player[Any], frame: Data) -> None:
+        """A player's next message, of which there are too many: not carried out, but it has its place in the order."""
+        self._turns.take(self._refuse_throttled, (), self._applied, (player, player.outlet, frame.seq, frame.type, 0))
+
+    def _kept_waiting(self, player: Player[Any], frame: Data | Latest) -> int:
+        size = len(frame.body)
+        player.outlet.waiting_bytes += size
+        return size
+
+    def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
+        """An unreliable message: dropped if it does not fit or would pile up; what the game refuses is not answered."""
+        handler = self._handlers.get(frame.type)
+        codec = player.session.codec
+        if handler is None and frame.type in self._restricted:
+            handler = self._restricted[frame.type]
+            if handler.role not in player.session.roles:
+                self._counters.messages_refused += 1
+                return
+        if handler is None or codec is None or self._is_crowded(player):
+            return
+        try:
+            message = handler.decoders[codec].decode(frame.body)
+        except DECODE_ERRORS:
+            self._counters.messages_refused += 1
+            return
+        size = self._kept_waiting(player, frame) if self._turns.is_busy else 0
+        self._turns.take(
+            handler.method, (self._room, player, message), self._latest_ended, (player, player.outlet, frame.type, size)
+        )
+
+    def _is_crowded(self, player: Player[Any]) -> bool:
+        return (
+            len(self._turns) >= self._limits.turns_waiting_max
+            or player.outlet.waiting_bytes >= self._limits.window_bytes_max
+        )
+
+    def deliver_native(self, player: Player[Any], message: Message) -> None:
+        """An agent's message: an object, never encoded."""
+        handler = self._room.handlers.get(message.wire_name)
+        if handler is None:
+            raise NotFound(f"a {self._room.kind} has no handler for {message.wire_name!r}")
+        if handler.role and handler.role not in player.session.roles:
+            self._refuse_role(handler)
+        if not isinstance(message, handler.message_type):
+            raise Invalid(f"{message.wire_name!r} is handled as {handler.message_type.__qualname__}")
+        if len(self._turns) >= self._limits.turns_waiting_max:
+            raise Throttled("the room has too many turns waiting")
+        args = (self._room, player, message)
+        self._turns.take(handler.method, args, self._applied, (player, player.outlet, 0, message.wire_name, 0))
+
+    def _refuse_unknown(self, name: str) -> None:
+        raise NotFound(f"a {self._room.kind} has no handler for {name!r}")
+
+    def _refuse_throttled(self) -> None:
+        raise Throttled("too many messages at once: send fewer, or raise Limits.messages_per_s")
+
+    def _refuse_role(self, handler: Handler) -> None:
+        raise NotAllowed(f"{handler.message_type.wire_name!r} is for players with the role {handler.role!r}")
+
+    def _refuse_invalid(self, why: str) -> None:
+        raise Invalid(why)
+
+    def _applied(  # noqa: PLR0913, PLR0917 - the end of a turn: what was awaited of it
+        self,
+        error: Exception | None,
+        _: Any,
+        player: Player[Any],
+        outlet: Outlet,
+        seq: int,
+        name: str,
+        size: int,
+    ) -> None:
+        if size:
+            outlet.waiting_bytes -= size
+        if error is not None:
+            self._refused(error, player, outlet, seq, name)
+        if player.seat is _FREED:
+            # Kicked by its own message, or the room ended: the stream's last message tells.
+            return
+        self._counters.messages_applied += 1
+        # Not the player's outlet of now: another session may have taken the seat over while this one's message waited.
+        outlet.applied(seq)
+
+    def _refused(self, error: Exception, player: Player[Any], outlet: Outlet, seq: int, name: str) -> None:
+        self._counters.messages_refused += 1
+        if isinstance(error, Refused):
+            refused = MessageRefused(seq, name, error.code, sentence(str(error)))
+        else:
+            self._failed(error, f"the handler of {name!r}", player.id)
+            refused = MessageRefused(seq, name, Failed.code, "the game's handler failed")
+        if player.seat is not _FREED:
+            outlet.send(refused)
+
+    def _latest_ended(
+        self, error: Exception | None, _: Any, player: Player[Any], outlet: Outlet, name: str, size: int
+    ) -> None:
+        outlet.waiting_bytes -= size
+        if isinstance(error, Refused):
+            self._counters.messages_refused += 1
+        elif error is not None:
+            self._failed(error, f"the handler of {name!r}", player.id)

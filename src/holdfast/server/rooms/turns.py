@@ -1,0 +1,166 @@
+"""A room takes one turn at a time (P6): a plain call when it is free and the hook is `def`, a task for `async def`.
+
+Turns wait in order of arrival. What a turn itself sets off (`follow`) comes right after it, before anything else.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import Any
+
+from holdfast.server.seeing.meters import TurnMeter
+
+Done = Callable[..., None]
+Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
+
+
+class RoomEnded(Exception):
+    """The turn will never be taken: whoever waits for it hears so, nobody else needs to."""
+
+
+class Turns:
+    """The turns of one room. `done(error, result, *done_args)` is called when a turn is over, still inside of it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, meter: TurnMeter, *, turn_s: float) -> None:
+        self._loop = loop
+        self._meter = meter
+        self._turn_s = turn_s
+        self.is_busy = False
+        """Whether a turn is being taken."""
+        self._next: deque[Turn] = deque()
+        self._waiting: deque[Turn] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._work: CoroutineType[Any, Any, Any] | None = None
+        self._is_draining = False
+        self._is_frozen = False
+        self._is_stopped = False
+
+    def __len__(self) -> int:
+        return len(self._next) + len(self._waiting)
+
+    def take(
+        self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
+    ) -> None:
+        """Run now if the room is free, else in order."""
+        if self.is_busy:
+            self._wait((run, args, done, done_args))
+            return
+        self.is_busy = True
+        meter = self._meter
+        meter.countdown -= 1
+        if not meter.countdown:
+            done, done_args = meter.timed(done, done_args)
+        error: Exception | None = None
+        result: Any = None
+        try:
+            result = run(*args)
+        except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
+            error = raised
+        except asyncio.CancelledError as cancelled:
+            error = _of_something_else(cancelled)
+        if type(result) is CoroutineType:
+            self._work = result
+            self._task = self._loop.create_task(self._await(result, done, done_args))
+            # Cancelled before it began, it would complain that it was never awaited.
+            self._task.add_done_callback(lambda _: result.close())
+        else:
+            self._end(error, result, done, done_args)
+
+    def follow(
+        self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
+    ) -> None:
+        """Run right after the current turn; now if there is none."""
+        if self._is_stopped or not self.is_busy:
+            self.take(run, args, done, done_args)
+            return
+        self._next.append((run, args, done, done_args))
+        if self._is_frozen and self._task is None:
+            # Between two turns: what has happened to the room is only half done without it.
+            self._drain()
+
+    def forget(self, owner: object) -> None:
+        """Drop the waiting turns whose first `done_args` is this: their player has left."""
+        self._waiting = deque(turn for turn in self._waiting if not (turn[3] and turn[3][0] is owner))
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no turn is half done: between two turns, and not waiting for an `async def` one."""
+        return self._is_stopped or (self._task is None and not self._next)
+
+    def freeze(self) -> None:
+        """Take no further turn until `thaw`; one that is half done goes on to its end, with what it sets off."""
+        self._is_frozen = self.is_busy = True
+
+    def thaw(self) -> None:
+        """Go on with what has waited."""
+        self._is_frozen = False
+        if self._task is None:
+            self.is_busy = self._is_stopped
+            self._drain()
+
+    def stop(self) -> None:
+        """The room has ended: cancel what runs, and refuse what waits and whatever still comes."""
+        self.is_busy = self._is_stopped = True
+        if self._task is not None and self._work is not None:
+            self._task.cancel()
+            # Cancelled before it began, it would complain that it was never awaited.
+            work = self._work
+            self._task.add_done_callback(lambda _: work.close())
+        refused = [*self._next, *self._waiting]
+        self._next.clear()
+        self._waiting.clear()
+        for turn in refused:
+            self._wait(turn)
+
+    def _wait(self, turn: Turn) -> None:
+        if not self._is_stopped:
+            self._waiting.append(turn)
+            return
+        _, _, done, done_args = turn
+        if done is not None:
+            done(RoomEnded(), None, *done_args)
+
+    def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
+        try:
+            if done is not None:
+                done(error, result, *done_args)
+        finally:
+            # Also if that raises, which is a bug of ours: it must not stop the room for ever.
+            self.is_busy = self._is_stopped or self._is_frozen
+            if self._next or self._waiting:
+                self._drain()
+
+    async def _await(self, work: Coroutine[Any, Any, Any], done: Done | None, done_args: tuple[Any, ...]) -> None:
+        error: Exception | None = None
+        result: Any = None
+        try:
+            async with asyncio.timeout(self._turn_s):
+                result = await work
+        except asyncio.CancelledError as cancelled:
+            if self._task is None or self._task.cancelling():
+                raise
+            error = _of_something_else(cancelled)
+        except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
+            error = raised
+        self._task = None
+        self._end(error, result, done, done_args)
+
+    def _drain(self) -> None:
+        if self._is_draining:
+            # One of the turns below has ended.
+            return
+        self._is_draining = True
+        try:
+            while self._task is None and (self._next or (self._waiting and not self._is_frozen)):
+                self.is_busy = False
+                self.take(*(self._next or self._waiting).popleft())
+        finally:
+            self._is_draining = False
+
+
+def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:
+    """Not the turn was cancelled, but something whose result it asked for: a failure like any other."""
+    error = RuntimeError("the turn asked for the result of something that was cancelled")
+    error.__cause__ = cancelled
+    return error

@@ -1,0 +1,1 @@
+"""What operators see: events, timelines, packet logs, metrics, traces, health."""

@@ -1,0 +1,59 @@
+"""Signs of life: every connection is pinged every `ping_s`, and one that stays silent for `silence_s` has dropped.
+
+A session ends whose client does nothing but answer pings for `idle_s`, or that is older than `session_age_max_s`.
+
+One timer for the whole node. Connections are visited in slices, so that ten thousand of them are not pinged at once.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from holdfast.core.reasons import Reason
+from holdfast.server.wire.connection import LiveConnection
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+_SLICES = 20
+
+
+class Heartbeat:
+    """Visits every connection once per `ping_s`."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._loop = loop
+        self._round: list[LiveConnection] = []
+        self._slice = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._timer = self._loop.call_later(self._node.limits.ping_s / _SLICES, self._beat)
+
+    def stop(self) -> None:
+        """Beat no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self) -> None:
+        self.start()
+        if self._slice == 0:
+            self._round = list(self._node.connections.values())
+        now = self._node.now()
+        for connection in self._round[self._slice :: _SLICES]:
+            self._visit(connection, now)
+        self._slice = (self._slice + 1) % _SLICES
+
+    def _visit(self, connection: LiveConnection, now: float) -> None:
+        limits, session = self._node.limits, connection.session
+        if not connection.is_open or session is None:
+            return
+        if now - connection.heard_at >= limits.silence_s:
+            connection.cut(Reason.SILENT)
+        elif limits.idle_s and now - session.last_active_at >= limits.idle_s:
+            self._node.end_session(session, Reason.IDLE, f"nothing was said for {limits.idle_s:g} s")
+        elif limits.session_age_max_s and now - session.created_at >= limits.session_age_max_s:
+            self._node.end_session(session, Reason.TOO_OLD, f"a session lasts {limits.session_age_max_s:g} s")
+        else:
+            connection.ping(now)

@@ -1,0 +1,88 @@
+"""What becomes of a client that says more than its session may: told, slowed down, refused, cut off (`core.flood`)."""
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.flood import Rates, Step
+from holdfast.core.frames import Data
+from holdfast.core.player import Player
+from holdfast.core.reasons import Reason
+from holdfast.server.wire.connection import LiveConnection
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class Throttle:
+    """The rare path: `LiveConnection` comes here only when an allowance is used up."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self.rates = Rates(node.limits)
+
+    def allows_latest(self, connection: LiveConnection) -> bool:
+        """Whether an unreliable message may be carried out."""
+        assert connection.session is not None
+        assert connection.session.flood is not None
+        if connection.session.flood.latest.take(connection.heard_at):
+            return True
+        is_carried_out = self.over(connection, "latest_per_s") == "warn"
+        self._node.counters.latest_throttled += not is_carried_out
+        return is_carried_out
+
+    def allows_request(self, connection: LiveConnection) -> bool:
+        """Whether a request may be carried out."""
+        assert connection.session is not None
+        assert connection.session.flood is not None
+        if connection.session.flood.requests.take(connection.heard_at):
+            return True
+        is_carried_out = self.over(connection, "requests_per_s") == "warn"
+        self._node.counters.requests_throttled += not is_carried_out
+        return is_carried_out
+
+    def over(self, connection: LiveConnection, limit: str) -> Step:
+        """Something was beyond its allowance: what becomes of it. With "disconnect", the connection is closed."""
+        if connection.session is None:
+            self._node.alarms.tell(limit, "disconnected", address=connection.address)
+            connection.close(Reason.FLOODING, "too much before a hello", retry_after_s=self._node.limits.hello_s)
+            return "disconnect"
+        step = self._step(connection)
+        self._act(connection, limit, step)
+        return step
+
+    def over_message(self, connection: LiveConnection, player: Player[Any], frame: Data) -> bool:
+        """A reliable message was; False if it is to be carried out all the same."""
+        step = self._step(connection)
+        if step != "warn":
+            # Also before the end: it was accepted, and a client that comes back will not send it again.
+            self._node.counters.messages_throttled += 1
+            player.host.refuse(player, frame)
+        self._act(connection, "messages_per_s", step)
+        return step != "warn"
+
+    @staticmethod
+    def _step(connection: LiveConnection) -> Step:
+        session = connection.session
+        assert session is not None
+        assert session.flood is not None
+        return session.flood.over(connection.heard_at)
+
+    def _act(self, connection: LiveConnection, limit: str, step: Step) -> None:
+        node, session = self._node, connection.session
+        assert session is not None
+        node.alarms.tell(
+            limit, _ACTIONS[step], address=connection.address, session=session.id, player=session.player_id
+        )
+        match step:
+            case "drop":
+                # What it says meanwhile waits in its own buffers: to read and refuse it would cost us more than it.
+                node.lane.rest(connection, node.limits.flood_pause_s)
+            case "disconnect":
+                node.counters.floods += 1
+                node.doorman.failed(connection)
+                wait_s = node.limits.retry_after_max_s
+                connection.close(Reason.FLOODING, f"too much at once ({limit})", retry_after_s=wait_s)
+            case "warn":
+                pass
+
+
+_ACTIONS: dict[Step, str] = {"warn": "warned", "drop": "dropped", "disconnect": "disconnected"}
