@@ -6,6 +6,13 @@ BIN := .venv/bin
 # The stamp names the folder: a virtual environment that was copied or moved still points to where it was made.
 STAMP := .venv/.installed-$(shell pwd | cksum | cut -d ' ' -f 1)
 
+# The pages (dashboard, demo) and the JavaScript client: what they are made from, and the last file that is made.
+WEB_SOURCES := $(wildcard package.json tsconfig.json) $(shell find clients/js web -type f \
+	-not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/test/*')
+NODE_MODULES := node_modules/.package-lock.json
+WEB := src/holdfast/cli/demo/site/index.html
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
 # Further arguments for pytest: make test ARGS="-k resume -x"
 ARGS ?=
 # How many seeds the simulation tries, or the one seed to repeat: make sim SEED=42
@@ -17,7 +24,7 @@ MINUTES ?= 5
 KILLS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt lint types sim fuzz audit storm bench clean
+.PHONY: help setup web browser demo test check fmt lint types sim fuzz audit storm bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
 .NOTPARALLEL:
 
@@ -38,23 +45,43 @@ $(STAMP): pyproject.toml constraints.txt
 		--no-build-isolation --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## play: a game, connections that break, and a server to kill (press c)
+web: $(WEB) ## build the JavaScript client, the dashboard and the demo's page
+
+$(NODE_MODULES): package-lock.json $(STAMP)
+	@# Not ci: it fails where a registry lacks a build of some package for another kind of machine.
+	web/npm install --no-save --silent --no-progress
+	@touch $@
+
+$(WEB): $(NODE_MODULES) $(WEB_SOURCES)
+	web/npm run build --workspaces --silent
+	@touch $@
+
+browser: ## install a Chromium for the tests of the pages, if there is none and we may
+	@test -n "$(CHROMIUM)" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		apt-get update --quiet=2 && apt-get install --quiet=2 --no-install-recommends --yes chromium >/dev/null; } || \
+		echo "No Chromium found: the tests of the pages are skipped. Install one (on Debian: apt install chromium)." >&2
+
+demo: $(WEB) ## play: a game, connections that break, and a server to kill (press c)
 	$(BIN)/holdfast demo
 
-test: $(STAMP) ## run the tests (ARGS="-k resume -x")
+test: $(WEB) browser ## run the tests (ARGS="-k resume -x")
+	web/npm test --workspaces --silent
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
 
 check: lint types test ## what CI runs: format, lint, types, tests
 
-lint: $(STAMP) ## check format and lint
+lint: $(NODE_MODULES) ## check format and lint
+	web/npm run lint --silent
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
 
-types: $(STAMP) ## check types
+types: $(WEB) ## check types
+	web/npm run types --workspaces --silent
 	$(BIN)/python -m mypy
 
-fmt: $(STAMP) ## format, and fix what can be fixed
+fmt: $(NODE_MODULES) ## format, and fix what can be fixed
+	web/npm run fmt --silent
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -81,5 +108,6 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/storm.py
 
 clean: ## remove .venv, caches and builds
+	rm -rf node_modules clients/js/dist src/holdfast/http/site src/holdfast/cli/demo/site
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

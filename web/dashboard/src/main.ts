@@ -1,0 +1,3 @@
+import { VERSION } from "holdfast";
+
+document.body.append(`Holdfast ${VERSION}`);
