@@ -54,6 +54,8 @@ $(NODE_MODULES): package-lock.json $(STAMP)
 
 $(WEB): $(NODE_MODULES) $(WEB_SOURCES)
 	web/npm run build --workspaces --silent
+	@# For pages without a bundler: `holdfast serve --web` has it at /holdfast.js.
+	cp clients/js/dist/index.js src/holdfast/http/site/holdfast.js
 	@touch $@
 
 browser: ## install a Chromium for the tests of the pages, if there is none and we may

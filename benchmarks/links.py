@@ -19,6 +19,7 @@ from rich.table import Table
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Data
 from holdfast.transports.compression import CompressedTransport
+from holdfast.transports.deflate import Inflater, deflated
 from holdfast.transports.keys import ServerKey, read_public
 from holdfast.transports.port import Dialect
 from holdfast.transports.secure import Greeting, Tunnel, answer, greeted
@@ -117,20 +118,32 @@ def deflating(said: list[bytes]) -> tuple[float, float, float]:
     return deflate_us, inflate_us, sum(map(len, sink.sent)) / sum(map(len, said))
 
 
+def deflating_alone(said: list[bytes]) -> tuple[float, float, float]:
+    """The same for a browser's link, where nothing refers to what was said before."""
+    messages: list[bytes] = []
+    deflate_us = per_call_us(lambda: messages.extend(deflated(payload) or payload for payload in said), len(said))
+    inflate_us = per_call_us(lambda: [Inflater().read(each, 65536, is_last=True) for each in messages], len(said))
+    return deflate_us, inflate_us, sum(map(len, messages)) / sum(map(len, said))
+
+
 def main() -> None:
     """Print medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
-    table = Table("payload", "seal", "open", "deflate", "inflate", "deflated to")
+    table = Table("payload", "seal", "open", "deflate", "inflate", "to", "for browsers: deflate", "inflate", "to")
     for size in SIZES:
         said = payloads(size)
         seal, unseal = (statistics.median(each) for each in zip(*(sealing(said) for _ in range(rounds)), strict=True))
         deflate, inflate, ratio = (
             statistics.median(each) for each in zip(*(deflating(said) for _ in range(rounds)), strict=True)
         )
+        alone, read_alone, ratio_alone = (
+            statistics.median(each) for each in zip(*(deflating_alone(said) for _ in range(rounds)), strict=True)
+        )
         times = (f"{each:.1f} µs" for each in (seal, unseal, deflate, inflate))
-        table.add_row(f"{size} B", *times, f"{ratio:.0%}")
+        times_alone = (f"{each:.1f} µs" for each in (alone, read_alone))
+        table.add_row(f"{size} B", *times, f"{ratio:.0%}", *times_alone, f"{ratio_alone:.0%}")
     key = ServerKey.new()
     both = statistics.median(per_call_us(lambda: [handshake(key) for _ in range(50)], 50) for _ in range(rounds))
     console = Console()

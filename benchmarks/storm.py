@@ -50,7 +50,7 @@ AT_ONCE = 200
 SETTLE_S = PERIOD_S
 PATIENCE_S = 120.0
 # Ten thousand clients in one process are slower than each in its own: that is not the server's fault.
-PATIENT = replace(Limits(), hello_s=60.0)
+PATIENT = replace(Limits(), handshake_s=60.0, hello_s=60.0)
 
 
 class Count(Message):

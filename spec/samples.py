@@ -184,6 +184,11 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         ["request", 3, "join", {"code": "H7KQ2M", "password": "open sesame"}],
     ),
     (
+        "ask for a seat, and say which messages one was made for",
+        "client",
+        ["request", 4, "join_or_create", {"kind": "arena", "message_version": "414aea9d.1XrU3WWCG6ck"}],
+    ),
+    (
         "ask for a page of rooms",
         "client",
         [

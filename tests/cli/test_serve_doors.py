@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 import holdfast
+from holdfast.transports.keys import ServerKey
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, result_of
 from tests.server.certificates import Certificates
 
@@ -152,3 +153,39 @@ async def test_an_api_that_listens_elsewhere_is_encrypted_too(game: Path, certif
         request = Request(f"https://127.0.0.1:{found[1]}/v1/rooms", headers={"Authorization": f"Bearer {KEY}"})
         answer = await asyncio.to_thread(urlopen, request, timeout=30, context=certificates.trust)
         assert json.loads(answer.read())["rooms"] == []
+
+
+SERVER = """
+from holdfast import PlayerData, Room, Server
+from holdfast.transports.keys import ServerKey
+
+
+class Hall(Room[PlayerData]): ...
+
+
+server = Server([Hall], port=0, tcp_port=None, tcp_key=ServerKey.new())
+"""
+
+
+@pytest.fixture
+def game_with_a_server(tmp_path: Path) -> Path:
+    file = tmp_path / "server.py"
+    file.write_text(SERVER)
+    return file
+
+
+async def test_a_key_is_not_announced_where_there_is_no_door_for_it(game_with_a_server: Path) -> None:
+    async with holdfast_process("serve", str(game_with_a_server)) as process:
+        announcement = await read_until(process, "Ctrl-C ends it")
+
+    assert "encrypted" not in announcement
+
+
+async def test_a_door_that_lets_plain_links_in_too_is_not_called_encrypted(game: Path) -> None:
+    key = ServerKey.new()
+    key.write(game.parent / "server.key")
+
+    announcement = await announced(game, "--tcp-key", str(game.parent / "server.key"), "--tcp-plain")
+
+    assert "encrypted;" not in announcement
+    assert f"encrypted for those who pin {key.public}" in announcement

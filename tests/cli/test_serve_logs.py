@@ -5,10 +5,12 @@ import signal
 from pathlib import Path
 from textwrap import dedent
 
+import httpx
 import pytest
 
 import holdfast
-from holdfast import Message
+from holdfast import Auth, Message
+from holdfast.core.frames import Hello
 from tests.e2e.serving import (
     ANY_PORTS,
     end_of,
@@ -17,6 +19,7 @@ from tests.e2e.serving import (
     result_of,
     websocket_address,
 )
+from tests.server.raw_client import RawClient
 
 GAME = """
     from holdfast import Message, PlayerData, Room, on
@@ -31,6 +34,9 @@ GAME = """
                 raise LookupError("it failed")
             self.broadcast(say)
 """
+
+# A second request is one too many.
+SLOWLY = ("--limit", "requests_burst=1", "--limit", "requests_per_s=0.01")
 
 
 class Say(Message):
@@ -106,6 +112,56 @@ async def test_addresses_can_be_kept_out(game: Path) -> None:
 
     assert f"session.opened session={session}" in log
     assert "127.0.0.1" not in log
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+async def test_addresses_are_in_no_line_of_a_run_with_everything_in_it(game: Path, tmp_path: Path, form: str) -> None:
+    file = tmp_path / "packets.log"
+    options = ("-vv", "--log-no-addresses", "--log-format", form, "--packet-log", str(file), *SLOWLY)
+    async with holdfast_process("serve", str(game), *ANY_PORTS, *options) as process:
+        announcement = await read_until(process, "Ctrl-C ends it")
+        url = next(word for word in announcement.split() if word.startswith("ws://"))
+        api = next(word for word in announcement.split() if word.startswith("http://")).removesuffix("/docs")
+        async with httpx.AsyncClient(base_url=api, trust_env=False) as operator:
+            await meet_everybody(url, operator)
+        log = (await end_of(process, by=signal.SIGINT)).stderr
+
+    packets = file.read_text("utf-8")
+    for event in (
+        *("session.opened", "session.resumed", "token.reused", "sign_in.failed", "limit.exceeded"),
+        *("ban.set", "ban.lifted", "connection.refused"),
+    ):
+        assert event in log, event
+    for line in ("the packet log is on", "the packet log is off", "hello auth="):
+        assert line in packets, line
+    assert [line for line in (log + packets).splitlines() if "127.0.0" in line or "203.0.113" in line] == []
+
+
+async def meet_everybody(url: str, operator: httpx.AsyncClient) -> None:
+    """A player who resumes, a thief, a stranger, one that does too much; they are looked at, and banned."""
+
+    async def ask(method: str, path: str, body: dict[str, str] | None = None) -> None:
+        (await operator.request(method, f"/v1/{path}", json=body)).raise_for_status()
+
+    await ask("PUT", "packet-log/127.0.0.0%2F8")
+    first, second, thief, stranger, vandal = [await RawClient.dial(url) for _ in range(5)]
+    welcome = await first.sign_in()
+    await second.resume(welcome)
+    await second.request("search", kind="chat")
+    thief.ask_to_resume(welcome)
+    await thief.closed()
+    stranger.say(Hello(Auth("guest", "nobody")))
+    await stranger.closed()
+    await vandal.sign_in()
+    for _ in range(5):
+        await vandal.request("search", kind="chat")
+    await ask("DELETE", "packet-log/127.0.0.0%2F8")
+    await ask("POST", "bans", {"address": "203.0.113.0/24"})
+    await ask("DELETE", "bans/address:203.0.113.0%2F24")
+    await ask("POST", "bans", {"address": "127.0.0.1", "why": "a cheat"})
+    banned = await RawClient.dial(url)
+    banned.say(Hello(Auth("guest", "")))
+    await banned.closed()
 
 
 async def test_packets_go_to_their_own_file(game: Path, tmp_path: Path) -> None:

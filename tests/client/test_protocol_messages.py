@@ -100,6 +100,16 @@ def test_no_more_is_in_flight_than_the_servers_window(codec: Codec) -> None:
     assert not script.client.is_full(1)
 
 
+@pytest.mark.parametrize("terms_of_none", [{"window_messages_max": 0}, {"window_bytes_max": -1}, {"silence_s": -1.0}])
+def test_terms_under_which_nobody_could_say_anything_break_the_protocol(
+    codec: Codec, terms_of_none: dict[str, Any]
+) -> None:
+    script = Script(codec)
+
+    with pytest.raises(ProtocolError, match="terms cannot be kept"):
+        script.welcome(terms=terms(**terms_of_none))
+
+
 def test_everything_that_is_not_full_lets_through_can_be_kept(codec: Codec) -> None:
     script = Script(codec, limits=limits(kept_messages_max=3, kept_bytes_max=1000))
     script.welcome(terms=terms(window_messages_max=100, window_bytes_max=100_000))

@@ -112,6 +112,7 @@ sessions = st.builds(
     replies=st.lists(replies, max_size=3),
     sign_outs=numbers,
     signed_in_at=times,
+    address=st.text(),
 )
 bans = st.builds(BanRecord, subject=st.text(), why=st.text(), until=times, since=times)
 standings = st.builds(StandingRecord, player=st.text(), sign_out=numbers, not_before=times)
@@ -171,6 +172,7 @@ SESSION = SessionRecord(
     replies=[(1, b"\xc0", None), (2, None, ("room_full", "no seat"))],
     sign_outs=5,
     signed_in_at=1.7e9,
+    address="203.0.113.7",
 )
 BAN = BanRecord("player:ada", "be nice", 1.8e9, 1.7e9)
 STANDING = StandingRecord("ada", 5, 1.7e9)

@@ -69,7 +69,7 @@ class Mailbox:
         self.log: list[tuple[str, Message]] = [] if log is None else log
         self.latest: list[tuple[Message, str]] = []
         self.bodies_seen: list[dict[Codec, bytes]] = []
-        self.waiting_bytes = 0
+        self.waiting_bytes = self.latest_waiting_bytes = 0
 
     def send(self, message: Message) -> None:
         self.log.append((self.owner, message))

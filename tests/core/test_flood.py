@@ -63,7 +63,7 @@ def test_who_was_cut_off_is_not_welcome_for_a_while() -> None:
     flood = a_flood()
     assert flood.barred_until == 0.0
 
-    steps(flood, 6, now=100.0)
+    flood.bar(100.0)
 
     assert flood.barred_until == 110.0
 

@@ -24,9 +24,16 @@ def test_every_limit_is_a_positive_number_by_default() -> None:
         ("idle_s", float("nan"), "idle_s must be 0 or more; got nan"),
         ("messages_per_s", 0.0, "messages_per_s must be above 0; got 0"),
         ("messages_burst", 0, "messages_burst must be above 0; got 0"),
+        ("window_bytes_max", 0, "window_bytes_max must be above 0; got 0"),
+        ("lane_portion_max", 0, "lane_portion_max must be above 0; got 0"),
+        ("ping_s", 0.0, "ping_s must be above 0; got 0"),
+        ("window_messages_max", float("inf"), "window_messages_max must be a whole number; got inf"),
+        ("requests_in_flight_max", 2.5, "requests_in_flight_max must be a whole number; got 2.5"),
+        ("lane_pause_s", float("inf"), "lane_pause_s must not last for ever; got inf"),
+        ("flood_policy", "ban", "flood_policy must be one of warn, drop, disconnect; got ban"),
     ],
 )
-def test_a_limit_that_could_not_be_kept_to_is_refused(name: str, value: float, why: str) -> None:
+def test_a_limit_that_could_not_be_kept_to_is_refused(name: str, value: float | str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Limits(**{name: value})  # type: ignore[arg-type]  # the types are right, and mypy cannot see it
 

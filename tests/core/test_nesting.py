@@ -1,3 +1,4 @@
+from itertools import islice, product
 from typing import Any
 
 import msgspec
@@ -51,6 +52,27 @@ def nested(depth: int) -> Any:
     return value
 
 
+def nested_around(text: str, depth: int) -> Any:
+    value: Any = text
+    for _ in range(depth):
+        value = {text: value, f"{text}]": f"[{text}"}
+    return value
+
+
+msgpack_values = st.recursive(
+    st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.booleans()
+    | st.text()
+    | st.sampled_from([10, 40, 300, 70_000]).map(lambda size: "x" * size)
+    | st.sampled_from([0, 10, 300, 70_000]).map(lambda size: b"x" * size)
+    | st.sampled_from([0, 1, 2, 3, 4, 8, 16, 300, 70_000]).map(lambda size: msgspec.msgpack.Ext(5, b"x" * size))
+    | st.datetimes(),
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=2) | st.integers(0, 99), inner),
+    max_leaves=10,
+)
+
+
 def is_refused(codec: Codec, value: Any, depth_max: int) -> bool:
     try:
         check_nesting(codec, codec.encode(value), depth_max)
@@ -98,8 +120,50 @@ def test_deeper_than_the_interpreter_goes_is_too_deep(codec: Codec) -> None:
 
 
 @codecs
-def test_what_is_broken_is_left_to_whoever_decodes_it(codec: Codec) -> None:
-    check_nesting(codec, b"[" * 40 if codec.text else b"\x92" * 40, 32)
+def test_what_is_wrong_and_flat_is_left_to_whoever_decodes_it(codec: Codec) -> None:
+    # Numbers that are too large, and a time that is none.
+    wrong = b"[" + b"[1e999]," * 40 + b"1]" if codec.text else b"\xdc\x00\x28" + b"\x91\xd7\xff" + b"\xff" * 8
+
+    check_nesting(codec, wrong, 32)
+
+
+@codecs
+def test_nothing_that_is_wrong_elsewhere_hides_what_is_too_deep(codec: Codec) -> None:
+    """A field that nobody knows is passed over when a message is read, whatever is in it."""
+    if codec.text:
+        body = b'{"unknown":1e999,"what":' + b"[" * 40 + b"]" * 40 + b"}"
+    else:
+        body = b"\x82" + MSGPACK.encode("unknown") + b"\xd7\xff" + b"\xff" * 8
+        body += MSGPACK.encode("what") + b"\x91" * 40 + b"\xc0"
+
+    with pytest.raises(msgspec.ValidationError, match="nested more than 32 deep"):
+        check_nesting(codec, body, 32)
+
+
+def colliding_keys(count: int) -> bytes:
+    """A map of MessagePack whose keys are arrays that all have the same hash, as tuples: -1 and -2 have."""
+    keys = islice(product(b"\xff\xfe", repeat=12), count)
+    return b"\xde" + count.to_bytes(2, "big") + b"".join(b"\x9c" + bytes(key) + b"\x01" for key in keys)
+
+
+@pytest.mark.parametrize("wrapped", [b"", b"\x81\xa4what"])
+def test_arrays_are_no_keys_for_they_can_be_made_to_collide(wrapped: bytes) -> None:
+    with pytest.raises(msgspec.ValidationError, match="a key of a map is an array"):
+        check_nesting(MSGPACK, wrapped + colliding_keys(4000), 32)
+
+
+@given(value=msgpack_values, depth_max=st.integers(1, 6))
+def test_whatever_can_be_said_in_messagepack_is_looked_through_to_its_end(value: Any, depth_max: int) -> None:
+    body = MSGPACK.encode([value, "the end", nested(depth_max)])
+
+    with pytest.raises(msgspec.ValidationError, match="nested"):
+        check_nesting(MSGPACK, body, depth_max)
+
+
+@given(text=st.text(), depth_max=st.integers(1, 6))
+def test_no_text_hides_a_level_or_looks_like_one(text: str, depth_max: int) -> None:
+    assert not is_refused(JSON, nested_around(text, depth_max), depth_max)
+    assert is_refused(JSON, nested_around(text, depth_max + 1), depth_max)
 
 
 @codecs

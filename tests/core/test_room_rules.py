@@ -187,7 +187,7 @@ def test_the_brackets_of_a_mixin_say_nothing_about_the_players() -> None:
 
 
 def test_every_setting_of_words_has_a_default_among_its_words() -> None:
-    assert set(CHOICES) == {"durability", "disconnect", "duplicate", "orphans", "election"}
+    assert set(CHOICES) == {"durability", "disconnect", "duplicate", "orphans", "election", "other_version"}
     for setting, words in CHOICES.items():
         assert getattr(Room, setting) in words
 

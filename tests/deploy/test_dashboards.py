@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml  # type: ignore[import-untyped]  # has no types of its own
 
+from holdfast.core.events import ROOM_FAILURES
 from tests.deploy.game import Game, Scrape, play
 from tests.deploy.promql import Expression, Series
 
@@ -24,6 +25,8 @@ FROM_PROMETHEUS = {"job", "instance"}
 MADE_BY_PROMETHEUS = {"up"}
 OF_SESSIONS = "holdfast_session_"
 PER_SECOND = {"rate", "increase", "irate"}
+# What has happened since the start counts until the next: it is not over by itself.
+COUNTED_WHOLE = {("why", "set_aside")}
 DURATION = re.compile(r"(\d+(ms|s|m|h|d))+")
 
 
@@ -93,10 +96,10 @@ def wrong_with(series: Series, scrape: Scrape) -> Iterator[str]:
             yield f"{series.name} has no label {label}"
         elif label == "le" and value not in {dict(labels)["le"] for labels in family.series[series.name]}:
             yield f"{series.name} has no bucket {value}"
-    only_grows = family.type in {"counter", "histogram"}
+    only_grows = family.type in {"counter", "histogram"} and COUNTED_WHOLE.isdisjoint(series.labels.items())
     if only_grows and not (series.function in PER_SECOND and series.has_range):
         yield f"{series.name} only grows: what counts is its rate or increase"
-    if not only_grows and (series.function in PER_SECOND or series.has_range):
+    if family.type == "gauge" and (series.function in PER_SECOND or series.has_range):
         yield f"{series.name} is a gauge, and has no rate"
 
 
@@ -251,6 +254,13 @@ def test_every_panel_looks_at_the_nodes_that_were_chosen() -> None:
                 assert series.labels.items() >= {"job": "$job", "instance": "$instance"}.items(), panel["title"]
 
 
+def test_who_was_resynced_has_not_come_back_with_everything() -> None:
+    (panel,) = [panel for panel in panels() if "came back" in panel["title"].lower() and panel["type"] == "stat"]
+
+    assert 'outcome=~"resumed|resynced"' in panel["targets"][0]["expr"]
+    assert panel["title"] == "Came back to their session"
+
+
 def test_variables_are_defined_before_they_are_used(scrape: Scrape) -> None:
     names = [variable["name"] for variable in DASHBOARD["templating"]["list"]]
     used = set(re.findall(r"\$\{?(\w+)\}?", json.dumps(DASHBOARD["panels"])))
@@ -284,6 +294,12 @@ def test_an_alert_says_what_it_means_and_what_to_do(rule: dict[str, Any]) -> Non
     named = set(re.findall(r"\$labels\.(\w+)", "".join(annotations.values())))
     grouped_by = Expression(rule["expr"]).grouped_by
     assert named <= (grouped_by or FROM_PROMETHEUS)
+
+
+def test_the_alerts_of_rooms_that_fail_know_every_way_to() -> None:
+    advice = [rule["annotations"]["what_to_do"] for rule in rules() if "holdfast_rooms_failed_total" in rule["expr"]]
+
+    assert [why for why in ROOM_FAILURES if why not in "".join(advice)] == []
 
 
 def test_names_of_alerts_are_not_used_twice() -> None:

@@ -14,7 +14,7 @@ LIMITS = Limits()
 
 def test_numbers_in_the_text_are_the_defaults() -> None:
     text = " ".join(PAGE.split())
-    words = {2: "Two", 5: "five"}
+    words = {2: "Two", 5: "five", 50: "fifty"}
     settings = Argon2Settings()
     for claim in (
         f"at most {LIMITS.records_in_memory_max:,} records are kept (`Limits.records_in_memory_max`)",
@@ -24,7 +24,8 @@ def test_numbers_in_the_text_are_the_defaults() -> None:
         f"After {words[LIMITS.wrong_passwords_max]} wrong passwords (`Limits.wrong_passwords_max`)",
         f"up to {words[int(LIMITS.lockout_max_s // 60)].lower()} minutes (`lockout_max_s`)",
         f"{words[LIMITS.password_checks_max]} passwords are checked at a time (`password_checks_max`)",
-        f"and {LIMITS.password_checks_waiting_max} may wait",
+        f"and {LIMITS.password_checks_waiting_max} may wait, {LIMITS.password_checks_per_address_max} of them from one",
+        f"After {words[LIMITS.wrong_passwords_elsewhere_max]} from all addresses together",
         f"It may have {CREDENTIAL_CHARS_MAX // 1024} KiB; a client's hello has {LIMITS.hello_bytes_max // 1024} KiB",
         f"but for that at most every {LIMITS.issuer_keys_pause_s:g} seconds",
         f"at most {LIMITS.ticket_max_s:g} (`Limits.ticket_max_s`)",

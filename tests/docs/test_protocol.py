@@ -42,6 +42,7 @@ from holdfast.core.query.ast import PROPERTIES, TERMS, Operator
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
 from holdfast.core.wishes import PlacedPlayer, Properties
 from holdfast.server.directory.operations import OPERATIONS
+from holdfast.transports import deflate
 from holdfast.transports.compression import SMALL_BYTES, WINDOW_BITS, compressed, wire_bytes_max
 from holdfast.transports.noise import PROTOCOL_NAME
 from holdfast.transports.port import Dialect
@@ -290,6 +291,20 @@ def test_numbers_of_encryption_and_compression_are_those_of_the_code() -> None:
     ):
         assert claim in " ".join(PAGE.split()), claim
     assert wire_bytes_max(65536) == 65536 + 65536 // 16 + 17
+
+
+def test_what_is_said_of_permessage_deflate_is_what_is_agreed_on() -> None:
+    plain = deflate.agreed(["permessage-deflate; client_max_window_bits"])
+    narrow = deflate.agreed(["permessage-deflate; server_max_window_bits=15"])
+
+    assert plain is not None
+    assert narrow is not None
+    assert f"\n    Sec-WebSocket-Extensions: {plain.answer}\n" in SECTIONS["permessage-deflate"]
+    assert narrow.answer == f"{plain.answer}; server_max_window_bits={deflate.WINDOW_BITS}"
+    text = " ".join(SECTIONS["permessage-deflate"].split())
+    assert f"the number it asks for, or {deflate.WINDOW_BITS} if that is less" in text
+    assert f"those from {deflate.SMALL_BYTES} bytes on" in text
+    assert deflate.agreed(["permessage-deflate; server_max_window_bits=8"]) is None
 
 
 # The bytes of TCP

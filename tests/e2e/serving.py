@@ -88,6 +88,13 @@ def websocket_address(announcement: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
+def http_address(announcement: str) -> tuple[str, int]:
+    """Where its HTTP API listens."""
+    found = re.search(r"http://([\d.]+):(\d+)", announcement)
+    assert found is not None, announcement
+    return found[1], int(found[2])
+
+
 @asynccontextmanager
 async def serving(game: Path, *options: str) -> AsyncIterator[tuple[str, int]]:
     """A served game's WebSocket address. In the end the server must stop cleanly, with no error in its log."""

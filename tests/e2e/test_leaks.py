@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
+from holdfast import Limits
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Auth, Close, Hello
 from holdfast.server.seeing.packet_text import PacketReader
@@ -50,7 +51,7 @@ def test_a_planted_password_is_found_in_a_url(told: str) -> None:
 def test_a_planted_leak_is_found_across_the_rows_of_a_dump() -> None:
     # A close may repeat anything, and is shown.
     payload = MSGPACK.payload(Close(4400, "protocol", f"what is {SECRET}?"))
-    text = PacketReader(MSGPACK, bytes_max=512, frames_max=4).read(payload, is_from_client=False, is_stranger=False)
+    text = PacketReader(MSGPACK, Limits()).read(payload, is_from_client=False, is_stranger=False)
 
     found = leaks_in({"packets": "\n    ".join(text.dump).encode()}, {"token": SECRET})
 
@@ -59,7 +60,7 @@ def test_a_planted_leak_is_found_across_the_rows_of_a_dump() -> None:
 
 def test_what_is_masked_is_no_leak() -> None:
     payload = MSGPACK.payload(Hello(Auth("guest", SECRET)))
-    text = PacketReader(MSGPACK, bytes_max=512, frames_max=4).read(payload, is_from_client=True, is_stranger=True)
+    text = PacketReader(MSGPACK, Limits()).read(payload, is_from_client=True, is_stranger=True)
 
     told = "\n    ".join([*text.frames, *text.dump]).encode()
 

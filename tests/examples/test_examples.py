@@ -12,7 +12,8 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 def test_there_are_the_examples_the_readme_promises() -> None:
     names = {path.stem for path in EXAMPLES}
 
-    assert {"chat", "tic_tac_toe", "arena", "npcs", "notice_board", "sessions_in_a_websockets_server", "lobby"} <= names
+    games = {"chat", "tic_tac_toe", "arena", "npcs", "notice_board", "lobby"}
+    assert games | {"sessions_in_a_websockets_server", "under_drops"} <= names
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

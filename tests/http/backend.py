@@ -2,7 +2,7 @@
 the API depends on them: refusals, versions, idempotency, cursors, the ids of events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,6 +32,7 @@ from holdfast.core.infos import (
     TimelineInfo,
 )
 from holdfast.core.metrics import Metric, Reading
+from holdfast.core.views import KindInfo, MessageKind, OverviewInfo, PlayerState, RoomState, SettingsInfo
 from holdfast.core.wishes import Ban, Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.identity.accounts import checked_name, checked_player, checked_roles
 
@@ -149,6 +150,26 @@ class FakeBackend:
         self.publish("room_ended", room=room_id)
         return room
 
+    def room_state(self, room_id: str) -> RoomState:
+        self.get_room(room_id)
+        players = [PlayerState(seat.player, seat.state, {"hp": 100}, []) for seat in self.seats.get(room_id, [])]
+        return RoomState(room_id, {"round": 3}, {}, players)
+
+    def room_messages(self, room_id: str) -> AsyncIterator[EventInfo]:
+        self.get_room(room_id)
+        return self.events(None)
+
+    async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
+        self.get_room(room_id)
+        if message_type.startswith("holdfast."):
+            raise Invalid("type: names that begin with 'holdfast.' are Holdfast's own")
+        self.told.append(("broadcast", room_id, message_type, dict(body)))
+        return len(self.seats.get(room_id, []))
+
+    def kinds(self) -> list[KindInfo]:
+        move = MessageKind("move", "", {"type": "object", "properties": {"x": {"type": "number"}}})
+        return [KindInfo(kind, {"max_players": 4}, [move]) for kind in KINDS]
+
     # Seats
 
     def seats_of(self, room_id: str) -> list[SeatInfo]:
@@ -182,8 +203,14 @@ class FakeBackend:
 
     # Sessions and players
 
-    def list_sessions(self, *, player: str, limit: int, cursor: str) -> SessionPage:
-        found = [session for session in self.sessions.values() if player in {"", session.player}]
+    def list_sessions(self, *, player: str, limit: int, cursor: str, search: str = "", status: str = "") -> SessionPage:
+        found = [
+            session
+            for session in self.sessions.values()
+            if player in {"", session.player}
+            and status in {"", session.status}
+            and search in session.id + session.player
+        ]
         page, cursor = _page(found, limit, cursor)
         return SessionPage(page, cursor)
 
@@ -197,6 +224,10 @@ class FakeBackend:
         self.get_session(session_id)
         del self.sessions[session_id]
 
+    def drop_session(self, session_id: str, reason: str) -> None:
+        self.get_session(session_id)
+        self.told.append(("drop_session", session_id, reason))
+
     def session_timeline(self, session_id: str) -> TimelineInfo:
         session = self.get_session(session_id)
         entry = TimelineEntry(1_700_000_000.5, "session.opened", "signed in", {"session": session_id})
@@ -205,8 +236,8 @@ class FakeBackend:
     def player_timeline(self, player_id: str) -> TimelineInfo:
         return self.session_timeline(self.get_player(player_id).sessions[-1])
 
-    def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
-        players = sorted({session.player for session in self.sessions.values()})
+    def list_players(self, *, limit: int, cursor: str, search: str = "") -> PlayerPage:
+        players = sorted({session.player for session in self.sessions.values() if search in session.player})
         page, cursor = _page([self.get_player(player) for player in players], limit, cursor)
         return PlayerPage(page, cursor)
 
@@ -310,6 +341,17 @@ class FakeBackend:
 
     def node(self) -> NodeInfo:
         return self.info
+
+    async def overview(self) -> OverviewInfo:
+        return OverviewInfo(1_700_000_000.5, self.info, len(self.sessions), {"connected": 1}, {}, {}, {}, {}, [])
+
+    def overviews(self) -> AsyncIterator[EventInfo]:
+        return self.events(None)
+
+    def settings(self) -> SettingsInfo:
+        return SettingsInfo(
+            "0.1.0", 1_700_000_000.5, {"websocket": "ws://127.0.0.1:7777"}, [], ["guest"], "", 30.0, "", []
+        )
 
     async def metrics(self, *, sessions_max: int) -> list[Reading]:
         self.told.append(("metrics", sessions_max))

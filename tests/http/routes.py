@@ -23,7 +23,7 @@ class Route(NamedTuple):
             "placement_id": "m",
             "target": "s",
         }
-        ids |= {"subject": "player:p", "account_name": "ada"}
+        ids |= {"subject": "player:p", "account_name": "ada", "name": "dashboard.js"}
         return self.path.format(**ids)
 
 
@@ -33,6 +33,10 @@ ROUTES = [
     Route("GET", "/v1/rooms/{room_id}", Scope.READ),
     Route("PATCH", "/v1/rooms/{room_id}", Scope.ROOMS, {"name": "x"}),
     Route("DELETE", "/v1/rooms/{room_id}", Scope.ROOMS),
+    Route("GET", "/v1/rooms/{room_id}/state", Scope.READ),
+    Route("GET", "/v1/rooms/{room_id}/messages", Scope.ADMIN),
+    Route("POST", "/v1/rooms/{room_id}/broadcast", Scope.ROOMS, {"type": "notice"}),
+    Route("GET", "/v1/kinds", Scope.READ),
     Route("GET", "/v1/rooms/{room_id}/seats", Scope.READ),
     Route("POST", "/v1/rooms/{room_id}/reservations", Scope.ROOMS, {"players": ["p"]}),
     Route("DELETE", "/v1/rooms/{room_id}/reservations/{player_id}", Scope.ROOMS),
@@ -40,6 +44,7 @@ ROUTES = [
     Route("GET", "/v1/sessions", Scope.READ),
     Route("GET", "/v1/sessions/{session_id}", Scope.READ),
     Route("DELETE", "/v1/sessions/{session_id}", Scope.ADMIN),
+    Route("POST", "/v1/sessions/{session_id}/drop", Scope.ADMIN),
     Route("GET", "/v1/sessions/{session_id}/timeline", Scope.READ),
     Route("GET", "/v1/players", Scope.READ),
     Route("GET", "/v1/players/{player_id}", Scope.READ),
@@ -61,6 +66,9 @@ ROUTES = [
     Route("GET", "/v1/node", Scope.READ),
     Route("GET", "/v1/events", Scope.READ),
     Route("GET", "/metrics", Scope.READ),
+    Route("GET", "/v1/overview", Scope.READ),
+    Route("GET", "/v1/overview/live", Scope.READ),
+    Route("GET", "/v1/settings", Scope.READ),
     Route("GET", "/v1/packet-log", Scope.ADMIN),
     Route("PUT", "/v1/packet-log/{target}", Scope.ADMIN),
     Route("DELETE", "/v1/packet-log/{target}", Scope.ADMIN),
@@ -68,5 +76,7 @@ ROUTES = [
     Route("GET", "/readyz", None),
     Route("GET", "/openapi.json", None),
     Route("GET", "/docs", None),
+    Route("GET", "/", None),
+    Route("GET", "/assets/{name}", None),
 ]
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,10 +11,13 @@ from holdfast.http.app import make_app
 from holdfast.http.keys import ApiKey, Scope
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
+from holdfast.http.site import Site
 from tests.http.backend import FakeBackend
 from tests.http.reader import RawClient
 
 SECRETS = {scope: f"{scope.value}-key-0123456789" for scope in Scope}
+SITE = Path(__file__).with_name("site")
+"""What a build of the dashboard looks like."""
 KEYS = [ApiKey(secret, [scope]) for scope, secret in SECRETS.items()]
 
 
@@ -23,9 +27,10 @@ class World:
     def __init__(self, stack: AsyncExitStack, backend: FakeBackend) -> None:
         self._stack = stack
         self.backend = backend
+        self.site = SITE
 
     async def serve(self, keys: Sequence[ApiKey] = (), **limits: Any) -> HttpServer:
-        server = HttpServer(make_app(self.backend, keys, HttpLimits(**limits)), port=0)
+        server = HttpServer(make_app(self.backend, keys, HttpLimits(**limits), Site(self.site)), port=0)
         await server.start()
         self._stack.push_async_callback(server.stop)
         return server

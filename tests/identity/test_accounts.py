@@ -1,6 +1,8 @@
 """Names and passwords: however they are typed, the same letters are the same; and what cannot be one is refused."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast import Invalid
 from holdfast.identity.accounts import (
@@ -23,10 +25,19 @@ from holdfast.identity.accounts import (
         ("\N{ANGSTROM SIGN}", "å"),
         ("Ａｄａ", "ada"),
         ("e\N{COMBINING ACUTE ACCENT}a", "\N{LATIN SMALL LETTER E WITH ACUTE}a"),
+        ("ada\N{VARIATION SELECTOR-16}", "ada"),
+        ("a\N{HANGUL FILLER}da", "ada"),
+        ("e\N{COMBINING GRAPHEME JOINER}\N{COMBINING ACUTE ACCENT}", "\N{LATIN SMALL LETTER E WITH ACUTE}"),
     ],
 )
 def test_a_name_is_the_same_however_it_is_typed(typed: str, same: str) -> None:
     assert folded(typed) == folded(same) == checked_name(typed)
+
+
+@given(st.text(st.characters() | st.sampled_from("\u0345\u034f\u0300\u1160\u3164\ufe0fİßǰ"), max_size=12))
+def test_a_name_that_was_compared_once_is_compared_as_it_is(name: str) -> None:
+    """Operators are shown the name as it is compared, and ask for it so."""
+    assert folded(folded(name)) == folded(name)
 
 
 def test_other_names_stay_other_names() -> None:

@@ -45,12 +45,12 @@ async def test_what_it_raises_is_passed_on(error: Exception) -> None:
 
 @pytest.mark.parametrize("answer", ["", "two\nlines", "x" * 129, "\ud800", Identity("ada", frozenset({""}))])
 async def test_what_cannot_be_a_player_is_a_bug_of_the_game(answer: str | Identity) -> None:
-    with pytest.raises(ValueError, match="hook of scheme 'door'"):
+    with pytest.raises(ValueError, match="authenticator of 'door'"):
         await Hook(lambda *_: answer, scheme="door").authenticate("", HERE)
 
 
 async def test_an_answer_that_is_none_is_a_bug_of_the_game() -> None:
-    with pytest.raises(TypeError, match="must return an Identity"):
+    with pytest.raises(TypeError, match="must answer with an Identity"):
         await Hook(lambda *_: None).authenticate("", HERE)  # type: ignore[arg-type]  # that is the point
 
 

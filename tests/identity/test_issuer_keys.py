@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,21 @@ LIMITS = Limits()
 PAUSE_S = LIMITS.issuer_keys_pause_s
 
 
+class Slow:
+    """One letter after the other, until that is enough."""
+
+    def __init__(self) -> None:
+        self.is_enough = False
+        self.is_over = asyncio.Event()
+
+    async def drip(self, writer: asyncio.StreamWriter) -> None:
+        while not self.is_enough:
+            writer.write(b"x")
+            await asyncio.sleep(0.01)
+        writer.close()
+        self.is_over.set()
+
+
 class Site:
     """Where a provider shows its keys: a real socket, on this machine."""
 
@@ -29,11 +45,15 @@ class Site:
         self.asked = 0
         self.keys = key_set(signer("ES256").jwk("k1"))
         self.gate: asyncio.Event | None = None
+        self.slow: Slow | None = None
         self.url = ""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         self.asked += 1
+        if self.slow is not None:
+            await self.slow.drip(writer)
+            return
         if self.gate is not None:
             await self.gate.wait()
         writer.write(self.answers.pop(0) if self.answers else found(self.keys))
@@ -208,6 +228,45 @@ async def test_a_site_that_does_not_answer_is_given_up(site: Site) -> None:
     with pytest.raises(Busy):
         await door.takes(signer("ES256").token(kid="k1"))
     site.gate.set()
+
+
+async def test_a_site_that_answers_letter_by_letter_keeps_nobody_waiting(site: Site) -> None:
+    """Neither the start of a server, nor who waits for a new key, nor the end of the process."""
+    site.slow = Slow()
+    door = await Door(site.url, issuer_keys_timeout_s=0.2).open()
+
+    for _ in range(2):
+        with pytest.raises(Busy):
+            await enter(door.jwt, signer("ES256").token(kid="k1"))
+        door.now.now += PAUSE_S
+
+    assert site.asked == 1
+    fetching = [thread for thread in threading.enumerate() if site.url in thread.name]
+    assert [thread.daemon for thread in fetching] == [True]
+    site.slow.is_enough = True
+    await site.slow.is_over.wait()
+
+
+async def test_what_is_on_this_machine_is_not_asked_of_a_proxy(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be asked in the clear, and could answer what it likes."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+
+    door = await Door(site.url).open()
+
+    assert await door.takes(signer("ES256").token(kid="k1"))
+
+
+async def test_what_is_secret_in_an_address_is_in_no_log(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.answers = [found(b"", "404 Not Found")]
+
+    await Door(f"{site.url}?api_key=hush").open()
+
+    assert site.url in caplog.text
+    assert "hush" not in caplog.text
+    with pytest.raises(ValueError, match="no name and no password"):
+        Door("https://ada:hush@id.example.org/keys")
 
 
 async def test_keys_in_a_file_are_read_again_when_it_has_changed(tmp_path: Path) -> None:

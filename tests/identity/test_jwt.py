@@ -4,7 +4,6 @@ import base64
 import hashlib
 import hmac
 import json
-from random import Random
 from typing import Any
 
 import jwt
@@ -13,11 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Conflict, Invalid
-from holdfast.identity import Ground, Guest, Jwt, NotAuthentic
+from holdfast.identity import Ground, Jwt, NotAuthentic
 from holdfast.identity.shelf import MemoryShelf
 from tests.identity.issuer import AUDIENCE, ISSUER, NOW, SECRET, Signer, signer
-from tests.identity.plain import HERE, Clock, enter
+from tests.identity.plain import Clock, enter
 
 
 async def door(
@@ -347,58 +345,3 @@ async def test_no_secret_is_shown() -> None:
     found = await door(keys=SECRET, algorithms=["HS256"])
 
     assert SECRET.decode() not in repr(vars(found)) + repr(found)
-
-
-# Linking
-
-
-async def test_a_guest_is_linked_to_a_subject_that_was_never_here() -> None:
-    shelf = MemoryShelf(100)
-    found, guests = await door(shelf=shelf), Guest(bytes(32), Random(1))
-    await guests.prepare(Ground(shelf=shelf))
-    guest = guests.prove("")
-
-    linked = await found.link(token({"roles": ["gm"]}), HERE, guest.player_id)
-
-    assert (linked.player_id, sorted(linked.roles)) == (guest.player_id, ["gm"])
-    assert (await enter(found, token())).player_id == guest.player_id
-    with pytest.raises(NotAuthentic):
-        await enter(guests, guest.credential)
-
-
-async def test_a_subject_that_has_played_is_not_a_guests_to_take() -> None:
-    found = await door()
-    await enter(found, token())
-
-    with pytest.raises(Conflict, match="sign in with it instead"):
-        await found.link(token(), HERE, "guest-1")
-
-    assert (await enter(found, token())).player_id == "ada"
-
-
-async def test_the_same_subject_of_another_issuer_is_somebody_else() -> None:
-    shelf = MemoryShelf(100)
-    found = await door(shelf=shelf)
-    other = await door(shelf=shelf, issuer="https://other.example/")
-    await found.link(token(), HERE, "guest-1")
-
-    assert (await enter(other, token({"iss": "https://other.example/"}))).player_id == "ada"
-
-
-async def test_a_token_that_proves_nothing_links_nobody() -> None:
-    found = await door()
-
-    with pytest.raises(NotAuthentic):
-        await found.link(token({"aud": "another-game"}), HERE, "guest-1")
-    with pytest.raises(NotAuthentic):
-        await found.link(token({"roles": 5}), HERE, "guest-1")
-
-    assert (await enter(found, token())).player_id == "ada"
-
-
-async def test_who_does_not_want_links_needs_no_records() -> None:
-    found = await door(linkable=False, shelf=MemoryShelf(0))
-
-    assert (await enter(found, token())).player_id == "ada"
-    with pytest.raises(Invalid, match="cannot be linked"):
-        await found.link(token(), HERE, "guest-1")

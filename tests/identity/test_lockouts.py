@@ -91,6 +91,43 @@ def test_whoever_guesses_elsewhere_does_not_keep_the_owner_out_at_home(clock: Cl
     assert lockouts.guess("ada", "home")
 
 
+@pytest.mark.parametrize("addresses", [1, 2])
+def test_who_guesses_from_an_address_or_two_keeps_the_owner_out_nowhere_else(clock: Clock, addresses: int) -> None:
+    """Though it never stops, and guesses again as soon as a pause is over."""
+    lockouts = Lockouts(LIMITS, clock)
+    ends_at = clock.now + 2 * 86_400
+    kept_out = 0
+    while clock.now < ends_at:
+        for number in range(addresses):
+            lockouts.guess("ada", f"198.51.100.{number}")
+        kept_out += not lockouts.guess("ada", "203.0.113.7")
+        lockouts.take_back("ada", "203.0.113.7")
+        clock.now += LIMITS.lockout_max_s
+
+    assert not kept_out
+
+
+def test_very_many_addresses_are_no_way_to_guess_without_end(clock: Clock) -> None:
+    lockouts = Lockouts(LIMITS, clock)
+    tried, seconds = 0, 10_000
+    for number in range(seconds):
+        tried += lockouts.guess("ada", f"2001:db8:{number >> 16:x}:{number & 0xFFFF:x}::1")
+        clock.now += 1.0
+
+    # The first ones, and then one in each pause.
+    assert tried < LIMITS.wrong_passwords_elsewhere_max + 10 + seconds / LIMITS.lockout_max_s
+
+
+def test_what_was_wrong_is_forgiven_with_time(clock: Clock) -> None:
+    lockouts = Lockouts(LIMITS, clock)
+    for _ in range(FREE - 1):
+        lockouts.guess("ada", "")
+
+    clock.now += LIMITS.lockout_max_s * FREE
+
+    assert sum(lockouts.guess("ada", "") for _ in range(100)) == FREE
+
+
 def test_guesses_at_home_are_not_free_either(clock: Clock) -> None:
     lockouts = Lockouts(LIMITS, clock)
     lockouts.was_right("ada", "home")
@@ -99,7 +136,8 @@ def test_guesses_at_home_are_not_free_either(clock: Clock) -> None:
 
 
 def test_no_more_accounts_are_remembered_than_may_be(clock: Clock) -> None:
-    lockouts = Lockouts(replace(LIMITS, lockouts_max=3), clock)
+    # Each is remembered twice: by its address, and by all together.
+    lockouts = Lockouts(replace(LIMITS, lockouts_max=6), clock)
     for name in ("ada", "bob", "cleo"):
         for _ in range(FREE):
             lockouts.guess(name, "")

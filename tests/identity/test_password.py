@@ -3,53 +3,16 @@
 import asyncio
 from collections.abc import Iterator
 from itertools import count
-from random import Random
 from typing import Any
 
 import pytest
 
-from holdfast import Auth, Conflict, Invalid, Limits, NotFound
-from holdfast.identity import Approach, Argon2Settings, Ground, Guest, Identity, NotAuthentic, Password
+from holdfast import Conflict, Invalid, Limits, NotFound
+from holdfast.identity import Argon2Settings, Ground, NotAuthentic, Password
 from holdfast.identity.port import Busy
 from holdfast.identity.shelf import Change, MemoryShelf
-from tests.identity.plain import HERE, Clock, PlainHashing, enter
-
-SECRET = "correct horse"
-
-
-class World:
-    """A `Password` on a ground of the test's own."""
-
-    def __init__(self, *, register: bool = False, shelf: MemoryShelf | None = None, **limits: Any) -> None:
-        self.hashing = PlainHashing()
-        self.now = Clock()
-        self.wall = Clock()
-        self.shelf = shelf or MemoryShelf(1000)
-        self.limits = Limits(**limits)
-        self.door = Password(register=register, hashing=self.hashing)
-
-    async def prepared(self) -> "World":
-        await self.door.prepare(self.ground)
-        return self
-
-    @property
-    def ground(self) -> Ground:
-        return Ground(random=Random(1), now=self.now, wall=self.wall, limits=self.limits, shelf=self.shelf)
-
-    async def enter(self, name: str, password: str, approach: Approach = HERE) -> Identity:
-        return await self.door.authenticate(Auth.password(name, password).credential, approach)
-
-    async def refused(self, name: str, password: str, approach: Approach = HERE) -> tuple[str, int]:
-        """What somebody hears who is not let in, and how many passwords were checked for it."""
-        before = len(self.hashing.verified)
-        with pytest.raises(NotAuthentic) as refusal:
-            await self.enter(name, password, approach)
-        return str(refusal.value), len(self.hashing.verified) - before
-
-
-async def world(**options: Any) -> World:
-    return await World(**options).prepared()
-
+from tests.identity.password_world import SECRET, world
+from tests.identity.plain import HERE, PlainHashing
 
 # Signing in
 
@@ -117,7 +80,7 @@ async def test_the_owner_gets_in_when_the_pause_is_over() -> None:
     here = await world()
     await here.door.create_account("ada", SECRET)
     for _ in range(100):
-        await here.refused("ada", "wrong horse", Approach("198.51.100.1"))
+        await here.refused("ada", "wrong horse")
     await here.refused("ada", SECRET)
 
     here.now.now += here.limits.lockout_max_s
@@ -135,23 +98,6 @@ async def test_names_that_nobody_has_do_not_push_out_what_is_remembered_of_accou
         await here.refused(f"nobody {number}", "wrong horse")
 
     await here.refused("ada", SECRET)
-
-
-async def test_a_password_that_was_changed_while_it_was_checked_is_too_old() -> None:
-    here = await world()
-    await here.door.create_account("ada", SECRET)
-    began_at = here.wall.now
-
-    class Changing(PlainHashing):
-        async def verify(self, known: str, password: bytes) -> bool:
-            here.wall.now += 1
-            return await super().verify(known, password)
-
-    here.door = Password(hashing=Changing())
-    await here.prepared()
-
-    # A sign-out that came with the change is later than this.
-    assert (await here.enter("ada", SECRET)).issued_at == began_at < here.wall.now
 
 
 @pytest.mark.parametrize("credential", ["", "ada", "no colon at all"])
@@ -311,135 +257,6 @@ async def test_changes_that_are_made_at_once_are_all_made() -> None:
     player = (await here.enter("ada", "another horse")).player_id
 
     assert (await here.door.delete_account("ada")).player == player
-
-
-# Linking
-
-
-async def guest_of(here: World) -> tuple[Guest, Identity]:
-    guests = Guest(bytes(32), Random(2))
-    await guests.prepare(here.ground)
-    return guests, guests.prove("")
-
-
-async def test_a_guest_registers_and_is_the_same_player() -> None:
-    here = await world(register=True)
-    guests, guest = await guest_of(here)
-
-    linked = await here.door.link(f"Ada:{SECRET}", HERE, guest.player_id)
-
-    assert linked.player_id == guest.player_id
-    assert (await here.enter("ada", SECRET)).player_id == guest.player_id
-    with pytest.raises(NotAuthentic, match="has an account now"):
-        await enter(guests, guest.credential)
-
-
-async def test_registering_again_with_the_same_words_changes_nothing() -> None:
-    here = await world(register=True)
-    _, guest = await guest_of(here)
-    await here.door.link(f"ada:{SECRET}", HERE, guest.player_id)
-
-    assert (await here.door.link(f"ada:{SECRET}", HERE, guest.player_id)).player_id == guest.player_id
-
-
-async def test_nobody_registers_where_that_is_not_wanted_and_it_costs_the_same() -> None:
-    here = await world()
-    _, guest = await guest_of(here)
-
-    with pytest.raises(NotAuthentic):
-        await here.door.link(f"ada:{SECRET}", HERE, guest.player_id)
-
-    assert here.hashing.verified == [""]
-    assert here.hashing.hashed == 0
-
-
-async def test_a_name_that_is_taken_cannot_be_registered_with_another_password() -> None:
-    here = await world(register=True)
-    _, guest = await guest_of(here)
-    await here.door.create_account("ada", SECRET)
-
-    with pytest.raises(NotAuthentic, match="or the name is taken"):
-        await here.door.link("ada:my own horse", HERE, guest.player_id)
-
-
-@pytest.mark.parametrize("credential", ["ada:short", f"a\nb:{SECRET}", f":{SECRET}"])
-async def test_what_cannot_be_an_account_cannot_be_registered(credential: str) -> None:
-    here = await world(register=True)
-    guests, guest = await guest_of(here)
-
-    with pytest.raises(Invalid):
-        await here.door.link(credential, HERE, guest.player_id)
-
-    assert (await enter(guests, guest.credential)).player_id == guest.player_id
-
-
-async def test_a_guest_takes_an_account_that_nobody_has_used() -> None:
-    here = await world()
-    _, guest = await guest_of(here)
-    await here.door.create_account("ada", SECRET, roles=["gm"])
-
-    linked = await here.door.link(f"ada:{SECRET}", HERE, guest.player_id)
-
-    assert linked.roles == {"gm"}
-    assert (await here.enter("ada", SECRET)).player_id == guest.player_id
-
-
-async def test_an_account_with_a_player_is_not_a_guests_to_take() -> None:
-    here = await world()
-    guests, guest = await guest_of(here)
-    await here.door.create_account("ada", SECRET)
-    await here.enter("ada", SECRET)
-
-    with pytest.raises(Conflict, match="sign in with it instead"):
-        await here.door.link(f"ada:{SECRET}", HERE, guest.player_id)
-
-    assert (await enter(guests, guest.credential)).player_id == guest.player_id
-
-
-async def test_a_guest_has_one_account() -> None:
-    here = await world(register=True)
-    _, guest = await guest_of(here)
-    await here.door.link(f"ada:{SECRET}", HERE, guest.player_id)
-    await here.door.create_account("bob", SECRET)
-
-    for credential in (f"cleo:{SECRET}", f"bob:{SECRET}"):
-        with pytest.raises(Conflict):
-            await here.door.link(credential, HERE, guest.player_id)
-
-
-async def test_guesses_by_linking_count_like_any_others() -> None:
-    here = await world(register=True)
-    _, guest = await guest_of(here)
-    await here.door.create_account("ada", SECRET)
-
-    for _ in range(here.limits.wrong_passwords_max):
-        with pytest.raises(NotAuthentic):
-            await here.door.link("ada:wrong horse", HERE, guest.player_id)
-
-    await here.refused("ada", SECRET)
-
-
-async def test_an_account_that_a_backend_makes_for_a_guest_is_linked() -> None:
-    here = await world()
-    guests, guest = await guest_of(here)
-
-    await here.door.create_account("ada", SECRET, player_id=guest.player_id)
-
-    assert (await here.enter("ada", SECRET)).player_id == guest.player_id
-    with pytest.raises(NotAuthentic):
-        await enter(guests, guest.credential)
-    with pytest.raises(Conflict):
-        await here.door.create_account("bob", SECRET, player_id=guest.player_id)
-
-
-async def test_a_shelf_that_is_full_refuses_and_changes_nothing() -> None:
-    here = await world(register=True, shelf=MemoryShelf(1))
-    guests, guest = await guest_of(here)
-
-    with pytest.raises(Busy):
-        await here.door.link(f"ada:{SECRET}", HERE, guest.player_id)
-
-    assert (await enter(guests, guest.credential)).player_id == guest.player_id
 
 
 async def test_limits_are_those_of_the_server() -> None:

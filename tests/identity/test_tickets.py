@@ -172,6 +172,65 @@ async def test_used_tickets_are_remembered_until_they_expire_and_not_endlessly_m
     assert tickets.authenticate(tickets.issue("ada"), HERE).player_id == "ada"
 
 
+async def test_a_ticket_that_was_used_is_not_good_again_after_a_restart() -> None:
+    wall, now = Clock(), Clock()
+    tickets = await door(wall=wall, now=now, ttl_s=300.0)
+    used, unused = tickets.issue("ada"), tickets.issue("bob")
+    tickets.authenticate(used, HERE)
+    wall.now += 1
+
+    after = await door(wall=wall, now=now, ttl_s=300.0)
+
+    # What was used is not known any more: of those from before, none is good.
+    for ticket in (used, unused):
+        with pytest.raises(NotAuthentic, match="get a new one"):
+            after.authenticate(ticket, HERE)
+    assert after.authenticate(tickets.issue("ada"), HERE).player_id == "ada"
+
+
+async def test_a_clock_that_was_wrong_at_the_start_does_not_keep_everybody_out_for_long() -> None:
+    wall, now = Clock(), Clock()
+    tickets = await door(wall=wall, now=now)
+    wall.now -= 7200
+    with pytest.raises(NotAuthentic):
+        tickets.authenticate(tickets.issue("ada"), HERE)
+
+    now.now += Limits().ticket_max_s
+
+    assert tickets.authenticate(tickets.issue("ada"), HERE).player_id == "ada"
+
+
+async def test_a_clock_that_is_set_back_makes_no_used_ticket_good_again() -> None:
+    wall, now = Clock(), Clock()
+    tickets = await door(wall=wall, now=now)
+    now.now += Limits().ticket_max_s
+    used = tickets.issue("ada")
+    tickets.authenticate(used, HERE)
+    wall.now += 60
+    # The first one is forgotten now, for it has expired.
+    tickets.authenticate(tickets.issue("bob"), HERE)
+
+    wall.now -= 60
+
+    with pytest.raises(NotAuthentic):
+        tickets.authenticate(used, HERE)
+    assert tickets.authenticate(tickets.issue("ada", ttl_s=90), HERE).player_id == "ada"
+
+
+@pytest.mark.parametrize(("ahead_s", "is_good"), [(30.0, True), (61.0, False), (1e6, False)])
+async def test_a_backend_s_clock_may_be_ahead_but_a_ticket_is_not_for_next_year(ahead_s: float, is_good: bool) -> None:
+    """It could be used until then, and no sign-out of before would count for it."""
+    wall = Clock()
+    backend, node = await door(wall=Clock(wall.now + ahead_s)), await door(wall=wall)
+    ticket = backend.issue("ada")
+
+    if is_good:
+        assert node.authenticate(ticket, HERE).player_id == "ada"
+    else:
+        with pytest.raises(NotAuthentic):
+            node.authenticate(ticket, HERE)
+
+
 @pytest.mark.parametrize("player", ["", "x" * 129, "a\nb", "\ud800"])
 async def test_what_cannot_be_a_player_gets_no_ticket(player: str) -> None:
     with pytest.raises(Invalid):

@@ -37,6 +37,8 @@ _LIMITS = TransportLimits(
     write_high_bytes=256 * KIB,
     fragments_max=1024,
     proxy_header_bytes_max=2 * KIB,
+    unopened_per_address_max=1000,
+    unopened_max=1000,
 )
 
 
@@ -68,6 +70,9 @@ class RawClient:
         self.heard += self.codec.from_server(payload)
         self._changed.set()
 
+    def kept_busy(self) -> None:
+        pass
+
     def congested(self) -> None:
         pass
 
@@ -84,6 +89,10 @@ class RawClient:
     def link(self) -> Transport:
         assert self._link is not None
         return self._link
+
+    @property
+    def has_ended(self) -> bool:
+        return self._end is not None
 
     def say(self, *frames: Frame) -> None:
         self.link.send(self.codec.payload(*frames))

@@ -25,6 +25,7 @@ class LongLine:
         self.congested = receiver.congested
         self.drained = receiver.drained
         self.lost = receiver.lost
+        self.kept_busy = receiver.kept_busy
 
     def received(self, payload: bytes) -> None:
         asyncio.get_running_loop().call_later(self.DELAY_S, self._receiver.received, payload)

@@ -1,4 +1,13 @@
+import asyncio
+from pathlib import Path
+
+from holdfast import PlayerData, Room, Server
 from tests.e2e.serving import end_of, python_process
+
+
+class Hall(Room[PlayerData]):
+    pass
+
 
 GAME = """
 import gc, os, signal
@@ -23,3 +32,41 @@ async def test_what_was_there_before_the_doors_opened_is_spared_by_the_garbage_c
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.split() == ["True", "0"]
+
+
+RELOADED = """
+import asyncio, os, signal
+import holdfast
+from holdfast import PlayerData, Room, Server
+
+class Hall(Room[PlayerData]):
+    pass
+
+def ready(server):
+    os.kill(os.getpid(), signal.SIGHUP)
+    asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGINT)
+
+holdfast.run(Server([Hall], port=0, tcp_port=None), ready=ready)
+print("stopped by SIGINT")
+"""
+
+
+async def test_sighup_does_not_end_a_server_without_a_certificate() -> None:
+    async with python_process("-c", RELOADED) as process:
+        result = await end_of(process)
+
+    assert (result.exit_code, result.stdout.strip()) == (0, "stopped by SIGINT")
+
+
+async def test_a_server_that_is_starting_is_not_started_a_second_time(tmp_path: Path) -> None:
+    server = Server([Hall], port=0, tcp_port=None, store=f"sqlite:{tmp_path / 'game.db'}")
+
+    first, second = await asyncio.gather(server.start(), server.start(), return_exceptions=True)
+
+    assert first is None
+    assert isinstance(second, RuntimeError)
+    assert "running already" in str(second)
+    await server.create_room("hall")
+    await server.stop()
+    await server.start()
+    await server.stop()

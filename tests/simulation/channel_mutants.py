@@ -12,7 +12,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.session import Session
 from holdfast.server.entrance.handshake import Handshake
 from holdfast.server.rooms.delivery import Delivery
-from holdfast.server.rooms.room_host import RoomHost
+from holdfast.server.rooms.seating_host import SeatingHost
 from tests.simulation.planting import mutant, patched
 
 # More than any world ever sends.
@@ -55,7 +55,7 @@ def the_server_acknowledges_before_it_applies() -> Iterator[None]:
 
 @mutant
 def the_welcome_tells_what_was_accepted_as_applied() -> Iterator[None]:
-    def _welcome(handshake: Handshake, connection: Any, session: Session, *rest: Any, **options: Any) -> None:
+    def welcome(handshake: Handshake, connection: Any, session: Session, *rest: Any, **options: Any) -> None:
         truth = [(channel, channel.applied) for channel in session.channels()]
         for channel, _ in truth:
             channel.applied = channel.accepted
@@ -63,8 +63,8 @@ def the_welcome_tells_what_was_accepted_as_applied() -> Iterator[None]:
         for channel, applied in truth:
             channel.applied = applied
 
-    right = Handshake._welcome
-    with patched(Handshake, _welcome=_welcome):
+    right = Handshake.welcome
+    with patched(Handshake, welcome=welcome):
         yield
 
 
@@ -192,11 +192,11 @@ def a_resync_is_not_told_to_the_reader() -> Iterator[None]:
 
 @mutant
 def a_resync_sends_no_state() -> Iterator[None]:
-    def returned(host: RoomHost, player: Any, *, is_resynced: bool) -> None:
+    def returned(host: SeatingHost, player: Any, *, is_resynced: bool) -> None:
         right(host, player, is_resynced=False)
 
-    right = RoomHost.returned
-    with patched(RoomHost, returned=returned):
+    right = SeatingHost.returned
+    with patched(SeatingHost, returned=returned):
         yield
 
 

@@ -6,10 +6,9 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
-from holdfast.server.entrance.doors import transport_limits
 from holdfast.testing import Link, Side
 from holdfast.testing.server import URL
-from holdfast.transports.port import DialError
+from holdfast.transports.port import DialError, TransportLimits
 from tests.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ class Chaos:
 
     async def _deliver_again(self, link: Link, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        limits = transport_limits(self.world.options.limits)
+        limits = TransportLimits.of(self.world.options.limits)
         with suppress(DialError):
             await self.world.network.deliver_again(link, URL, limits, stay_s=self.random.choice([0.0, 0.5, 3.0]))
 

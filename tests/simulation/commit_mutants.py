@@ -12,7 +12,7 @@ from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.server.durable.ledger import Ledger
-from holdfast.server.entrance.handshake import Handshake
+from holdfast.server.entrance.coming_back import ComingBack
 from holdfast.server.rooms.effects import Outbox, effect_record
 from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.turns import Turns
@@ -65,12 +65,12 @@ def the_gate_opens_when_a_commit_begins() -> Iterator[None]:
 
 @durable_mutant
 def a_welcome_does_not_wait_until_its_token_is_saved() -> Iterator[None]:
-    def _resume(handshake: Handshake, connection: Any, *rest: Any) -> None:
-        right(handshake, connection, *rest)
+    def _resume(coming_back: ComingBack, connection: Any, *rest: Any) -> None:
+        right(coming_back, connection, *rest)
         connection.release()
 
-    right = Handshake._resume
-    with patched(Handshake, _resume=_resume):
+    right = ComingBack._resume
+    with patched(ComingBack, _resume=_resume):
         yield
 
 

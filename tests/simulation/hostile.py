@@ -9,9 +9,9 @@ from msgspec import Raw
 from holdfast import Auth
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Close, Data, Frame, FromServer, Hello, Reply, Request, Resume, Seat, Welcome
-from holdfast.server.entrance.doors import DIALECTS, transport_limits
+from holdfast.server.entrance.doors import DIALECTS
 from holdfast.testing.server import URL
-from holdfast.transports.port import DialError, Transport
+from holdfast.transports.port import DialError, Transport, TransportLimits
 from tests.simulation.checker import Op, Stream
 from tests.simulation.view import Append
 
@@ -38,6 +38,9 @@ class RawWire:
     def received(self, payload: bytes) -> None:
         self.heard += MSGPACK.from_server(payload)
         self._changed.set()
+
+    def kept_busy(self) -> None:
+        pass
 
     def congested(self) -> None:
         pass
@@ -134,7 +137,7 @@ class Hostile:
     async def _dialed(self) -> RawWire:
         wire = RawWire()
         self._wires.append(wire)
-        limits = transport_limits(self.world.options.limits)
+        limits = TransportLimits.of(self.world.options.limits)
         await self.world.network.dial(wire, URL, dialects=DIALECTS, limits=limits)
         return wire
 

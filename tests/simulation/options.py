@@ -100,6 +100,7 @@ class Options:
             limits=_unhurried(
                 Limits(
                     payload_bytes_max=random.choice([2 * KIB, 64 * KIB]),
+                    handshake_s=1.5,
                     hello_s=1.5,
                     auth_s=2.0,
                     close_s=0.5,
@@ -123,10 +124,18 @@ class Options:
                     reservation_max_s=10.0,
                 ),
                 frames_at_once_max=random.choice([3, 1000]),
+                is_slow=Random(f"{seed}/slow").random() < 1 / 3,
             ),
         )
 
 
-def _unhurried(limits: Limits, frames_at_once_max: int) -> Limits:
-    """Nobody is told to slow down, but whoever says more than this at once may be heard in portions."""
-    return replace(generous(limits), lane_frames_max=frames_at_once_max, lane_portion_max=2)
+def _unhurried(limits: Limits, frames_at_once_max: int, *, is_slow: bool) -> Limits:
+    """Nobody is told to slow down, but whoever says more than this at once may be heard in portions.
+
+    Where all is slow nobody is read for a while after each payload, and much waits to be heard when a link breaks, a
+    session is taken over, or the server dies.
+    """
+    limits = replace(generous(limits), lane_frames_max=frames_at_once_max, lane_portion_max=2)
+    if is_slow:
+        limits = replace(limits, bytes_burst=1, bytes_per_s=4.0 * KIB, lane_pause_s=0.05, flood_policy="warn")
+    return limits

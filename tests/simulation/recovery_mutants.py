@@ -11,7 +11,7 @@ from holdfast.core.tokens import ResumeTokens
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.keeper import RoomKeeper
 from holdfast.server.durable.recovery import Recovery
-from holdfast.server.entrance.handshake import Handshake
+from holdfast.server.entrance.coming_back import ComingBack
 from holdfast.server.rooms.clockwork import Clockwork
 from tests.simulation.planting import durable_mutant, patched
 
@@ -108,12 +108,12 @@ def a_restart_leaves_no_time_to_come_back() -> Iterator[None]:
 
 @durable_mutant
 def a_rewound_room_is_resumed_as_if_nothing_was_lost() -> Iterator[None]:
-    def _resume(handshake: Handshake, connection: Any, session: Session, positions: Any) -> None:
+    def _resume(coming_back: ComingBack, connection: Any, session: Session, positions: Any) -> None:
         session.rewound_s = None
-        right(handshake, connection, session, positions)
+        right(coming_back, connection, session, positions)
 
-    right = Handshake._resume
-    with patched(Handshake, _resume=_resume):
+    right = ComingBack._resume
+    with patched(ComingBack, _resume=_resume):
         yield
 
 

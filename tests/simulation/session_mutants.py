@@ -12,7 +12,7 @@ from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.graces import Graces
 from holdfast.server.node import Node
-from holdfast.server.rooms.room_host import RoomHost
+from holdfast.server.rooms.seating_host import SeatingHost
 from holdfast.server.rooms.turns import Turns
 from holdfast.server.wire.connection import LiveConnection
 from tests.simulation.planting import mutant, patched
@@ -59,13 +59,13 @@ def a_held_seat_is_given_to_a_stranger() -> Iterator[None]:
 
 @mutant
 def a_soft_room_forgets_who_drops() -> Iterator[None]:
-    def dropped(host: RoomHost, player: Any) -> None:
+    def dropped(host: SeatingHost, player: Any) -> None:
         disconnect, host.room.disconnect = host.room.disconnect, "hard"
         right(host, player)
         host.room.disconnect = disconnect
 
-    right = RoomHost.dropped
-    with patched(RoomHost, dropped=dropped):
+    right = SeatingHost.dropped
+    with patched(SeatingHost, dropped=dropped):
         yield
 
 

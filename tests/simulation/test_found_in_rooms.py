@@ -8,9 +8,10 @@ from msgspec import Raw
 from holdfast import Auth, Limits, NotSeated, Player, PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Hello, Request, Welcome
-from holdfast.server.entrance.doors import DIALECTS, transport_limits
+from holdfast.server.entrance.doors import DIALECTS
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
+from holdfast.transports.port import TransportLimits
 from tests.simulation.hostile import RawWire
 from tests.simulation.stage import Say, a_moment, chat, in_virtual_time, kill
 
@@ -115,7 +116,7 @@ async def test_who_has_dropped_does_not_take_a_seat_over() -> None:
         ada = await server.connect("ada", messages=[Say])
         room = await ada.join_or_create("chat")
         second = RawWire()
-        await server.network.dial(second, URL, dialects=DIALECTS, limits=transport_limits(server.limits))
+        await server.network.dial(second, URL, dialects=DIALECTS, limits=TransportLimits.of(server.limits))
         second.say(Hello(Auth("name", "ada")))
         await second.hear(Welcome)
 

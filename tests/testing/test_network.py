@@ -20,6 +20,8 @@ LIMITS = TransportLimits(
     write_high_bytes=256,
     fragments_max=16,
     proxy_header_bytes_max=256,
+    unopened_per_address_max=1000,
+    unopened_max=1000,
 )
 
 
@@ -45,6 +47,8 @@ class End:
 
     def received(self, payload: bytes) -> None:
         self.heard.append((asyncio.get_running_loop().time(), payload))
+
+    def kept_busy(self) -> None: ...
 
     def congested(self) -> None: ...
 

@@ -25,6 +25,9 @@ class Echo:
     def received(self, payload: bytes) -> None:
         self.transport.send(payload)
 
+    def kept_busy(self) -> None:
+        pass
+
     def congested(self) -> None:
         self.transport.pause_reading()
 
@@ -38,7 +41,9 @@ class Echo:
 @asynccontextmanager
 async def echo_server() -> AsyncIterator[str]:
     """Its URL."""
-    listener = await websocket.listen(Echo, host="127.0.0.1", port=0, dialects=[ANYTHING], limits=ECHO_LIMITS)
+    listener = await websocket.listen(
+        Echo, host="127.0.0.1", port=0, dialects=[ANYTHING], limits=ECHO_LIMITS, deflatable=[ANYTHING]
+    )
     try:
         yield f"ws://127.0.0.1:{listener.addresses[0][1]}"
     finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 import ssl
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -9,13 +10,17 @@ from types import ModuleType
 from typing import Any, Protocol
 
 import trustme
+from picows import WSError, WSListener, WSUpgradeRequest, WSUpgradeResponse, ws_connect
 
 from holdfast.transports import memory, tcp, websocket
 from holdfast.transports.compression import Offer
+from holdfast.transports.deflate import NAME, Agreement
 from holdfast.transports.forwarded import TrustedProxies
 from holdfast.transports.keys import ServerKey, read_public
 from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver, Transport, TransportLimits
 from holdfast.transports.secure import Lock
+from holdfast.transports.upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
+from holdfast.transports.websocket_deflate import DeflatedWebSocketTransport
 from tests.transports.raw import RawPeer
 from tests.transports.recorder import DEADLINE_S, Recorder
 
@@ -28,7 +33,14 @@ LIMITS = TransportLimits(
     write_high_bytes=256 * 1024,
     fragments_max=100,
     proxy_header_bytes_max=536,
+    unopened_per_address_max=1000,
+    unopened_max=1000,
 )
+
+
+# picows reports what tests do to it.
+QUIET = logging.getLogger(f"{__name__}.picows")
+QUIET.setLevel(logging.CRITICAL)
 
 
 @cache
@@ -136,6 +148,7 @@ class Warming:
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._is_warm = False
+        self.kept_busy = receiver.kept_busy
         self.congested = receiver.congested
         self.drained = receiver.drained
         self.lost = receiver.lost
@@ -171,6 +184,46 @@ class CompressedAdapter:
         return heard.transport
 
 
+class BrowserAdapter:
+    """WebSocket with its own compression, dialed as browsers do it: our own dial never offers it."""
+
+    def __init__(self) -> None:
+        self._adapter = SocketAdapter(websocket, "ws", deflatable=[BINARY, TEXT])
+
+    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
+        return await self._adapter.listen(lambda: Warming(accept()), dialects, limits)
+
+    async def dial(
+        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+    ) -> Transport:
+        host, port = listener.addresses[0]
+        url = f"ws://{host}:{port}"
+        transport = DeflatedWebSocketTransport(lambda: Warming(receiver), limits, Agreement(""))
+
+        def answered(_: WSUpgradeRequest, response: WSUpgradeResponse) -> WSListener:
+            assert NAME in response.headers[EXTENSIONS_HEADER]
+            (transport.dialect,) = (each for each in dialects if each.name == response.headers[PROTOCOL_HEADER])
+            return transport
+
+        offers = {PROTOCOL_HEADER: ", ".join(each.name for each in dialects), EXTENSIONS_HEADER: NAME}
+        try:
+            await ws_connect(
+                answered,
+                url,
+                extra_headers=offers,
+                enable_auto_pong=False,
+                max_frame_size=limits.payload_bytes_max,
+                logger_name=QUIET,
+                use_aiofastnet=False,
+            )
+        except BaseException as error:
+            transport.abort()
+            if isinstance(error, OSError | WSError):
+                raise dial_error(url, error) from error
+            raise
+        return transport
+
+
 ADAPTERS: dict[str, Callable[[], Adapter]] = {
     "websocket": lambda: SocketAdapter(websocket, "ws"),
     "websocket-tls": lambda: SocketAdapter(websocket, "wss", tls=True),
@@ -182,6 +235,7 @@ ADAPTERS: dict[str, Callable[[], Adapter]] = {
     "tcp-tls": lambda: SocketAdapter(tcp, "tcps", tls=True),
     "tcp-noise": NoiseAdapter,
     "memory": MemoryAdapter,
+    "websocket-browser": BrowserAdapter,
     "websocket-deflate": lambda: CompressedAdapter(SocketAdapter(websocket, "ws")),
     "tcp-noise-deflate": lambda: CompressedAdapter(NoiseAdapter()),
     "memory-deflate": lambda: CompressedAdapter(MemoryAdapter()),

@@ -68,10 +68,10 @@ class RawPeer:
             head += await self.read(1)
         return bytes(head)
 
-    async def read_websocket_frame(self) -> tuple[int, bytes]:
+    async def read_websocket_frame(self, *, is_deflated: bool = False) -> tuple[int, bytes]:
         """An opcode and its payload, from a server."""
         first, size = await self.read(2)
-        assert first & 0xF0 == 0x80, "final and without extensions"
+        assert first & 0xF0 == (0xC0 if is_deflated else 0x80), "final, and deflated or not"
         if size == 126:
             size = int.from_bytes(await self.read(2), "big")
         return first & 0x0F, await self.read(size)

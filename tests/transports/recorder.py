@@ -15,6 +15,7 @@ class Recorder:
     def __init__(self) -> None:
         self.transport: Transport | None = None
         self.payloads: list[bytes] = []
+        self.busy_count = 0
         self.congested_count = 0
         self.drained_count = 0
         self.end: tuple[int, str] | None = None
@@ -35,6 +36,10 @@ class Recorder:
     def received(self, payload: bytes) -> None:
         self._note("received")
         self.payloads.append(payload)
+
+    def kept_busy(self) -> None:
+        self._note("kept busy")
+        self.busy_count += 1
 
     def congested(self) -> None:
         self._note("congested")

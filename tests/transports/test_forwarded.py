@@ -99,9 +99,18 @@ def test_headers_that_agree_are_believed_and_those_that_do_not_are_not() -> None
     by_convention = ("X-Forwarded-For", "203.0.113.7")
 
     assert client([by_convention, ("Forwarded", 'for="203.0.113.7:51234"')]) == ("203.0.113.7", 0)
-    assert client([by_convention, ("Forwarded", "for=10.0.0.2")]) == ("203.0.113.7", 0)
+    assert client([("X-Forwarded-For", "unknown"), ("Forwarded", "for=_hidden")]) == PROXY
     with pytest.raises(Contradiction):
         client([by_convention, ("Forwarded", "for=198.51.100.66")])
+
+
+@pytest.mark.parametrize("nobody", ["for=_hidden", "for=unknown", "for=10.0.0.2", "proto=https"])
+def test_a_header_that_names_nobody_is_not_overruled_by_the_other(nobody: str) -> None:
+    # The proxy wrote the one, and its client the other.
+    with pytest.raises(Contradiction):
+        client([("X-Forwarded-For", "203.0.113.7"), ("Forwarded", nobody)])
+    with pytest.raises(Contradiction):
+        client([("X-Forwarded-For", "unknown"), ("Forwarded", "for=203.0.113.7")])
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

@@ -1,5 +1,6 @@
 """The files that keys lie in, and what clients pin."""
 
+import base64
 import logging
 import shutil
 import subprocess
@@ -96,6 +97,14 @@ def test_the_public_half_is_43_characters_that_can_be_pasted_anywhere() -> None:
 )
 def test_what_is_no_public_key_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(ValueError, match="holdfast key show"):
+        read_public(text)
+
+
+@pytest.mark.parametrize("point", [bytes(32), b"\x01" + bytes(31), b"\xec" + b"\xff" * 30 + b"\x7f"])
+def test_a_point_that_keeps_no_secret_is_refused_as_a_key(point: bytes) -> None:
+    text = base64.urlsafe_b64encode(point).rstrip(b"=").decode()
+
+    with pytest.raises(ValueError, match="no server's"):
         read_public(text)
 
 

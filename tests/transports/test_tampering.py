@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.transports.arrivals import Arrivals
+from holdfast.transports.listening import SocketListener
 from holdfast.transports.port import VANISHED
 from holdfast.transports.secure import Greeting, Tunnel
-from holdfast.transports.sockets import SocketListener
 from holdfast.transports.tcp import AcceptedTransport
 from tests.transports.harness import BINARY, LIMITS, LOCK, PINNED
 from tests.transports.raw import close_body, tcp_frame
@@ -54,7 +55,7 @@ class Link:
     def __init__(self) -> None:
         self.recorder = Recorder()
         self.wire = Wire()
-        self.server = AcceptedTransport(SocketListener(), lambda: self.recorder, [BINARY], LIMITS, LOCK)
+        self.server = AcceptedTransport(SocketListener(Arrivals(LIMITS)), lambda: self.recorder, [BINARY], LIMITS, LOCK)
         self.server.connection_made(self.wire)
         greeting = Greeting(PINNED, BINARY.name.encode())
         self.server.data_received(tcp_frame(greeting.frame))

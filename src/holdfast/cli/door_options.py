@@ -108,8 +108,9 @@ def door_facts(server: Server) -> list[tuple[str, str]]:
     """Where its doors are, and by which rules they open."""
     settings = server.doors.settings
     facts = list(server.doors.urls.items())
-    if server.tcp_key:
-        facts.append(("", f"encrypted; its clients pin {server.tcp_key}"))
+    if server.tcp_key and "tcp" in server.doors.urls:
+        how = "encrypted for those who pin" if settings.tcp_lock.is_plain_welcome else "encrypted; its clients pin"
+        facts.append(("", f"{how} {server.tcp_key}"))
     if settings.tls is not None:
         facts.append(("tls", f"{settings.tls.certificate}, read again when it changes"))
     elif settings.insecure and settings.is_public:
@@ -122,7 +123,8 @@ def door_facts(server: Server) -> list[tuple[str, str]]:
         how = ", with the PROXY protocol" if settings.proxy_protocol else ""
         facts.append(("proxies", ", ".join(settings.trusted_proxies) + how))
     if server.http is not None:
-        facts.append(("http", f"{server.http.scheme}://{peer_name(server.addresses['http'])}/docs"))
+        address = f"{server.http.scheme}://{peer_name(server.addresses['http'])}"
+        facts += [("http", f"{address}/docs"), ("dashboard", f"{address}/")]
     return facts
 
 

@@ -19,16 +19,20 @@ from holdfast.cli.key import read_key
 from holdfast.cli.limit_option import limit_option
 from holdfast.cli.loading import Game, load
 from holdfast.cli.log_options import LOG_OPTIONS, log_options
+from holdfast.cli.reload.supervised import Supervised
+from holdfast.cli.reload.supervisor import supervise
 from holdfast.cli.stores import store_failed
 from holdfast.core.events import NodeDraining
 from holdfast.core.limits import Limits
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import HttpApi
+from holdfast.http.folder import PLAY
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.keys import ApiKey, Scope
 from holdfast.server.durable.recovery import Pace, Recovery
 from holdfast.server.entrance.doors import Exposed
 from holdfast.stores.port import StoreError
+from holdfast.transports.sockets import peer_name
 
 _PORT = click.IntRange(0, 65535)
 # The store that keeps nothing when the process ends, the guests' secret neither.
@@ -45,6 +49,7 @@ class Keeping:
     store: str
     is_lazy: bool = False
     forgets_guests: bool = False
+    supervised: Supervised | None = None
 
 
 @click.command()
@@ -127,6 +132,21 @@ class Keeping:
     metavar="SECONDS",
     help="How long after SIGTERM rooms that are not durable may go on; Ctrl-C gives them no time.",
 )
+@click.option(
+    "--web",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help=f"Show the game's own pages at the HTTP port under {PLAY}, to this machine only: for development.",
+)
+@click.option(
+    "--reload",
+    is_flag=True,
+    help=(
+        "Start again when a .py file in the game's folder changes. Durable rooms go on and players come back; without a"
+        " --store they are kept until this command ends."
+    ),
+)
+@click.option("--supervised", type=click.Path(path_type=Path), hidden=True)
 @limit_option
 @door_options
 @log_options
@@ -151,6 +171,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     store: str | None,
     recovery: Pace,
     drain: float,
+    web: Path | None,
+    reload: bool,
+    supervised: Path | None,
     limits: Limits,
     doors: DoorOptions,
     verbose: int,
@@ -164,11 +187,22 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     Rooms whose `durability` is "checkpoint" or "commit" need a --store. The exit code is 74 when the store cannot be
     trusted any more, as after a failed fsync: start again, and what was saved comes back.
     """
+    if reload:
+        context.exit(supervise(game))
+    parent = None if supervised is None else Supervised(supervised)
+    if parent is not None:
+        parent.obey()
     loaded = load(game, full_traceback=verbose > 0)
     if loaded.server is not None:
         _refuse_options(context, game)
-        _run(loaded.server, loaded, Keeping(store=""))
+        _run(loaded.server, loaded, Keeping(store="", supervised=parent))
         return
+    if parent is not None:
+        store = store or parent.store
+        port, tcp_port = parent.port("websocket", port, host), parent.port("tcp", tcp_port, host)
+        http_port = parent.port("http", http_port, http_host)
+    if web is not None and no_http:
+        raise click.UsageError("--web needs the HTTP port: leave --no-http away.")
     if store is None and context.get_parameter_source("recovery") is ParameterSource.COMMANDLINE:
         raise click.ClickException("There is nothing to recover without a --store, as in --store sqlite:game.db.")
     secret = _secret(secret_file)
@@ -196,14 +230,14 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             region=region,
             queues=loaded.queues,
             limits=limits,
-            http=None if no_http else _api(http_host, http_port, tls_for_http(doors, http_host)),
+            http=None if no_http else _api(http_host, http_port, tls_for_http(doors, http_host), web),
         )
     except Exposed as error:
         raise click.ClickException(f"{game}: {error}. {EXPOSED_ADVICE}") from None
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
     forgets_guests = secret is None and store in {None, _FORGETFUL}
-    _run(server, loaded, Keeping(store or "", is_lazy=recovery == "lazy", forgets_guests=forgets_guests))
+    _run(server, loaded, Keeping(store or "", recovery == "lazy", forgets_guests, parent))
 
 
 def _run(server: Server, game: Game, keeping: Keeping) -> None:
@@ -228,7 +262,8 @@ def _run(server: Server, game: Game, keeping: Keeping) -> None:
         if is_open:
             raise
         raise _false_start(error, game, keeping) from None
-    console.print("Stopped.")
+    if keeping.supervised is None:
+        console.print("Stopped.")
 
 
 def _false_start(error: OSError | ValueError | StoreError, game: Game, keeping: Keeping) -> click.ClickException:
@@ -252,9 +287,15 @@ def _announce(console: Console, game: Game, facts: list[tuple[str, str]]) -> Non
 def _facts(server: Server, game: Game, keeping: Keeping) -> list[tuple[str, str]]:
     facts = [("rooms", ", ".join(map(_room_words, game.rooms)))]
     facts += door_facts(server)
+    if isinstance(server.http, HttpApi) and server.http.web is not None:
+        facts.append(("play", f"{server.http.scheme}://{peer_name(server.addresses['http'])}{PLAY}/"))
+    if keeping.supervised is not None:
+        facts += keeping.supervised.facts(server.room_types)
     recovery = server.node.recovery
     if recovery is not None:
-        facts.append(("store", keeping.store or "of the game's own"))
+        is_temporary = keeping.supervised is not None and keeping.store == keeping.supervised.store
+        where = "temporary, until this command ends; --store keeps it" if is_temporary else keeping.store
+        facts.append(("store", where or "of the game's own"))
         if game.server is not None or any(room.durability != "memory" for room in game.rooms):
             facts.append(("recovered", _recovered(server, recovery, is_lazy=keeping.is_lazy)))
         else:
@@ -289,7 +330,7 @@ def _count(number: int, what: str) -> str:
 def _refuse_options(context: click.Context, game: str) -> None:
     """A server that the game made has its settings already."""
     for parameter in context.command.params:
-        is_setting = isinstance(parameter, click.Option) and parameter.name not in LOG_OPTIONS
+        is_setting = isinstance(parameter, click.Option) and parameter.name not in {*LOG_OPTIONS, "supervised"}
         if is_setting and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
             raise click.ClickException(f"{game} makes its own server: set what {parameter.opts[0]} asks for there.")
 
@@ -313,12 +354,13 @@ def _secret(file: Path | None) -> bytes | None:
     return secret
 
 
-def _api(host: str, port: int, tls: Tls | None) -> HttpApi:
+def _api(host: str, port: int, tls: Tls | None, web: Path | None) -> HttpApi:
     keys = _api_keys()
     try:
-        return HttpApi(host, port, keys=keys, ssl=None if tls is None else tls.context)
+        return HttpApi(host, port, keys=keys, ssl=None if tls is None else tls.context, web=web)
     except ValueError as error:
-        raise click.ClickException(f"{error} On the command line: set ${_API_KEY_VARIABLE}.") from None
+        advice = f"set ${_API_KEY_VARIABLE}" if web is None else "leave --web or --http-host away"
+        raise click.ClickException(f"{error} On the command line: {advice}.") from None
 
 
 def _api_keys() -> list[ApiKey]:

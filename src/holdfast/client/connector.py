@@ -184,8 +184,9 @@ class Connector:
         """One link, from dial to end."""
         link = self._link = Link(self._received, self._owner.drained)
         codec = self._protocol.codec
+        dialect, limits = Dialect(codec.name, codec.text), TransportLimits.of(self._reach.limits)
         try:
-            await self._reach.dial(link, self._reach.url, Dialect(codec.name, codec.text), self._transport_limits())
+            await self._reach.dial(link, self._reach.url, dialect, limits)
             link.send(self._protocol.hello())
             code, reason = await self._listen(link)
         finally:
@@ -207,17 +208,6 @@ class Connector:
                 return await link.end
             await asyncio.wait([link.end], timeout=patience_s)
         return link.end.result()
-
-    def _transport_limits(self) -> TransportLimits:
-        limits = self._reach.limits
-        return TransportLimits(
-            payload_bytes_max=limits.payload_bytes_max,
-            handshake_s=limits.hello_s,
-            close_s=limits.close_s,
-            write_high_bytes=limits.window_bytes_max,
-            fragments_max=limits.fragments_max,
-            proxy_header_bytes_max=limits.proxy_header_bytes_max,
-        )
 
     def _received(self, link: Link, payload: bytes) -> None:
         try:

@@ -63,6 +63,7 @@ class Directory:
         visibility: Visibility = "public",
         password: str = "",
         idempotency_key: str = "",
+        message_version: str = "",
     ) -> RoomInfo:
         """Make a room. Joining it is another call. The same key with the same wish gives the same room."""
         wish = Create(
@@ -73,6 +74,7 @@ class Directory:
             visibility=visibility,
             password=password,
             idempotency_key=idempotency_key,
+            message_version=message_version,
         )
         return await self._exchange.ask(wish, RoomInfo)
 
@@ -113,9 +115,11 @@ class Directory:
 
     # To join
 
-    async def join(self, room_id: str = "", *, code: str = "", password: str = "") -> ClientRoom:
-        """Take a seat: by the room's id, or by its code."""
-        return await self._exchange.request(Join(room_id, code, password), self._seated)
+    async def join(
+        self, room_id: str = "", *, code: str = "", password: str = "", message_version: str = ""
+    ) -> ClientRoom:
+        """Take a seat: by the room's id, or by its code. For `message_version` see `join_or_create`."""
+        return await self._exchange.request(Join(room_id, code, password, message_version), self._seated)
 
     async def join_or_create(  # noqa: PLR0913 - facts, all by keyword
         self,
@@ -127,8 +131,12 @@ class Directory:
         name: str = "",
         visibility: Visibility = "public",
         password: str = "",
+        message_version: str = "",
     ) -> ClientRoom:
-        """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room."""
+        """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room.
+
+        `message_version` is what `holdfast types` wrote: `OtherVersion` if the room's messages are not those any more.
+        """
         wish = JoinOrCreate(
             kind,
             where=where,
@@ -137,6 +145,7 @@ class Directory:
             name=name,
             visibility=visibility,
             password=password,
+            message_version=message_version,
         )
         return await self._exchange.request(wish, self._seated)
 

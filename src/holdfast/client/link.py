@@ -96,6 +96,9 @@ class Link:
         self.heard_at = asyncio.get_running_loop().time()
         self._received(self, payload)
 
+    def kept_busy(self) -> None:
+        """A server may do that: it was chosen."""
+
     def congested(self) -> None:
         """The server reads slower than we write; reliable messages are bounded by the window, others must wait."""
         self.is_congested = True

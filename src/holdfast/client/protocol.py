@@ -61,6 +61,7 @@ class ClientProtocol:
         self._auth = auth
         self._scheme = auth.scheme if auth is not None else ""
         self._token = ""
+        self._terms: Terms | None = None
         self._last_request = 0
         self._requests: dict[int, Request] = {}
         self._unsent: list[Frame] = []
@@ -286,16 +287,22 @@ class ClientProtocol:
 
     def _agree(self, terms: Terms) -> None:
         """Keep to the server's terms; with them, what may be kept has room for whatever `is_full` lets through."""
-        self.limits = replace(
-            self.limits,
-            payload_bytes_max=terms.payload_bytes_max,
-            requests_in_flight_max=terms.requests_in_flight_max,
-            window_messages_max=terms.window_messages_max,
-            window_bytes_max=terms.window_bytes_max,
-            kept_messages_max=terms.window_messages_max,
-            kept_bytes_max=terms.window_bytes_max + terms.payload_bytes_max + MESSAGE_OVERHEAD_BYTES,
-            silence_s=terms.silence_s,
-        )
+        if terms == self._terms:
+            return  # as nearly always when a session is resumed, and all that is below takes its time
+        try:
+            self.limits = replace(
+                self.limits,
+                payload_bytes_max=terms.payload_bytes_max,
+                requests_in_flight_max=terms.requests_in_flight_max,
+                window_messages_max=terms.window_messages_max,
+                window_bytes_max=terms.window_bytes_max,
+                kept_messages_max=terms.window_messages_max,
+                kept_bytes_max=terms.window_bytes_max + terms.payload_bytes_max + MESSAGE_OVERHEAD_BYTES,
+                silence_s=terms.silence_s,
+            )
+        except ValueError as error:
+            raise ProtocolError(f"these terms cannot be kept: {error}") from None
+        self._terms = terms
         self.channels.agree(self.limits)
 
     def _continue_requests(self, last_known: int, *, are_lost: bool) -> list[Event]:

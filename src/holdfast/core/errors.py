@@ -13,6 +13,7 @@
     │   ├── AlreadySeated        this session has a seat; leave it first
     │   ├── Duplicate            this player is in the room already and the room allows one
     │   ├── NotSeated            there is no seat to act from
+    │   ├── OtherVersion         the client was made for other messages than the room's
     │   ├── Invalid              an argument or a message body does not fit
     │   ├── Throttled            a limit was reached; try later
     │   └── Failed               a hook or handler of the game raised
@@ -108,6 +109,12 @@ class NotSeated(Refused):
     code = "not_seated"
 
 
+class OtherVersion(Refused):
+    """The client was made for other messages than those of the room: make its types again, and build it again."""
+
+    code = "other_version"
+
+
 class Invalid(Refused):
     """An argument or a message body does not have the form it must have."""
 
@@ -141,6 +148,7 @@ _BY_CODE = {
         AlreadySeated,
         Duplicate,
         NotSeated,
+        OtherVersion,
         Invalid,
         Throttled,
         Failed,

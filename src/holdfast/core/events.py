@@ -213,6 +213,10 @@ class RoomRecovered(RoomEvent, frozen=True, kw_only=True, tag="room.recovered"):
     """How old the state is that it came back with: what happened after that is lost. 0 if nothing is."""
 
 
+ROOM_FAILURES = ("create_failed", "activation_timeout", "unhealthy", "abandoned", "set_aside")
+"""Every `RoomFailed.why`."""
+
+
 class RoomFailed(RoomEvent, frozen=True, kw_only=True, tag="room.failed"):
     """It ends, or never began, because its code failed or it was not well.
 

@@ -66,10 +66,11 @@ class Flood:
             return "drop"
         # No more than that is remembered, or a client would not be forgiven for as long as it has flooded.
         self._violations = float(limits.violations_max)
-        if limits.flood_policy == "drop":
-            return "drop"
-        self.barred_until = now + limits.retry_after_max_s
-        return "disconnect"
+        return "drop" if limits.flood_policy == "drop" else "disconnect"
+
+    def bar(self, now: float) -> None:
+        """The client is cut off, and not welcome for a while."""
+        self.barred_until = now + self._limits.retry_after_max_s
 
     def violations(self, now: float) -> float:
         """How many there are that have not been forgiven yet."""

@@ -1,8 +1,8 @@
 """Every bound of a node, with its unit and its reason: nothing a peer does may cost more than these."""
 
 from dataclasses import dataclass, fields
-from math import isnan
-from typing import Literal
+from math import isinf, isnan
+from typing import Literal, get_args
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -25,8 +25,15 @@ class Limits:
     certificate_check_s: float = 60.0
     # A stranger's first payload: a hello is a few hundred bytes, nothing larger is parsed before authentication.
     hello_bytes_max: int = 4 * KIB
-    # From the open socket to a complete hello; longer is a slow-loris or a port scanner.
+    # From the accepted socket to an open link, with a proxy's header, TLS and the handshake of WebSocket or TCP; from
+    # there to a complete hello. Longer is a slow-loris or a port scanner.
+    handshake_s: float = 5.0
     hello_s: float = 5.0
+    # Sockets that were accepted and are no open links yet: from one address (an IPv6 network of 64 bits is one), and in
+    # all. A storm, even if all of it comes from one address, stays below, for when many are on their way the next are
+    # accepted more slowly. Whoever goes silent holds a descriptor for `handshake_s`.
+    unopened_per_address_max: int = 4_096
+    unopened_max: int = 8_192
     # What an authenticator may take, for example to ask an identity provider.
     auth_s: float = 10.0
     # Links that have not said who they are: from one address (an IPv6 network of 64 bits is one), and in all. After a
@@ -102,6 +109,9 @@ class Limits:
     lane_portion_max: int = 16
     lane_turn_s: float = 0.000_25
     lane_pause_s: float = 0.004
+    # What was read of one client and waits in the slow lane, each payload with 256 bytes more: one read of its socket.
+    # More comes only of payloads that were compressed to become large here.
+    lane_bytes_max: int = 1 * MIB
     # How deep a message may be nested.
     nesting_max: int = 32
     # A session whose client says nothing but signs of life for so long ends, and one that is this old; 0: never.
@@ -187,12 +197,16 @@ class Limits:
     # credentials that are older than that one count for nobody.
     bans_max: int = 100_000
     sign_outs_max: int = 100_000
-    # Passwords that are checked at a time, and wait for it.
+    # Passwords that are checked at a time, and wait for it; and how many of both from one address, or whoever has an
+    # account could fill the queue alone.
     password_checks_max: int = 2
     password_checks_waiting_max: int = 64
-    # Wrong passwords of one account before it takes a pause, and how long that is: it doubles with every further one,
-    # up to the longest, which is short enough that nobody can keep the owner out. Accounts remembered for this.
+    password_checks_per_address_max: int = 16
+    # Wrong passwords of one account, from one address and from all together, before there is a pause, and how long that
+    # is: it doubles with every further one, up to the longest. In half of that one is forgiven, so nobody keeps the
+    # owner out from an address or two. Accounts, each with an address, that are remembered for this.
     wrong_passwords_max: int = 5
+    wrong_passwords_elsewhere_max: int = 50
     lockout_s: float = 1.0
     lockout_max_s: float = 120.0
     lockouts_max: int = 20_000
@@ -217,13 +231,21 @@ class Limits:
     # cause a line must not be able to fill the disk.
     log_lines_per_s: int = 5
     # The packet log: sessions and addresses that it follows at a time, for how long unless told otherwise and at most,
-    # and how much of a payload and of its frames it shows. What is followed for a day has been forgotten.
+    # and how much of a payload and of its frames it shows. What is followed for a day has been forgotten. A payload
+    # that is longer, or has more frames, than may be read is shown by its first bytes only: to tell its secrets from
+    # the rest takes longer than the games should wait.
     packet_targets_max: int = 16
     packet_log_s: float = 600.0
     packet_log_max_s: float = 86_400.0
     packet_bytes_max: int = 512
     packet_frames_max: int = 16
+    packet_read_bytes_max: int = 4 * KIB
+    packet_read_frames_max: int = 64
     packet_lines_per_s: int = 1_000
+    # What is shown to who watches a room: the longest payload that its messages are read from, and how large a room's
+    # state may be as JSON. Both are made while the games wait.
+    message_shown_bytes_max: int = 16 * KIB
+    state_shown_bytes_max: int = 1 * MIB
     # How often rooms are asked whether they are well, and how long one may think about it.
     health_s: float = 10.0
     health_timeout_s: float = 5.0
@@ -233,11 +255,25 @@ class Limits:
         for limit in fields(self):
             value = getattr(self, limit.name)
             if isinstance(value, int | float):
-                _check(limit.name, value)
+                _check(limit.name, value, is_whole=isinstance(limit.default, int))
+        if self.flood_policy not in get_args(FloodPolicy):
+            raise ValueError(f"flood_policy must be one of {', '.join(get_args(FloodPolicy))}; got {self.flood_policy}")
 
 
-def _check(name: str, value: float) -> None:
-    # What is never earned back, or of which nobody may have one, would stop everything.
-    is_rate = name.endswith(("_burst", "_per_s"))
-    if isnan(value) or value < 0 or (is_rate and value == 0):
-        raise ValueError(f"{name} must be {'above 0' if is_rate else '0 or more'}; got {value:g}")
+# What is never earned back, or of which nobody may have one, would stop everything.
+_RATES = ("_burst", "_per_s")
+_ABOVE_ZERO = frozenset({"payload_bytes_max", "nesting_max", "hello_s", "ping_s", "lane_portion_max", "lane_turn_s"})
+_ABOVE_ZERO |= {"window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"}
+_ABOVE_ZERO |= {"requests_in_flight_max", "latest_kept_max"}
+# Who waits for one of these would never be heard again.
+_FINITE = frozenset({"hello_s", "ping_s", "late_hello_s", "flood_pause_s", "lane_pause_s"})
+
+
+def _check(name: str, value: float, *, is_whole: bool) -> None:
+    is_above_zero = name.endswith(_RATES) or name in _ABOVE_ZERO
+    if isnan(value) or value < 0 or (is_above_zero and value == 0):
+        raise ValueError(f"{name} must be {'above 0' if is_above_zero else '0 or more'}; got {value:g}")
+    if is_whole and not isinstance(value, int):
+        raise ValueError(f"{name} must be a whole number; got {value:g}")
+    if name in _FINITE and isinf(value):
+        raise ValueError(f"{name} must not last for ever; got {value:g}")

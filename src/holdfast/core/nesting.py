@@ -2,19 +2,23 @@
 
 Only a type with `Any` in it, or one that holds itself, can be nested deeper than it was written down. For these, bytes
 that begin an array or an object are counted first, which is quick: few bodies have more of them than may be nested.
+Those that have are looked through before anything is made of them.
+
+Arrays that are the keys of a map are refused on the way. Only MessagePack can say them, and as keys of a dict they can
+be chosen so that all of them collide (-1 and -2 have the same hash): one payload of those would stop the node for long.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import msgspec.inspect as mi
 
-from holdfast.core.codec import CODECS, DECODE_ERRORS, BodyDecoder, Codec
+from holdfast.core.codec import BodyDecoder, Codec
 
 # Of MessagePack: fixmap, fixarray, array 16 and 32, map 16 and 32.
 _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
-_DECODERS = {codec: codec.body_decoder(Any) for codec in CODECS.values()}
 
 
 def can_nest(kind: Any) -> bool:
@@ -59,37 +63,81 @@ def bounded_decoders(decoders: Mapping[Codec, BodyDecoder], depth_max: int) -> d
 
 
 def check_nesting(codec: Codec, body: Any, depth_max: int) -> None:
-    """Refuse a body that is nested deeper, with one of `DECODE_ERRORS`."""
+    """Refuse a body that is nested deeper, with one of `DECODE_ERRORS`. The body is whole: its frame was read."""
     if len(body) <= depth_max:
         return
     encoded = bytes(body)
     if codec.text:
         begun = encoded.count(b"[") + encoded.count(b"{")
+        look_through = _look_through_json
     else:
         begun = len(encoded) - len(encoded.translate(None, _CONTAINERS))
-    if begun > depth_max and _is_deeper(codec, encoded, depth_max):
-        raise msgspec.ValidationError(f"it is nested more than {depth_max} deep")
+        look_through = _look_through_msgpack
+    if begun > depth_max:
+        look_through(encoded, depth_max)
 
 
-def _is_deeper(codec: Codec, encoded: bytes, depth_max: int) -> bool:
-    try:
-        level = [_DECODERS[codec].decode(encoded)]
-    except RecursionError:
-        return True
-    except DECODE_ERRORS:
-        # Whoever decodes it as what it should be will say what is wrong with it.
-        return False
+def _too_deep(depth_max: int) -> msgspec.ValidationError:
+    return msgspec.ValidationError(f"it is nested more than {depth_max} deep")
+
+
+# JSON
+
+# Up to its end, or that of the body: each byte is looked at once, whatever comes.
+_TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def _look_through_json(encoded: bytes, depth_max: int) -> None:
+    brackets = _TEXT.sub(b"", encoded).translate(_BRACKETS, _NO_BRACKETS)
     for _ in range(depth_max):
-        level = [inner for each in level for inner in _inside(each)]
-        if not level:
-            return False
-    return any(isinstance(each, _NESTED) for each in level)
+        # What has nothing in it any more is taken out, at all ends at once: one level less.
+        brackets = brackets.replace(b"[]", b"")
+        if not brackets:
+            return
+    raise _too_deep(depth_max)
 
 
-_NESTED = (list, tuple, dict)
+# MessagePack
+
+# How many bytes a value has that begins with this one; 0 if what follows says so.
+_SIZES = bytearray([1] * 0x80 + [0] * 0x20 + [1 + length for length in range(0x20)] + [1] * 0x04 + [0] * 0x06)
+_SIZES += bytes([5, 9, 2, 3, 5, 9, 2, 3, 5, 9, 3, 4, 6, 10, 18] + [0] * 0x07 + [1] * 0x20)
+# The bytes that say how long it is, and those that stand beside them: of bytes, extensions and texts.
+_LONG = {0xC4: (1, 1), 0xC5: (2, 1), 0xC6: (4, 1), 0xC7: (1, 2), 0xC8: (2, 2), 0xC9: (4, 2)}
+_LONG |= {0xD9: (1, 1), 0xDA: (2, 1), 0xDB: (4, 1)}
+# The bytes that say how many values are in it, if the first does not: of arrays and maps.
+_COUNTED = {0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
+_MAPS = bytes([*range(0x80, 0x90), 0xDE, 0xDF])
 
 
-def _inside(value: Any) -> Any:
-    if isinstance(value, dict):
-        return (*value, *value.values())
-    return value if isinstance(value, _NESTED) else ()
+def _look_through_msgpack(encoded: bytes, depth_max: int) -> None:
+    """Nothing is made of what is read: it may be hostile."""
+    at = 0
+    # Values that are still to come, in this container and in those around it.
+    left, is_map = 1, False
+    around: list[tuple[int, bool]] = []
+    while left or around:
+        if not left:
+            left, is_map = around.pop()
+            continue
+        left -= 1
+        first = encoded[at]
+        if _SIZES[first]:
+            at += _SIZES[first]
+        elif first in _LONG:
+            length_bytes, beside = _LONG[first]
+            at += beside + length_bytes + int.from_bytes(encoded[at + 1 : at + 1 + length_bytes])
+        else:
+            if is_map and left % 2:
+                raise msgspec.ValidationError("a key of a map is an array or a map")
+            if len(around) >= depth_max:
+                raise _too_deep(depth_max)
+            count_bytes = _COUNTED.get(first, 0)
+            count = int.from_bytes(encoded[at + 1 : at + 1 + count_bytes]) if count_bytes else first & 0x0F
+            at += 1 + count_bytes
+            if count:
+                around.append((left, is_map))
+                is_map = first in _MAPS
+                left = 2 * count if is_map else count

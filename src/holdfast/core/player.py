@@ -52,6 +52,8 @@ class Outlet(Protocol):
 
     waiting_bytes: int
     """What was said from that end and waits for the room's turn."""
+    latest_waiting_bytes: int
+    """The same of what is unreliable, which is no part of the window."""
 
     def send(self, message: Message) -> None:
         """Deliver exactly once, in order."""

@@ -143,6 +143,8 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     """The last sign-out that there had been when it began: a later one of its player has ended it."""
     signed_in_at: float = 0.0
     """When it began, by the wall clock; 0 if that is not known."""
+    address: str = ""
+    """Where its last connection came from; empty if that is not known."""
 
 
 class EffectRecord(Struct, array_like=True, frozen=True):

@@ -1,6 +1,6 @@
 """`Room`: what a game subclasses. Its rules live here; its host in the server gives it turns, time and a voice."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from holdfast.core.election import Election
@@ -23,6 +23,7 @@ Durability = Literal["memory", "checkpoint", "commit"]
 Disconnect = Literal["soft", "hard"]
 DuplicatePolicy = Literal["takeover", "reject", "allow"]
 Phase = Literal["lobby", "playing"]
+OtherVersionPolicy = Literal["refuse", "warn"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "durability": get_args(Durability),
@@ -30,6 +31,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "duplicate": get_args(DuplicatePolicy),
     "orphans": get_args(Orphans),
     "election": get_args(Election),
+    "other_version": get_args(OtherVersionPolicy),
 }
 """The settings of a room that are a choice of words."""
 
@@ -74,6 +76,10 @@ class Room(Seating[D]):
     """Which role a player needs to make one; empty: none. The server itself and operators need none."""
     join_role: str = ""
     """Which role a player needs to take a seat, to reserve some or to wait for one; empty: none."""
+    other_version: OtherVersionPolicy = "refuse"
+    """A client that was made for other messages than the room's is refused, or let in with a warning in the log."""
+    sends: ClassVar[Sequence[type[Message]] | None] = None
+    """The messages it sends, for `holdfast types`; None: those of the project that no room's handler takes."""
 
     state: Any
     """The game's own. A durable room says of which type it is, as in `state: Board`: it is saved with the room."""

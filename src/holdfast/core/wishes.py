@@ -17,6 +17,7 @@ EXPRESSION_CHARS_MAX = 1024
 PARTY_MAX = 32
 PLAYER_CHARS_MAX = 128
 WHY_CHARS_MAX = 256
+MESSAGE_VERSION_CHARS_MAX = 4096
 # The end of the year 9999: no calendar goes further.
 BAN_UNTIL_MAX = 253_402_300_799
 
@@ -29,6 +30,8 @@ Password = Annotated[str, Meta(max_length=64)]
 Credential = Annotated[str, Meta(max_length=CREDENTIAL_CHARS_MAX)]
 IdempotencyKey = Annotated[str, Meta(max_length=64)]
 Expression = Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX)]
+MessageVersion = Annotated[str, Meta(max_length=MESSAGE_VERSION_CHARS_MAX)]
+"""Which messages of the room the client was made for, as `holdfast types` wrote it; empty: it does not say."""
 PlayerName = Annotated[str, Meta(min_length=1, max_length=PLAYER_CHARS_MAX)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 SeatsMax = Annotated[int, Meta(le=100_000)]
@@ -49,6 +52,7 @@ class Create(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     visibility: Visibility = "public"
     password: Password = ""
     idempotency_key: IdempotencyKey = ""
+    message_version: MessageVersion = ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(kind={self.kind!r}, name={self.name!r}, visibility={self.visibility!r})"
@@ -68,6 +72,7 @@ class Join(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     room: RoomId = ""
     code: Code = ""
     password: Password = ""
+    message_version: MessageVersion = ""
 
     def __repr__(self) -> str:
         return f"Join(room={self.room!r}, code={self.code!r})"

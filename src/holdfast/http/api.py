@@ -3,10 +3,12 @@ are imported when the API opens, and never if it does not."""
 
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
-from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT, check_binding
+from holdfast.http.folder import Folder
+from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT, check_binding, is_loopback
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
 from holdfast.http.port import Backend
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 class HttpApi:
     """Where to listen, and for whom; `ValueError` if it would be open to everybody."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings, most of them by keyword
         self,
         host: str = DEFAULT_HOST,
         port: int = DEFAULT_PORT,
@@ -26,14 +28,24 @@ class HttpApi:
         keys: Sequence[ApiKey] = (),
         limits: HttpLimits | None = None,
         ssl: SSLContext | None = None,
+        web: Path | None = None,
     ) -> None:
-        """With an `ssl` context it speaks https://; that of the players' doors is `tls.context`."""
+        """With an `ssl` context it speaks https://; that of the players' doors is `tls.context`.
+
+        `web` is a folder with a game's own pages, shown under /play to this machine only.
+        """
         check_binding(host, has_keys=bool(keys))
+        if web is not None and not is_loopback(host):
+            raise ValueError(
+                f"the pages in {web} would have the same origin as the API: let it listen at 127.0.0.1, and put them on"
+                " a web server for others"
+            )
         self._host = host
         self._port = port
         self._keys = tuple(keys)
         self._limits = limits
         self._ssl = ssl
+        self.web = web
         self._server: HttpServer | None = None
 
     @property
@@ -44,7 +56,9 @@ class HttpApi:
     async def open(self, backend: Backend) -> tuple[str, int]:
         """Answer from now on; where. `OSError` if the address is taken."""
         # By name, because they are to be imported now, and not with this module.
-        app = import_module("holdfast.http.app").make_app(backend, self._keys, self._limits)
+        app = import_module("holdfast.http.app").make_app(
+            backend, self._keys, self._limits, folder=None if self.web is None else Folder(self.web)
+        )
         serving = import_module("holdfast.http.serving")
         server: HttpServer = serving.HttpServer(app, self._host, self._port, ssl=self._ssl)
         await server.start()

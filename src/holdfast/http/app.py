@@ -11,6 +11,7 @@ from litestar.types import LifeSpanReceive, LifeSpanScope, LifeSpanSend, Message
 
 from holdfast.http.answers import Answer, answer_problem
 from holdfast.http.context import Context, context_of
+from holdfast.http.folder import Folder
 from holdfast.http.guards import admit
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
@@ -22,22 +23,27 @@ from holdfast.http.routes import (
     accounts,
     bans,
     documents,
+    inside,
     metrics,
     node,
+    overview,
     packet_log,
     placements,
     players,
     rooms,
     seats,
     sessions,
+    site,
     tickets,
     timeline,
 )
+from holdfast.http.site import Site
 
 _HANDLERS = [
     *(rooms.search_rooms, rooms.create_room, rooms.get_room, rooms.update_room, rooms.end_room),
+    *(inside.list_kinds, inside.get_room_state, inside.read_messages, inside.broadcast),
     *(seats.list_seats, seats.reserve_seats, seats.release_seat, seats.kick_player),
-    *(sessions.list_sessions, sessions.get_session, sessions.end_session),
+    *(sessions.list_sessions, sessions.get_session, sessions.end_session, sessions.drop_session),
     *(timeline.explain_session, timeline.explain_player),
     *(players.list_players, players.get_player, bans.sign_out_player),
     *(bans.list_bans, bans.ban, bans.unban),
@@ -46,8 +52,9 @@ _HANDLERS = [
     *(placements.list_queues, placements.list_placements, placements.start_placement),
     *(placements.get_placement, placements.stop_placement),
     *(node.get_node, node.read_events, node.livez, node.readyz, metrics.read_metrics),
+    *(overview.get_overview, overview.watch_overview, overview.get_settings),
     *(packet_log.list_packet_targets, packet_log.log_packets, packet_log.stop_logging_packets),
-    *(documents.openapi, documents.docs),
+    *(documents.openapi, documents.docs, site.dashboard, site.dashboard_file),
 ]
 # On every answer, problems too: what is shown changes all the time, and is what its Content-Type says.
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
@@ -71,7 +78,7 @@ class App(Litestar):
 
         inner: Any = dict(scope)
         raw_path: bytes = inner["raw_path"]
-        limit = context_of(self).limits.path_bytes_max
+        folder, limit = context_of(self).folder, context_of(self).limits.path_bytes_max
         inner["path"] = escape_path(raw_path[:limit])
         if len(raw_path) > limit:
             error = ProblemError("path_too_long", f"a path has at most {limit} bytes")
@@ -79,13 +86,23 @@ class App(Litestar):
             answer = answer_problem(request, error).to_asgi_response(app=None, request=request)
             await answer(inner, receive, send_with_headers)  # type: ignore[arg-type]  # the same
             return
+        asked_for = raw_path.decode("ascii", "replace")
+        if folder is not None and folder.owns(asked_for):
+            await folder.respond(inner, asked_for, send_with_headers)
+            return
         await super().__call__(inner, receive, send_with_headers)
 
 
-def make_app(backend: Backend, keys: Sequence[ApiKey] = (), limits: HttpLimits | None = None) -> App:
+def make_app(
+    backend: Backend,
+    keys: Sequence[ApiKey] = (),
+    limits: HttpLimits | None = None,
+    page: Site | None = None,
+    folder: Folder | None = None,
+) -> App:
     """The API of a node; without keys it serves only this machine, and `HttpServer` listens only there."""
     limits = limits or HttpLimits()
-    context = Context(tuple(keys), limits)
+    context = Context(tuple(keys), limits, page or Site(), folder)
 
     async def provide_backend() -> Backend:
         return backend

@@ -1,7 +1,7 @@
 """What is asked of this API and shown by it where core/wishes.py and core/infos.py have no struct that fits: the room
 stands in the path, lists stand in an object that can grow, and parameters are structs too."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -24,6 +24,7 @@ from holdfast.core.wishes import (
 
 Limit = Annotated[int, Meta(ge=1, le=100)]
 Cursor = Annotated[str, Meta(max_length=1024)]
+Found = Annotated[str, Meta(max_length=128)]
 Sentence = Annotated[str, Meta(max_length=256)]
 Roles = Annotated[list[Name], Meta(max_length=32)]
 
@@ -99,6 +100,15 @@ class NewTicket(Struct, frozen=True, forbid_unknown_fields=True):
     """How long it is good for; the server's own time if it is missing or null."""
 
 
+class NewBroadcast(Struct, frozen=True, forbid_unknown_fields=True):
+    """A message to all players of a room."""
+
+    type: Name
+    """Its wire name, as the game's clients know it."""
+    body: dict[str, Any] = {}
+    """Its fields."""
+
+
 class RoomQuery(Struct, frozen=True):
     """Which rooms, in which order."""
 
@@ -117,6 +127,20 @@ class SessionQuery(Struct, frozen=True):
 
     player: Annotated[str, Meta(max_length=128)] = ""
     """Only those of this player."""
+    search: Found = ""
+    """Only those in whose id, player or room this occurs."""
+    status: Annotated[str, Meta(max_length=16)] = ""
+    """Only those that are preconnect, connected or disconnected."""
+    limit: Limit = 20
+    cursor: Cursor = ""
+    """Of the page before."""
+
+
+class PlayerQuery(Struct, frozen=True):
+    """Which players."""
+
+    search: Found = ""
+    """Only those in whose id this occurs."""
     limit: Limit = 20
     cursor: Cursor = ""
     """Of the page before."""

@@ -9,8 +9,10 @@ from litestar import Litestar
 from holdfast.http.docs import page
 from holdfast.http.events import Streams
 from holdfast.http.exposition import Exposition
+from holdfast.http.folder import Folder
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
+from holdfast.http.site import Site
 
 # A machine has a few addresses; each has its own examples on the page.
 _PAGES_MAX = 8
@@ -19,8 +21,11 @@ _PAGES_MAX = 8
 class Context:
     """One app's own. Its documents are drawn once: whoever reads them needs no key, and must not cost the game time."""
 
-    def __init__(self, keys: tuple[ApiKey, ...], limits: HttpLimits) -> None:
+    def __init__(self, keys: tuple[ApiKey, ...], limits: HttpLimits, site: Site, folder: Folder | None = None) -> None:
         self.keys = keys
+        self.site = site
+        self.folder = folder
+        """A game's own pages, if it has some."""
         self.limits = limits
         self.streams = Streams(limits)
         self.exposition = Exposition()

@@ -1,7 +1,7 @@
 """What the API needs of a server. Every refusal is a `holdfast.Refused` with a code; nothing else is raised."""
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Protocol
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Protocol
 
 from holdfast.core.infos import (
     AccountInfo,
@@ -24,6 +24,7 @@ from holdfast.core.infos import (
     TimelineInfo,
 )
 from holdfast.core.metrics import Reading
+from holdfast.core.views import KindInfo, OverviewInfo, RoomState, SettingsInfo
 from holdfast.core.wishes import Ban, Create, Release, Reserve, Search, StartPlacement, Update
 
 
@@ -47,6 +48,18 @@ class Backend(Protocol):
     async def end_room(self, room_id: str, reason: str) -> RoomInfo:
         """End a room: everybody leaves, then it is gone."""
 
+    def room_state(self, room_id: str) -> RoomState:
+        """What is inside a room."""
+
+    def room_messages(self, room_id: str) -> AsyncIterator[EventInfo]:
+        """What its players and the room say to each other from now on."""
+
+    async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
+        """Say something to all players of a room; how many there are."""
+
+    def kinds(self) -> list[KindInfo]:
+        """The kinds of rooms that there can be, and what players may say in each."""
+
     # Seats
 
     def seats_of(self, room_id: str) -> list[SeatInfo]:
@@ -63,8 +76,8 @@ class Backend(Protocol):
 
     # Sessions and players
 
-    def list_sessions(self, *, player: str, limit: int, cursor: str) -> SessionPage:
-        """The sessions of a player, or all if that is empty."""
+    def list_sessions(self, *, player: str, limit: int, cursor: str, search: str = "", status: str = "") -> SessionPage:
+        """The sessions of a player with this status in whose ids this occurs; what is empty asks for nothing."""
 
     def get_session(self, session_id: str) -> SessionInfo:
         """One session."""
@@ -72,14 +85,17 @@ class Backend(Protocol):
     async def end_session(self, session_id: str, reason: str) -> None:
         """End a session for good."""
 
+    def drop_session(self, session_id: str, reason: str) -> None:
+        """Close a session's connection; the player may come back."""
+
     def session_timeline(self, session_id: str) -> TimelineInfo:
         """What happened to a session, and why; also to one that ended a while ago."""
 
     def player_timeline(self, player_id: str) -> TimelineInfo:
         """The same of a player's latest session."""
 
-    def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
-        """Who is here."""
+    def list_players(self, *, limit: int, cursor: str, search: str = "") -> PlayerPage:
+        """Who is here, of those in whose id this occurs."""
 
     def get_player(self, player_id: str) -> PlayerInfo:
         """One player."""
@@ -136,6 +152,15 @@ class Backend(Protocol):
 
     def node(self) -> NodeInfo:
         """How this node is: whether it takes new rooms, and why not."""
+
+    async def overview(self) -> OverviewInfo:
+        """The node at a glance."""
+
+    def overviews(self) -> AsyncIterator[EventInfo]:
+        """The same every second, and the newest of what happened in between."""
+
+    def settings(self) -> SettingsInfo:
+        """How it was set up."""
 
     async def metrics(self, *, sessions_max: int) -> list[Reading]:
         """What it has counted and measured; of single sessions, at most so many."""

@@ -1,5 +1,6 @@
 """Accounts: a name, the hash of a password, and the player who signs in with them; and what each may look like."""
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -16,6 +17,11 @@ from holdfast.identity.shelf import ABSENT, Change, Shelf, key_of
 NAME_CHARS_MAX = 64
 PASSWORD_CHARS_MIN = 8
 PASSWORD_CHARS_MAX = 256
+
+# Letters and marks that are never shown (Unicode's Default_Ignorable_Code_Point), and count as printable all the same.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 
 class Account(Struct, frozen=True):
@@ -77,9 +83,9 @@ class AccountShelf:
         """Keep it as it is now, in the place of that revision."""
         await self._shelf.write(Change(_key(account.name), _encode(account), revision), *more)
 
-    async def delete(self, kept: Kept) -> None:
-        """Forget one."""
-        await self._shelf.write(Change(_key(kept.account.name), None, kept.revision))
+    async def delete(self, kept: Kept, *more: Change) -> None:
+        """Forget one, and do more in the same breath."""
+        await self._shelf.write(Change(_key(kept.account.name), None, kept.revision), *more)
 
 
 def _key(name: str) -> str:
@@ -87,8 +93,9 @@ def _key(name: str) -> str:
 
 
 def folded(name: str) -> str:
-    """A name as it is compared, however its letters were typed: NFKC and case folding, as in RFC 8265."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    """A name as it is compared, however its letters were typed: NFKC and case folding, without what nobody can see."""
+    compared = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", compared))
 
 
 def normalized(password: str) -> bytes:

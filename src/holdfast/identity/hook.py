@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable
 
-from holdfast.identity.players import are_roles, is_player_id
+from holdfast.identity.players import checked_identity
 from holdfast.identity.port import Approach, Identity
 
 Approve = Callable[[str, Approach], Identity | str | Awaitable[Identity | str]]
@@ -28,12 +28,7 @@ class Hook:
         """What the game says."""
         answer = self._approve(credential, approach)
         found = await answer if inspect.isawaitable(answer) else answer
-        identity = Identity(found) if isinstance(found, str) else found
-        if not isinstance(identity, Identity):
-            raise TypeError(f"the hook of scheme {self.scheme!r} must return an Identity or a player's id")
-        if not is_player_id(identity.player_id) or not are_roles(sorted(identity.roles)):
-            raise ValueError(f"the hook of scheme {self.scheme!r} returned what cannot be a player's id or roles")
-        return identity
+        return checked_identity(Identity(found) if isinstance(found, str) else found, self.scheme)
 
     def __repr__(self) -> str:
         return f"Hook(scheme={self.scheme!r})"

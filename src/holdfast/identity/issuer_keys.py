@@ -1,19 +1,22 @@
 """The keys of an issuer: known from the start, or fetched from it and fetched again, but not as often as anybody likes.
 
 Anybody can send a token that names a key which does not exist. So keys are fetched for the sake of an unknown one only
-once in a while, by one fetch at a time, in a thread; and if that fails, the keys that are known stay good.
+once in a while, by one fetch at a time, in a thread; and if that fails, the keys that are known stay good. A site that
+answers letter by letter keeps its thread, and nobody else: neither who waits nor the end of the process.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http.client import HTTPException, HTTPMessage
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
 from typing import IO, TYPE_CHECKING, Protocol
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from holdfast.core.limits import Limits
 from holdfast.identity.ground import Ground
@@ -110,7 +113,7 @@ class FetchedKeys:
         fetch = self._begin()
         if fetch is not None:
             # It is for all who wait, and goes on if one of them does not any more.
-            await asyncio.wait([fetch])
+            await asyncio.wait([fetch], timeout=self._ground.limits.issuer_keys_timeout_s)
 
     def _begin(self) -> asyncio.Task[None] | None:
         """The fetch that is under way, or a new one; None if the last was a short while ago."""
@@ -124,9 +127,10 @@ class FetchedKeys:
         return self._fetch
 
     async def _fetch_once(self) -> None:
-        loop = asyncio.get_running_loop()
+        loaded: asyncio.Future[list[Key]] = asyncio.get_running_loop().create_future()
+        Thread(target=self._load_into, args=(loaded,), name=f"keys from {self._where}", daemon=True).start()
         try:
-            keys = await loop.run_in_executor(None, self._load, self._ground.limits)
+            keys = await loaded
         except (OSError, ValueError, HTTPException) as error:
             log.warning("the keys of an issuer could not be fetched", where=self._where, error=error)
             return
@@ -135,6 +139,25 @@ class FetchedKeys:
             return
         self._keys = keys
         self._fetched_at = self._ground.now()
+
+    def _load_into(self, loaded: "asyncio.Future[list[Key]]") -> None:
+        """In the thread. Who has begun this may be gone when it is done, and the loop too."""
+        keys: list[Key] | Exception
+        try:
+            keys = self._load(self._ground.limits)
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            keys = error
+        with suppress(RuntimeError):
+            loaded.get_loop().call_soon_threadsafe(_tell, loaded, keys)
+
+
+def _tell(loaded: "asyncio.Future[list[Key]]", keys: "list[Key] | Exception") -> None:
+    if loaded.done():
+        return
+    if isinstance(keys, Exception):
+        loaded.set_exception(keys)
+    else:
+        loaded.set_result(keys)
 
 
 # Where from
@@ -150,8 +173,15 @@ def check_url(url: str) -> None:
     parts = urlsplit(url)
     if not parts.hostname:
         raise ValueError(f"{url!r} is no address of keys")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("the address of keys has no name and no password in it: everybody may know them")
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname)):
         raise ValueError(f"keys are fetched over https, or from this machine: {url!r}")
+
+
+def shown(url: str) -> str:
+    """An address as it may be logged: what follows the path may be secret."""
+    return url.partition("?")[0]
 
 
 def _is_loopback(hostname: str) -> bool:
@@ -170,12 +200,17 @@ class _StayHere(HTTPRedirectHandler):
         return None
 
 
+def _opener(url: str) -> OpenerDirector:
+    # What is fetched in the clear is on this machine: no proxy is to see or to change it.
+    return build_opener(_StayHere, *([] if url.startswith("https:") else [ProxyHandler({})]))
+
+
 def fetch_url(url: str, limits: Limits) -> bytes:
     """What is at an address, within a time and a size; `OSError`, `HTTPException` or `ValueError` otherwise."""
     ends_at = time.monotonic() + limits.issuer_keys_timeout_s
     request = Request(url, headers={"Accept": "application/json"})  # noqa: S310 - see `check_url`
     try:
-        with build_opener(_StayHere).open(request, timeout=limits.issuer_keys_timeout_s) as response:
+        with _opener(url).open(request, timeout=limits.issuer_keys_timeout_s) as response:
             document = b""
             while chunk := response.read1(_CHUNK_BYTES):
                 document += chunk

@@ -9,9 +9,18 @@ from holdfast.core.errors import Invalid
 from holdfast.core.frames import CREDENTIAL_CHARS_MAX
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.ground import Ground
-from holdfast.identity.issuer_keys import FetchedKeys, IssuerKeys, KnownKeys, check_url, fetch_url, is_pem, read_file
+from holdfast.identity.issuer_keys import (
+    FetchedKeys,
+    IssuerKeys,
+    KnownKeys,
+    check_url,
+    fetch_url,
+    is_pem,
+    read_file,
+    shown,
+)
 from holdfast.identity.links import Links
-from holdfast.identity.players import are_roles, is_guest, is_player_id
+from holdfast.identity.players import are_roles, is_made_up, is_player_id
 from holdfast.identity.port import Approach, Identity, NotAuthentic
 
 if TYPE_CHECKING:
@@ -97,8 +106,6 @@ class Jwt:
         claims = await self._proven(credential)
         subject = self._subject(claims)
         player_id = self._prefix + subject
-        if not is_player_id(player_id) or is_guest(player_id):
-            raise NotAuthentic(f"the {self._claim} of this token cannot be a player's id")
         if self._is_linkable:
             player_id = await self._links.player_of(self.scheme, self._link_subject(subject), player_id)
         return self._identity(player_id, claims)
@@ -127,9 +134,11 @@ class Jwt:
 
     def _subject(self, claims: dict[str, Any]) -> str:
         subject = claims.get(self._claim)
-        if not isinstance(subject, str) or not is_player_id(subject):
-            raise NotAuthentic(f"the {self._claim} of this token cannot be a player's id")
-        return subject
+        if isinstance(subject, str) and subject:
+            player_id = self._prefix + subject
+            if is_player_id(player_id) and not is_made_up(player_id):
+                return subject
+        raise NotAuthentic(f"the {self._claim} of this token cannot be a player's id")
 
     def _link_subject(self, subject: str) -> str:
         # Another issuer's subjects are other people, even if it takes the place of this one some day.
@@ -165,7 +174,7 @@ def _issuer_keys(keys: KeySource, checker: "TokenChecker") -> IssuerKeys:
             return FetchedKeys(str(keys), lambda limits: checker.keys_in(read_file(keys, limits), limits))
         case str() if keys.startswith(("https://", "http://")):
             check_url(keys)
-            return FetchedKeys(keys, lambda limits: checker.keys_in(fetch_url(keys, limits), limits))
+            return FetchedKeys(shown(keys), lambda limits: checker.keys_in(fetch_url(keys, limits), limits))
         case bytes() if not is_pem(keys):
             if len(keys) < TOKEN_BYTES:
                 raise ValueError(f"a shared secret needs at least {TOKEN_BYTES} bytes; got {len(keys)}")

@@ -26,14 +26,16 @@ class Link(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """A guest who has an account."""
+    """A guest who has an account, or had one."""
 
     player: str
     scheme: str
+    """Empty if the account was deleted."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_link = msgspec.msgpack.Decoder(Link).decode
+_decode_mark = msgspec.msgpack.Decoder(Mark).decode
 
 
 def contended() -> Busy:
@@ -83,12 +85,20 @@ class Links:
 
     async def mark(self, guest: str, scheme: str) -> Change:
         """What must be written together with a guest's link; `Conflict` if they have another already."""
-        if await self.is_linked(guest):
+        key = key_of("linked", guest)
+        known = await self._shelf.get(key)
+        if known is not None and _decode_mark(known.value).scheme:
             raise Conflict("this guest has an account already")
-        return Change(key_of("linked", guest), _encode(Mark(guest, scheme)), ABSENT)
+        return Change(key, _encode(Mark(guest, scheme)), known.revision if known is not None else ABSENT)
+
+    async def unlinked(self, player_id: str) -> list[Change]:
+        """What must be written when the account of a player is deleted: if it was a guest's, they may have another."""
+        key = key_of("linked", player_id)
+        known = await self._shelf.get(key)
+        return [Change(key, _encode(Mark(player_id, "")), known.revision)] if known is not None else []
 
     async def is_linked(self, guest: str) -> bool:
-        """Whether a guest has an account."""
+        """Whether a guest has, or had, an account: their own credential is dead for good."""
         return await self._shelf.get(key_of("linked", guest)) is not None
 
 

@@ -1,72 +1,103 @@
-"""Lockouts: after a few wrong passwords an account takes a pause, and a longer one after every further one.
+"""Lockouts: after a few wrong passwords there is a pause, and a longer one after every further one.
 
-Nobody can tell a pause from a wrong password. Guesses within it do not make it longer, and it is never long, so whoever
-guesses at an account cannot keep its owner out; and where the owner has signed in from before, guesses made elsewhere
-do not count at all.
+Nobody can tell a pause from a wrong password. Wrong ones are counted by account and household, so whoever guesses from
+one address keeps the owner out nowhere else. Those of all households together are counted too, though it takes more of
+them: very many addresses are no way to guess without end. Guesses within a pause do not make it longer, it is never
+long, and what was wrong is forgiven with time. Where the owner has signed in from before, only what is wrong there
+counts.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from holdfast.core.addresses import household_of
 from holdfast.core.limits import Limits
 
-_ANYWHERE = ""
+_ANYWHERE = "*"
 # Twice as long so often is longer than any limit.
 _DOUBLINGS_MAX = 60
+# What one household gets wrong that never stops is forgiven faster than it goes on: it does not add up for the others.
+_FORGIVEN_PER_PAUSE = 2.0
+
+
+class _Place(NamedTuple):
+    """An account, and from where: a household, or anywhere."""
+
+    name: str
+    household: str
 
 
 class _Guesses(NamedTuple):
-    wrong: int
+    """How many were wrong when the last of them was made, and until when there is a pause for it."""
+
+    wrong: float
+    made_at: float
     until: float
 
 
-_NONE = _Guesses(0, 0.0)
+_NONE = _Guesses(0.0, 0.0, 0.0)
 
 
 class Lockouts:
-    """The wrong passwords of each account on this node: from each address where it is at home, and from all others."""
+    """The wrong passwords of each account on this node."""
 
     def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
         self._limits = limits
         self._now = now
-        # By account and address; the one that was heard of longest ago is the first.
-        self._guesses: dict[tuple[str, str], _Guesses] = {}
+        self._forgiven_per_s = _FORGIVEN_PER_PAUSE / limits.lockout_max_s
+        # Where owners are at home, and everybody else; of both, what was heard of longest ago is the first.
+        self._homes: dict[_Place, _Guesses] = {}
+        self._strangers: dict[_Place, _Guesses] = {}
 
     def guess(self, name: str, address: str) -> bool:
         """Whether a password may be tried now. It counts as wrong until `was_right`: many at once are still many."""
         now = self._now()
-        place = self._place(name, address)
-        wrong, until = self._guesses.pop(place, _NONE)
-        if now < until:
-            self._keep(place, _Guesses(wrong, until))
-            return False
-        over = wrong + 1 - self._limits.wrong_passwords_max
-        pause_s = self._limits.lockout_s * 2.0 ** min(over, _DOUBLINGS_MAX) if over >= 0 else 0.0
-        self._keep(place, _Guesses(wrong + 1, now + min(pause_s, self._limits.lockout_max_s)))
-        return True
+        known, places = self._places(name, address)
+        guesses = [known.get(place, _NONE) for place in places]
+        may_try = all(now >= each.until for each in guesses)
+        for place, each in zip(places, guesses, strict=True):
+            self._keep(known, place, self._one_more(place, each, now) if may_try else each)
+        return may_try
 
     def take_back(self, name: str, address: str) -> None:
         """The last guess came to nothing: it counts neither way."""
-        place = self._place(name, address)
-        wrong, _ = self._guesses.pop(place, _NONE)
-        self._keep(place, _Guesses(max(0, wrong - 1), 0.0))
+        known, places = self._places(name, address)
+        for place in places:
+            wrong, made_at, _ = known.get(place, _NONE)
+            self._keep(known, place, _Guesses(max(0.0, wrong - 1), made_at, 0.0))
 
     def was_right(self, name: str, address: str) -> None:
         """The owner has signed in from there, and is at home there from now on."""
-        if (name, address) not in self._guesses:
-            self._guesses.pop((name, _ANYWHERE), None)
-        self._guesses.pop((name, address), None)
-        self._keep((name, address), _NONE)
+        known, places = self._places(name, address)
+        for place in places:
+            known.pop(place, None)
+        self._keep(self._homes, places[0], _NONE)
 
     def forget(self, name: str) -> None:
         """The account has another password, or is gone."""
-        for place in [place for place in self._guesses if place[0] == name]:
-            del self._guesses[place]
+        for known in (self._homes, self._strangers):
+            for place in [place for place in known if place.name == name]:
+                del known[place]
 
-    def _place(self, name: str, address: str) -> tuple[str, str]:
-        return (name, address) if (name, address) in self._guesses else (name, _ANYWHERE)
+    def _places(self, name: str, address: str) -> tuple[dict[_Place, _Guesses], list[_Place]]:
+        """Where a guess that is made there counts."""
+        there = _Place(name, household_of(address))
+        if there in self._homes:
+            return self._homes, [there]
+        return self._strangers, [there, _Place(name, _ANYWHERE)]
 
-    def _keep(self, place: tuple[str, str], guesses: _Guesses) -> None:
-        self._guesses[place] = guesses
-        while len(self._guesses) > self._limits.lockouts_max:
-            del self._guesses[next(iter(self._guesses))]
+    def _one_more(self, place: _Place, guesses: _Guesses, now: float) -> _Guesses:
+        limits = self._limits
+        # Not for the time of a pause: the next one would not be longer.
+        forgiven = max(0.0, now - max(guesses.made_at, guesses.until)) * self._forgiven_per_s
+        wrong = max(0.0, guesses.wrong - forgiven) + 1
+        is_anywhere = place.household == _ANYWHERE
+        over = int(wrong) - (limits.wrong_passwords_elsewhere_max if is_anywhere else limits.wrong_passwords_max)
+        pause_s = limits.lockout_s * 2.0 ** min(over, _DOUBLINGS_MAX) if over >= 0 else 0.0
+        return _Guesses(wrong, now, now + min(pause_s, limits.lockout_max_s))
+
+    def _keep(self, known: dict[_Place, _Guesses], place: _Place, guesses: _Guesses) -> None:
+        known.pop(place, None)
+        known[place] = guesses
+        while len(known) > self._limits.lockouts_max:
+            del known[next(iter(known))]

@@ -4,8 +4,9 @@ Whoever tries learns nothing but whether both are right: an unknown name, a wron
 pause are answered with the same sentence, after the same work.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -28,7 +29,10 @@ from holdfast.identity.links import TRIES, Links, check_same, contended
 from holdfast.identity.lockouts import Lockouts
 from holdfast.identity.players import is_guest, new_player_id
 from holdfast.identity.port import Approach, Busy, Identity, NotAuthentic
+from holdfast.identity.shares import Shares
 from holdfast.identity.shelf import Overtaken
+
+T = TypeVar("T")
 
 _WRONG = "this name and this password do not belong together"
 
@@ -57,6 +61,7 @@ class Password:
         self._accounts = AccountShelf(ground.shelf)
         self._links = Links(ground.shelf)
         self._lockouts = Lockouts(ground.limits, ground.now)
+        self._shares = Shares(ground.limits.password_checks_per_address_max)
 
     async def prepare(self, ground: Ground) -> None:
         """Take what the server lends."""
@@ -81,14 +86,21 @@ class Password:
 
     async def authenticate(self, credential: str, approach: Approach) -> Identity:
         """The player of the account, for "name:password"."""
-        # A password that is changed while this one is being checked counts as changed after it.
-        began_at = self._ground.wall()
         name, password = _split(credential)
+        with self._shares.one(approach.address):
+            account = await _undisturbed(lambda: self._signed_in(name, password, approach))
+        return Identity(account.player, frozenset(account.roles))
+
+    async def _signed_in(self, name: str, password: str, approach: Approach) -> Account:
+        """The account, with a player of its own from its first use on."""
         kept = await self._proven(name, password, approach)
         if kept is None:
             raise NotAuthentic(_WRONG)
-        account = await self._with_player(kept)
-        return Identity(account.player, frozenset(account.roles), issued_at=began_at)
+        if kept.account.player:
+            return kept.account
+        account = replace(kept.account, player=new_player_id(self._ground.random))
+        await self._accounts.put(account, kept.revision)
+        return account
 
     async def _proven(self, name: str, password: str, approach: Approach) -> Kept | None:
         """The account that these two belong to. Every way through here checks one password."""
@@ -109,44 +121,22 @@ class Password:
         if not self._hashing.is_outdated(kept.account.hash):
             return kept
         fresh = await self._hashing.hash(secret)
-        with suppress(Overtaken):
-            await self._accounts.put(replace(kept.account, hash=fresh), kept.revision)
+        await self._accounts.put(replace(kept.account, hash=fresh), kept.revision)
         return await self._accounts.find(kept.account.name)
-
-    async def _with_player(self, kept: Kept) -> Account:
-        """The account, with a player of its own from its first use on."""
-        own = new_player_id(self._ground.random)
-        for _ in range(TRIES):
-            if kept.account.player:
-                return kept.account
-            account = replace(kept.account, player=own)
-            try:
-                await self._accounts.put(account, kept.revision)
-            except Overtaken:
-                again = await self._accounts.find(account.name)
-                if again is None:
-                    raise NotAuthentic(_WRONG) from None
-                kept = again
-            else:
-                return account
-        raise contended()
 
     # `Linkable`
 
     async def link(self, credential: str, approach: Approach, player_id: str) -> Identity:
         """A guest takes an account that nobody has used yet; or, with `register`, makes one."""
-        began_at = self._ground.wall()
         name, password = _split(credential)
-        for _ in range(TRIES):
-            try:
-                if self._register and await self._accounts.find(folded(name)) is None:
-                    account = await self._registered(name, password, player_id)
-                else:
-                    account = await self._taken_over(name, password, approach, player_id)
-            except Overtaken:
-                continue
-            return Identity(player_id, frozenset(account.roles), issued_at=began_at)
-        raise contended()
+        with self._shares.one(approach.address):
+            account = await _undisturbed(lambda: self._linked(name, password, approach, player_id))
+        return Identity(player_id, frozenset(account.roles))
+
+    async def _linked(self, name: str, password: str, approach: Approach, player_id: str) -> Account:
+        if self._register and await self._accounts.find(folded(name)) is None:
+            return await self._registered(name, password, player_id)
+        return await self._taken_over(name, password, approach, player_id)
 
     async def _registered(self, name: str, password: str, player_id: str) -> Account:
         check_password(password)
@@ -195,32 +185,36 @@ class Password:
     async def set_password(self, name: str, password: str) -> AccountInfo:
         """Change the password. Who has signed in with the old one is still here: sign the player out."""
         check_password(password)
-        account, revision = await self._accounts.get(name)
+        await self._accounts.get(name)
         fresh = await self._hashing.hash(normalized(password))
-        for _ in range(TRIES):
-            try:
-                await self._accounts.put(replace(account, hash=fresh), revision)
-            except Overtaken:
-                account, revision = await self._accounts.get(name)
-                continue
-            self._lockouts.forget(account.name)
-            return account.info()
-        raise contended()
+        return await _undisturbed(lambda: self._put_hash(name, fresh))
+
+    async def _put_hash(self, name: str, fresh: str) -> AccountInfo:
+        account, revision = await self._accounts.get(name)
+        await self._accounts.put(replace(account, hash=fresh), revision)
+        self._lockouts.forget(account.name)
+        return account.info()
 
     async def delete_account(self, name: str) -> AccountInfo:
-        """Delete an account; a guest that was linked to it stays linked."""
-        for _ in range(TRIES):
-            kept = await self._accounts.get(name)
-            try:
-                await self._accounts.delete(kept)
-            except Overtaken:
-                continue
-            self._lockouts.forget(kept.account.name)
-            return kept.account.info()
-        raise contended()
+        """Delete an account. The credential of a guest that was linked to it stays dead; they may have another one."""
+        return await _undisturbed(lambda: self._deleted(name))
+
+    async def _deleted(self, name: str) -> AccountInfo:
+        kept = await self._accounts.get(name)
+        await self._accounts.delete(kept, *await self._links.unlinked(kept.account.player))
+        self._lockouts.forget(kept.account.name)
+        return kept.account.info()
 
     def __repr__(self) -> str:
         return f"Password(register={self._register})"
+
+
+async def _undisturbed(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Begin anew if somebody else was faster: they may have changed the password, or everything."""
+    for _ in range(TRIES):
+        with suppress(Overtaken):
+            return await attempt()
+    raise contended()
 
 
 def _split(credential: str) -> tuple[str, str]:

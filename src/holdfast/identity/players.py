@@ -4,12 +4,14 @@ from random import Random
 
 from holdfast.core.tokens import printable
 from holdfast.core.wishes import PLAYER_CHARS_MAX
+from holdfast.identity.port import Identity
 
 ROLES_MAX = 32
 ROLE_CHARS_MAX = 64
 
-_GUEST = "guest-"
+_GUEST, _PLAYER = "guest-", "player-"
 _ID_BYTES = 9
+_ID_CHARS = len(printable(bytes(_ID_BYTES)))
 
 
 def new_guest_id(random: Random) -> str:
@@ -19,12 +21,17 @@ def new_guest_id(random: Random) -> str:
 
 def new_player_id(random: Random) -> str:
     """The id of a player with an account."""
-    return "player-" + printable(random.randbytes(_ID_BYTES))
+    return _PLAYER + printable(random.randbytes(_ID_BYTES))
 
 
 def is_guest(player_id: str) -> bool:
     """Whether this is, or once was, a guest: such ids are made up by the server, and are nobody else's."""
     return player_id.startswith(_GUEST)
+
+
+def is_made_up(player_id: str) -> bool:
+    """Whether this looks like an id that the server makes up: whoever proves to be called so elsewhere is not them."""
+    return is_guest(player_id) or (player_id.startswith(_PLAYER) and len(player_id) == len(_PLAYER) + _ID_CHARS)
 
 
 def is_player_id(text: str) -> bool:
@@ -35,3 +42,13 @@ def is_player_id(text: str) -> bool:
 def are_roles(roles: list[str]) -> bool:
     """Whether these can be a player's roles."""
     return len(roles) <= ROLES_MAX and all(0 < len(role) <= ROLE_CHARS_MAX and role.isprintable() for role in roles)
+
+
+def checked_identity(answer: object, scheme: str) -> Identity:
+    """What an authenticator has answered, if that can be a player; if not, it is a bug of the authenticator."""
+    if not isinstance(answer, Identity):
+        raise TypeError(f"the authenticator of {scheme!r} must answer with an Identity; a hook may with a player's id")
+    player_id: object = answer.player_id
+    if not isinstance(player_id, str) or not is_player_id(player_id) or not are_roles([*answer.roles]):
+        raise ValueError(f"the authenticator of {scheme!r} answered with what cannot be a player's id or roles")
+    return answer

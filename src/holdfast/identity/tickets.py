@@ -4,7 +4,8 @@
     payload = MessagePack of [key id, nonce, player, roles, issued at, expires at]
 
 A ticket is verified without a look-up, on any node that has the key. That it was used is remembered by the node that
-took it, until it expires: single use is per node, and for as long as its process lives.
+took it, until it expires: single use is per node. A node that has just started takes none from before: it cannot know
+which of them were used.
 """
 
 import hashlib
@@ -29,6 +30,8 @@ _NONCE_BYTES = 12
 _KEY_ID_BYTES = 4
 # Nothing else that is signed with the same key can be taken for a ticket.
 _PURPOSE = b"holdfast ticket 1\0"
+# How far the clock of who issues tickets may be ahead of ours.
+_AHEAD_MAX_S = 60.0
 _NO_GOOD = "this ticket is not good: it was used, has expired, or was not issued for here; get a new one"
 
 
@@ -73,6 +76,9 @@ class Tickets:
         self._keys = {_key_id(key): key for key in self._own_keys or lent}
         self._used: set[bytes] = set()
         self._ends: list[tuple[float, bytes]] = []
+        # Of those that end by then, some were forgotten: the clock may be set back.
+        self._forgotten_to = 0.0
+        self._started_at, self._started_wall = ground.now(), ground.wall()
 
     async def prepare(self, ground: Ground) -> None:
         """Take what the server lends."""
@@ -108,8 +114,9 @@ class Tickets:
         payload = self._verified(credential)
         now = self._ground.wall()
         # Also of a key that somebody else has: what is good for ever could be used for ever.
-        is_good = now < payload.expires_at <= payload.issued_at + self._ground.limits.ticket_max_s
-        if not is_good or payload.nonce in self._used:
+        is_short = payload.expires_at <= payload.issued_at + self._ground.limits.ticket_max_s
+        is_good = is_short and now < payload.expires_at and payload.issued_at <= now + _AHEAD_MAX_S
+        if not is_good or self._may_be_used(payload):
             raise NotAuthentic(_NO_GOOD)
         self._use(payload, now)
         return Identity(payload.player, frozenset(payload.roles), issued_at=payload.issued_at)
@@ -126,9 +133,18 @@ class Tickets:
             raise NotAuthentic(_NO_GOOD)
         return payload
 
+    def _may_be_used(self, payload: _Payload) -> bool:
+        """Whether it was used, as far as we know or cannot know."""
+        if payload.nonce in self._used or payload.expires_at <= self._forgotten_to:
+            return True
+        # Not longer than such a ticket lives: the clock may have been wrong at the start.
+        is_young = self._ground.now() - self._started_at < self._ground.limits.ticket_max_s
+        return is_young and payload.issued_at < self._started_wall
+
     def _use(self, payload: _Payload, now: float) -> None:
         while self._ends and self._ends[0][0] <= now:
-            self._used.discard(heappop(self._ends)[1])
+            self._forgotten_to, nonce = heappop(self._ends)
+            self._used.discard(nonce)
         if len(self._used) >= self._ground.limits.tickets_used_max:
             raise Busy("too many tickets were used in a short while", self._ttl_s)
         self._used.add(payload.nonce)

@@ -12,7 +12,8 @@ _NAMES = re.compile(
 )
 # Of a credential, these separate the name of an account from its password, and the parts of a signed token.
 _PARTS = re.compile("[:.]")
-_PART_CHARS_MIN = 4
+# What is shorter is in every other word of a text, and nobody who reads "***" everywhere learns what went wrong.
+_STRUCK_CHARS_MIN = 4
 
 
 def is_secret(name: str) -> bool:
@@ -21,10 +22,14 @@ def is_secret(name: str) -> bool:
 
 
 def struck_out(text: str, secrets: Iterable[str]) -> str:
-    """The text without these secrets and their parts, also as Python would quote them."""
+    """The text without these secrets, their passwords and their parts, also as Python would quote them."""
+    found: set[str] = set()
     for secret in secrets:
-        parts = [part for part in _PARTS.split(secret)[1:] if len(part) >= _PART_CHARS_MIN]
-        for each in (secret, *parts):
-            for spelling in {each, repr(each)[1:-1]} - {""}:
-                text = text.replace(spelling, HIDDEN)
+        _, _, password = secret.partition(":")
+        for each in (secret, password, *_PARTS.split(secret)[1:]):
+            if len(each) >= _STRUCK_CHARS_MIN:
+                found |= {each, repr(each)[1:-1]}
+    # The longest first: a part that is struck out of a whole leaves the rest of it to be read.
+    for spelling in sorted(found, key=len, reverse=True):
+        text = text.replace(spelling, HIDDEN)
     return text

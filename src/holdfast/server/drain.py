@@ -7,7 +7,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.core.events import Event, NodeDraining, RoomEnded, SeatFreed
+from holdfast.core.events import Event, NodeDraining, RoomEnded, SeatExpired, SeatFreed
 from holdfast.core.room import Room
 
 if TYPE_CHECKING:
@@ -56,12 +56,16 @@ class Drain:
         self._look()
 
     def _happened(self, event: Event) -> None:
-        if isinstance(event, RoomEnded | SeatFreed):
-            room = self._node.rooms.get(event.room)
-            if room is None or room.seats_used == 0:
-                self._waiting.discard(event.room)
-                if not self._waiting:
-                    self._look()
+        if isinstance(event, RoomEnded | SeatFreed | SeatExpired):
+            self.look_at(event.room)
+
+    def look_at(self, room_id: str) -> None:
+        """Somebody may have been the last one in this room, or is not coming after all."""
+        room = self._node.rooms.get(room_id)
+        if self.is_on and (room is None or room.seats_used == 0):
+            self._waiting.discard(room_id)
+            if not self._waiting:
+                self._look()
 
     def _look(self) -> None:
         # All of them: somebody may have moved to a room that was empty before.

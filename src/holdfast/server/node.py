@@ -63,6 +63,9 @@ log = get_logger("holdfast.server")
 # A restart takes about this long; clients add their jitter.
 _RETRY_AFTER_STOP_S = 1.0
 
+# Ends that no turn of a room has decided: they are in force whatever is saved.
+_NOT_WELCOME = frozenset({Reason.BANNED, Reason.SIGNED_OUT, Reason.TOKEN_REUSED})
+
 
 class Node:
     """The shared ground of a server's parts."""
@@ -248,8 +251,16 @@ class Node:
         if self.ledger is not None and session in self.ledger:
             # The turn that ended it may have said something before, and all of it may still be undone.
             self.ledger.close_after(session, partial(connection.close, reason, message))
+            self._loop.call_later(self.limits.store_patience_s, self._close_unsaved, connection, reason, message)
         else:
             connection.close(reason, message)
+
+    def _close_unsaved(self, connection: LiveConnection, reason: Reason, message: str) -> None:
+        """The end of a session is not saved yet: if the store is not well, its link does not wait for that."""
+        if reason in _NOT_WELCOME:
+            connection.close(reason, message)
+        elif self.ledger is not None and self.ledger.is_failing:
+            self.turn_away(connection)
 
     def restored(self, session: Session) -> None:
         """A session came back from the store: its player has a fresh grace to do the same."""

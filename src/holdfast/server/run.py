@@ -14,7 +14,7 @@ def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> Non
     """Start the server and run it until it is told to stop; `ready` is called when its doors are open.
 
     SIGTERM drains it first (`Server.drain`), SIGINT does not; a second signal ends the process at once. SIGHUP has the
-    certificate read again, if there is one.
+    certificate read again, and does nothing if there is none.
     """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(server, ready))
@@ -57,7 +57,8 @@ async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
-    if server.doors.settings.tls is not None and sys.platform != "win32":
+    if sys.platform != "win32":
+        # Also where there is nothing to read again: left alone, the signal would end the process.
         loop.add_signal_handler(signal.SIGHUP, server.doors.reload)
     async with server:
         with _spared_collector():

@@ -95,7 +95,7 @@ class Server(Listening):
 
         With a `tcp_key` ("server.key", made by `holdfast key new`) links over TCP are encrypted; those that are not are
         refused, unless `tcp_plain` is set. Two keys at a time let clients move from the second to the first.
-        `compression` is for clients that ask for it.
+        `compression` is for clients that ask for it, as browsers do by themselves.
 
         `store` ("sqlite:game.db") is where durable rooms are kept; `recovery` says whether all of them are back before
         the doors open, or each when it is asked for. `effects` carry out what rooms want done outside. `fatal` is
@@ -113,8 +113,9 @@ class Server(Listening):
         clock ticks in milliseconds: too coarse for a round trip on a local network.)
         """
         super().__init__()
-        self._room_types = list(rooms)
-        for room_type in self._room_types:
+        self.room_types = list(rooms)
+        """The kinds of rooms that it serves."""
+        for room_type in self.room_types:
             check_room_type(room_type, has_store=store is not None)
         self._store = open_store(store) if store is not None else None
         if recovery not in get_args(Pace):
@@ -155,6 +156,7 @@ class Server(Listening):
         self._secret = secret
         self._node: Node | None = None
         self._heartbeat: Heartbeat | None = None
+        self._is_starting = False
         self._is_stopping = False
         self.addresses: dict[str, tuple[str, int]] = {}
         """Where the doors are, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
@@ -195,16 +197,20 @@ class Server(Listening):
 
     async def start(self) -> None:
         """Open the doors. A port that is taken is an `OSError` that says so."""
-        if self._node is not None:
+        if self._node is not None or self._is_starting:
             raise RuntimeError("the server is running already")
-        if self._store is not None:
-            await self._store.open()
+        self._is_starting = True
         try:
-            await self._start_node()
-        except BaseException:
             if self._store is not None:
-                await self._store.close()
-            raise
+                await self._store.open()
+            try:
+                await self._start_node()
+            except BaseException:
+                if self._store is not None:
+                    await self._store.close()
+                raise
+        finally:
+            self._is_starting = False
 
     async def _start_node(self) -> None:
         loop = asyncio.get_running_loop()
@@ -227,7 +233,7 @@ class Server(Listening):
         )
         if self._tracing is not None:
             node.tracing = self._tracing.of(node)
-        node.rooms.offer(self._room_types)
+        node.rooms.offer(self.room_types)
         self._listen_to(node.bus)
         self._node = node
         self._heartbeat = Heartbeat(node, loop)
@@ -235,9 +241,9 @@ class Server(Listening):
             await node.standing.load()
             if node.recovery is not None:
                 await node.recovery.recover(self._recovery)
-            self.addresses |= await self.doors.open(node.accept)
+            self.addresses |= await self.doors.open(node.accept, node.doorman.turned_away)
             if self.http is not None:
-                self.addresses["http"] = await self.http.open(Operator(node))
+                self.addresses["http"] = await self.http.open(Operator(node, self.doors))
             # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
             if node.recovery is not None and node.ledger is not None:
                 node.ledger.begin()

@@ -15,6 +15,7 @@ def generous(limits: Limits | None = None) -> Limits:
     """
     return replace(
         limits or Limits(),
+        unopened_per_address_max=_PLENTY,
         strangers_per_address_max=_PLENTY,
         strangers_max=_PLENTY,
         hellos_per_address_burst=_PLENTY,

@@ -198,6 +198,9 @@ class _Resident:
     def received(self, payload: bytes) -> None:
         self._tell(self._receiver.received, payload)
 
+    def kept_busy(self) -> None:
+        self._tell(self._receiver.kept_busy)
+
     def congested(self) -> None:
         self._tell(self._receiver.congested)
 
@@ -226,6 +229,8 @@ class _Nobody:
     def opened(self, transport: Transport) -> None: ...
 
     def received(self, payload: bytes) -> None: ...
+
+    def kept_busy(self) -> None: ...
 
     def congested(self) -> None: ...
 

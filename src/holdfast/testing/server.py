@@ -14,7 +14,7 @@ from holdfast.core.room import Room
 from holdfast.core.wishes import Create
 from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
 from holdfast.server.durable.recovery import Pace
-from holdfast.server.entrance.doors import DIALECTS, transport_limits
+from holdfast.server.entrance.doors import DIALECTS
 from holdfast.server.entrance.parallel import TooManySessions
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import Server
@@ -23,6 +23,7 @@ from holdfast.testing.machine import Machine
 from holdfast.testing.network import Dialer, Link, Network
 from holdfast.testing.store import FaultyStore
 from holdfast.transports.memory import MemoryListener
+from holdfast.transports.port import TransportLimits
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ class MemoryServer(Server):
     async def _start(self) -> None:
         await super().start()
         self._door = await self.network.listen(
-            self.node.accept, URL, dialects=DIALECTS, limits=transport_limits(self.limits)
+            self.node.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
         )
 
     async def stop(self) -> None:

@@ -91,6 +91,10 @@ class OfferReceiver:
         else:
             self.transport.close(TOO_BIG, f"a payload may have {self._payload_bytes_max} bytes")
 
+    def kept_busy(self) -> None:
+        """See the port."""
+        self._receiver.kept_busy()
+
     def congested(self) -> None:
         """See the port."""
         self._receiver.congested()

@@ -56,10 +56,12 @@ class TrustedProxies:
         """Whose connection this is: the peer's own, unless the peer is a proxy that says whose."""
         if not self.trusts(peer[0]):
             return peer
-        by_convention = self._client(_entries(headers.getall("X-Forwarded-For", ())))
-        by_standard = self._client(_forwarded_for(headers.getall("Forwarded", ())))
-        # A proxy that writes one of the two passes the other on as it came, whoever wrote that.
-        if by_convention is not None and by_standard is not None and by_convention[0] != by_standard[0]:
+        convention, standard = headers.getall("X-Forwarded-For", ()), headers.getall("Forwarded", ())
+        by_convention = self._client(_entries(convention))
+        by_standard = self._client(_forwarded_for(standard))
+        # A proxy that writes one of the two passes the other on as it came, whoever wrote that. So also one that names
+        # nobody ("for=_hidden") must not be overruled by the other.
+        if convention and standard and (by_convention or peer)[0] != (by_standard or peer)[0]:
             raise Contradiction("the headers Forwarded and X-Forwarded-For name different clients")
         return by_convention or by_standard or peer
 

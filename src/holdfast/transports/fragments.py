@@ -2,7 +2,8 @@
 
 import codecs
 
-from holdfast.transports.port import NOT_TEXT, TOO_BIG, TransportLimits
+from holdfast.transports.deflate import Inflater, NotDeflated
+from holdfast.transports.port import BROKEN, NOT_TEXT, TOO_BIG, TransportLimits
 
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 
@@ -19,11 +20,14 @@ class Unacceptable(Exception):
 class Fragments:
     """The pieces of one message, from its first to its last. Text is refused with the first byte that cannot be any."""
 
-    def __init__(self, limits: TransportLimits, *, is_text: bool) -> None:
+    def __init__(self, limits: TransportLimits, *, is_text: bool, inflater: Inflater | None = None) -> None:
+        """With an inflater, the message is deflated."""
         self._limits = limits
         self._decoder = _Utf8Decoder() if is_text else None
+        self._inflater = inflater
         self._payload = bytearray()
         self._count = 0
+        self._bytes = 0
 
     def add(self, piece: bytes, *, is_last: bool) -> None:
         """Take the next piece; `Unacceptable` if the message cannot become one that we take."""
@@ -31,7 +35,11 @@ class Fragments:
         # Empty pieces are legal and cost time: without this bound they could go on for ever.
         if self._count > self._limits.fragments_max:
             raise Unacceptable(TOO_BIG, f"a message may have {self._limits.fragments_max} fragments")
-        if len(self._payload) + len(piece) > self._limits.payload_bytes_max:
+        # What comes counts, as well as what becomes of it: a deflated message can be long and say nothing.
+        self._bytes += len(piece)
+        if self._inflater is not None and self._bytes <= self._limits.payload_bytes_max:
+            piece = self._inflated(self._inflater, piece, is_last=is_last)
+        if max(self._bytes, len(self._payload) + len(piece)) > self._limits.payload_bytes_max:
             raise Unacceptable(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
         if self._decoder is not None:
             try:
@@ -39,6 +47,12 @@ class Fragments:
             except UnicodeDecodeError:
                 raise Unacceptable(NOT_TEXT, "the text is not UTF-8") from None
         self._payload += piece
+
+    def _inflated(self, inflater: Inflater, piece: bytes, *, is_last: bool) -> bytes:
+        try:
+            return inflater.read(piece, self._limits.payload_bytes_max - len(self._payload), is_last=is_last)
+        except NotDeflated as error:
+            raise Unacceptable(BROKEN, str(error)) from None
 
     @property
     def payload(self) -> bytes:

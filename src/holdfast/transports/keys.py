@@ -2,6 +2,8 @@
 
 A key lies in a file as PEM (PKCS #8, unencrypted), the form that `openssl genpkey -algorithm x25519` writes too and
 that scanners for leaked secrets know. The public half is 32 bytes in base64url, 43 characters: short enough to paste.
+
+cryptography is imported where it is used, as in `noise.py`.
 """
 
 import base64
@@ -9,19 +11,13 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
-
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from typing import TYPE_CHECKING, Final
 
 from holdfast.logs import get_logger
-from holdfast.transports.noise import KEY_BYTES
+from holdfast.transports.noise import KEY_BYTES, new_private
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 _log = get_logger(__name__)
 
@@ -36,7 +32,7 @@ KEYS_MAX: Final = 2
 class ServerKey:
     """A server's secret, and `public`: what clients pin to know that server. Its text shows the public half only."""
 
-    def __init__(self, private: X25519PrivateKey) -> None:
+    def __init__(self, private: "X25519PrivateKey") -> None:
         self.private = private
         self.public = _written(private.public_key().public_bytes_raw())
         """For `holdfast.connect(url, server_key=…)`."""
@@ -44,7 +40,7 @@ class ServerKey:
     @classmethod
     def new(cls) -> "ServerKey":
         """A key that nobody has."""
-        return cls(X25519PrivateKey.generate())
+        return cls(new_private())
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "ServerKey":
@@ -53,16 +49,19 @@ class ServerKey:
             if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & ~_OWNER_ONLY:
                 _log.warning("a server's key can be read by others on this machine: chmod 600 it", file=path)
             pem = file.read(_FILE_BYTES_MAX + 1)
-        try:
-            private = load_pem_private_key(pem[:_FILE_BYTES_MAX], password=None)
-        except (ValueError, TypeError, UnsupportedAlgorithm):
-            private = None
-        if isinstance(private, X25519PrivateKey):
+        private = _read_pem(pem[:_FILE_BYTES_MAX])
+        if private is not None:
             return cls(private)
         raise ValueError(f"{path} holds no key of a server: make one with `holdfast key new FILE`")
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Put the key into a file that only its owner can read; `FileExistsError` if there is one already."""
+        from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - see the top
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+        )
+
         pem = self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
         with os.fdopen(descriptor, "wb") as file:
@@ -70,6 +69,18 @@ class ServerKey:
 
     def __repr__(self) -> str:
         return f"ServerKey(public={self.public!r})"
+
+
+def _read_pem(pem: bytes) -> "X25519PrivateKey | None":
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - see the top
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    try:
+        private = load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    return private if isinstance(private, X25519PrivateKey) else None
 
 
 KeySource = ServerKey | str | os.PathLike[str]
@@ -95,6 +106,13 @@ def read_public(text: str) -> bytes:
         raise ValueError(
             "a server's public key has 43 characters of A-Z, a-z, 0-9, - and _, as `holdfast key show` prints it"
         )
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey  # noqa: PLC0415 - see the top
+
+    try:
+        new_private().exchange(X25519PublicKey.from_public_bytes(key))
+    except ValueError:
+        # One of the few points for which every private key gives the same secret.
+        raise ValueError("this public key is no server's: anybody could read what is said to it") from None
     return key
 
 

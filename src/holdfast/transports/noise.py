@@ -10,16 +10,18 @@ sections 5 and 7. The pattern NK, with the server's static key known to the clie
 
 Message 1 proves nothing of the client and can be replayed; whoever answers it with a message 2 that can be read has the
 server's private key, and what follows is lost to everybody when both have forgotten their ephemeral keys.
+
+cryptography is imported where it is used: that takes longer than a whole part of ours, and most programs have no key.
 """
 
 import hashlib
 import hmac
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 PROTOCOL_NAME: Final = b"Noise_NK_25519_ChaChaPoly_SHA256"
 KEY_BYTES: Final = 32
@@ -30,8 +32,15 @@ HANDSHAKE_BYTES: Final = KEY_BYTES + TAG_BYTES
 # Reserved by the specification for `Rekey`.
 _NONCE_MAX = 2**64 - 1
 
-Generate = Callable[[], X25519PrivateKey]
+Generate = Callable[[], "X25519PrivateKey"]
 """Makes an ephemeral key; replaced where the bytes must be known."""
+
+
+def new_private() -> "X25519PrivateKey":
+    """A key that nobody has."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey  # noqa: PLC0415 - see the top
+
+    return X25519PrivateKey.generate()
 
 
 class Forged(Exception):
@@ -45,7 +54,7 @@ class CipherState:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._cipher = ChaCha20Poly1305(key)
+        self._cipher = _cipher(key)
         self.nonce = 0
 
     def encrypt(self, plaintext: bytes, associated: bytes | None = None) -> bytes:
@@ -60,7 +69,7 @@ class CipherState:
         nonce = self.nonce
         try:
             plaintext = self._cipher.decrypt(_nonce_bytes(nonce), ciphertext, associated)
-        except InvalidTag:
+        except _invalid_tag():
             raise Forged("the message was changed, or is not the next one") from None
         self.nonce = nonce + 1
         return plaintext
@@ -69,10 +78,22 @@ class CipherState:
         """Go on with a key that does not lead back to this one; the numbers go on too."""
         zeros = bytes(KEY_BYTES)
         self._key = self._cipher.encrypt(_nonce_of(_NONCE_MAX), zeros, None)[:KEY_BYTES]
-        self._cipher = ChaCha20Poly1305(self._key)
+        self._cipher = _cipher(self._key)
 
     def __repr__(self) -> str:
         return f"<CipherState at {self.nonce}>"
+
+
+def _cipher(key: bytes) -> "ChaCha20Poly1305":
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305  # noqa: PLC0415 - see the top
+
+    return ChaCha20Poly1305(key)
+
+
+def _invalid_tag() -> type[Exception]:
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see the top
+
+    return InvalidTag
 
 
 def _nonce_bytes(nonce: int) -> bytes:
@@ -134,7 +155,9 @@ def _hkdf(chaining_key: bytes, material: bytes) -> tuple[bytes, bytes]:
     return first, hmac.digest(secret, first + b"\x02", "sha256")
 
 
-def _agree(private: X25519PrivateKey, public: bytes) -> bytes:
+def _agree(private: "X25519PrivateKey", public: bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey  # noqa: PLC0415 - see the top
+
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
@@ -145,7 +168,7 @@ def _agree(private: X25519PrivateKey, public: bytes) -> bytes:
 class Initiator:
     """The client's half of a handshake: `write`, then `read`."""
 
-    def __init__(self, server_public: bytes, prologue: bytes, generate: Generate = X25519PrivateKey.generate) -> None:
+    def __init__(self, server_public: bytes, prologue: bytes, generate: Generate = new_private) -> None:
         self._symmetric = SymmetricState(prologue)
         self._symmetric.mix_hash(server_public)
         self._server_public = server_public
@@ -178,9 +201,7 @@ class Initiator:
 class Responder:
     """The server's half of a handshake: `read`, then `write`."""
 
-    def __init__(
-        self, static: X25519PrivateKey, prologue: bytes, generate: Generate = X25519PrivateKey.generate
-    ) -> None:
+    def __init__(self, static: "X25519PrivateKey", prologue: bytes, generate: Generate = new_private) -> None:
         self._symmetric = SymmetricState(prologue)
         self._symmetric.mix_hash(static.public_key().public_bytes_raw())
         self._static = static

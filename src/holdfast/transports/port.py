@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from holdfast.core.limits import Limits
+
 NORMAL = 1000
 GOING_AWAY = 1001
 BROKEN = 1002
@@ -46,6 +48,7 @@ class TransportLimits:
     """What a transport enforces by itself."""
 
     payload_bytes_max: int
+    # From a connection to an open link, all steps between them together.
     handshake_s: float
     close_s: float
     # The receiver hears `congested` above this and `drained` well below it.
@@ -54,6 +57,23 @@ class TransportLimits:
     fragments_max: int
     # What a proxy may say about a connection before the connection begins.
     proxy_header_bytes_max: int
+    # Connections that were accepted and are no links yet: of one address, and in all.
+    unopened_per_address_max: int
+    unopened_max: int
+
+    @classmethod
+    def of(cls, limits: Limits) -> "TransportLimits":
+        """Their part of the limits of a server or a client."""
+        return cls(
+            payload_bytes_max=limits.payload_bytes_max,
+            handshake_s=limits.handshake_s,
+            close_s=limits.close_s,
+            write_high_bytes=limits.window_bytes_max,
+            fragments_max=limits.fragments_max,
+            proxy_header_bytes_max=limits.proxy_header_bytes_max,
+            unopened_per_address_max=limits.unopened_per_address_max,
+            unopened_max=limits.unopened_max,
+        )
 
 
 class Transport(Protocol):
@@ -110,6 +130,9 @@ class Receiver(Protocol):
 
     def received(self, payload: bytes) -> None:
         """One whole payload came in."""
+
+    def kept_busy(self) -> None:
+        """A frame came that is no payload: a ping, a pong, a piece of a message. It took as much work as one."""
 
     def congested(self) -> None:
         """The write buffer is above its high-water mark."""

@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
 from holdfast.transports.keys import KeySource, ServerKey, read_keys
-from holdfast.transports.noise import TAG_BYTES, CipherState, Forged, Generate, Initiator, Responder
+from holdfast.transports.noise import (
+    TAG_BYTES,
+    CipherState,
+    Forged,
+    Generate,
+    Initiator,
+    Responder,
+    new_private,
+)
 
 NAME: Final = b"holdfast.noise1"
 """What an encrypted link begins with, and the prologue of its handshake: another version is another link."""
@@ -105,7 +111,7 @@ class Tunnel:
 class Greeting:
     """The client's half of the handshake."""
 
-    def __init__(self, server_key: bytes, preface: bytes, generate: Generate = X25519PrivateKey.generate) -> None:
+    def __init__(self, server_key: bytes, preface: bytes, generate: Generate = new_private) -> None:
         self._initiator = Initiator(server_key, NAME, generate)
         self.frame = NAME + self._initiator.write(preface)
         """The first frame's body."""
@@ -116,9 +122,7 @@ class Greeting:
         return choice, Tunnel(sending, receiving)
 
 
-def greeted(
-    keys: Sequence[ServerKey], frame: bytes, generate: Generate = X25519PrivateKey.generate
-) -> tuple[bytes, Responder]:
+def greeted(keys: Sequence[ServerKey], frame: bytes, generate: Generate = new_private) -> tuple[bytes, Responder]:
     """The preface in a client's greeting, and who answers it; `Forged` if it was made for another key."""
     message = frame.removeprefix(NAME)
     for key in keys:

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from ssl import SSLContext, create_default_context
 from urllib.parse import urlsplit
 
-from holdfast.transports.forwarded import Address, TrustedProxies
+from holdfast.transports.arrivals import Arrival, Arrivals
+from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.listening import SocketListener
 from holdfast.transports.noise import Forged, Responder
 from holdfast.transports.port import (
     BROKEN,
@@ -28,14 +30,15 @@ from holdfast.transports.port import (
     TransportLimits,
     agree,
 )
-from holdfast.transports.proxy import listener_for
 from holdfast.transports.secure import NAME, OPEN, Greeting, Lock, answer, greeted
-from holdfast.transports.sockets import SocketListener, unreachable
+from holdfast.transports.sockets import unreachable
 from holdfast.transports.tcp_link import TcpTransport
 
 
 class AcceptedTransport(TcpTransport):
     """The server's end: it waits for the preface and chooses."""
+
+    arrival: Arrival | None = None
 
     def __init__(
         self,
@@ -48,6 +51,20 @@ class AcceptedTransport(TcpTransport):
         super().__init__(accept, dialects, limits)
         self._listener = listener
         self._lock = lock
+
+    def _open(self, dialect: Dialect) -> None:
+        self._arrived()
+        super()._open(dialect)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._arrived()
+        super().connection_lost(exc)
+
+    def _arrived(self) -> None:
+        if self.arrival is not None:
+            self.arrival.over()
+            self.arrival = None
 
     def _shake_hands(self, payload: bytes) -> None:
         if self._lock.keys and payload.startswith(NAME):
@@ -108,11 +125,14 @@ class _DialedTransport(TcpTransport):
 
     def _refusal(self) -> DialError:
         code, reason = self._end or (VANISHED, "")
+        # Whatever is said before the tunnel is there, anybody on the way can have said. It must not end a session that
+        # tries to come back.
         if self._is_impostor or (code == POLICY and self._has_pinned):
-            return DialError(f"{self.peer} does not have the key that is pinned; nothing was said to it", retry=False)
+            return DialError(f"{self.peer} does not have the key that is pinned; nothing was said to it")
         if code == UNSUPPORTED and self._has_pinned and self._tunnel is None:
-            return DialError(f"{self.peer} does not encrypt: it has no key, and one is pinned", retry=False)
-        may_recover = code in {VANISHED, GOING_AWAY, INTERNAL}
+            return DialError(f"{self.peer} does not encrypt: it has no key, and one is pinned")
+        is_proven = self._tunnel is not None or not self._has_pinned
+        may_recover = code in {VANISHED, GOING_AWAY, INTERNAL} or not is_proven
         return DialError(f"{self.peer} ended the handshake with {code} {reason}".rstrip(), retry=may_recover)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -158,13 +178,14 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
     ssl: SSLContext | None = None,
     lock: Lock = OPEN,
     proxies: TrustedProxies | None = None,
+    arrivals: Arrivals | None = None,
 ) -> Listener:
     """Accept clients that speak this framing; the lock says which of them must be encrypted, and with which key."""
-    listener = listener_for(proxies)
+    listener = SocketListener(arrivals or Arrivals(limits), proxies)
 
-    def accepted(client: Address | None) -> AcceptedTransport:
+    def accepted(arrival: Arrival) -> AcceptedTransport:
         transport = AcceptedTransport(listener, accept, dialects, limits, lock)
-        transport.client = client
+        transport.arrival, transport.client = arrival, arrival.client
         return transport
 
     await listener.open(accepted, host, port, limits=limits, ssl=ssl)

@@ -93,12 +93,11 @@ class TcpTransport(asyncio.Protocol):
     # The beginning
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is connected; the handshake has its deadline from now on."""
+        """The socket is connected. Who waits for the handshake has a deadline: the dialer, or the listener."""
         self._tcp = cast("asyncio.Transport", transport)
         self.peer = peer_name(self.client or self._tcp.get_extra_info("peername"))
         self.is_encrypted = self._tcp.get_extra_info("ssl_object") is not None
         self._tcp.set_write_buffer_limits(high=self._limits.write_high_bytes)
-        self._set_deadline(self._limits.handshake_s)
 
     def _shake_hands(self, payload: bytes) -> None:
         raise NotImplementedError
@@ -110,7 +109,6 @@ class TcpTransport(asyncio.Protocol):
         self._frame_bytes_max = _PREFACE_BYTES_MAX + OVERHEAD_BYTES
 
     def _open(self, dialect: Dialect) -> None:
-        self._set_deadline(None)
         self.dialect = dialect
         self._payload_bytes_max = self._frame_bytes_max = self._limits.payload_bytes_max
         if self._tunnel is not None:
@@ -193,14 +191,7 @@ class TcpTransport(asyncio.Protocol):
         else:
             body = self._tunnel.seal_close(body)
             self._tcp.write(_HEAD.pack(len(body)) + body)
-        self._set_deadline(self._limits.close_s)
-
-    def _set_deadline(self, seconds: float | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-        if seconds is not None:
-            self._deadline = asyncio.get_running_loop().call_later(seconds, self.abort)
+        self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
 
     def eof_received(self) -> None:
         """The peer hung up; whatever it was still to get, it will not read."""
@@ -209,7 +200,8 @@ class TcpTransport(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         self._is_lost = True
-        self._set_deadline(None)
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._end = self._end or (VANISHED, "")
         if self._receiver is not None:
             tell(self, self._receiver.lost, *self._end)

@@ -6,11 +6,13 @@ from http import HTTPStatus
 from picows import WSError, WSHandshakeError, WSUpgradeRequest, WSUpgradeResponse
 
 from holdfast.logs import get_logger
+from holdfast.transports.deflate import Agreement
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import Dialect, DialError, agree
 from holdfast.transports.sockets import unreachable
 
 PROTOCOL_HEADER = "Sec-WebSocket-Protocol"
+EXTENSIONS_HEADER = "Sec-WebSocket-Extensions"
 
 _log = get_logger("holdfast.transports")
 
@@ -46,9 +48,11 @@ def _tokens(request: WSUpgradeRequest, header: str) -> list[str]:
     return [token.strip() for line in request.headers.getall(header, []) for token in line.split(",")]
 
 
-def acceptance(dialect: Dialect) -> WSUpgradeResponse:
+def acceptance(dialect: Dialect, compression: Agreement | None) -> WSUpgradeResponse:
     """The answer that opens the WebSocket."""
-    chosen = {PROTOCOL_HEADER: dialect.name} if dialect.name else None
+    chosen = {PROTOCOL_HEADER: dialect.name} if dialect.name else {}
+    if compression is not None:
+        chosen[EXTENSIONS_HEADER] = compression.answer
     response: WSUpgradeResponse = WSUpgradeResponse.create_101_response(chosen)
     return response
 

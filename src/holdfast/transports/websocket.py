@@ -7,9 +7,10 @@ that is not in order, with a complaint about it. See `_Visit.error`.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from ssl import SSLContext
+from typing import cast
 from weakref import ReferenceType, ref
 
 from picows import (
@@ -23,7 +24,10 @@ from picows import (
 )
 from picows.picows import WSProtocol  # type: ignore[attr-defined]  # not public, see `_protocol`
 
-from holdfast.transports.forwarded import Address, TrustedProxies
+from holdfast.transports import deflate
+from holdfast.transports.arrivals import Arrival, Arrivals
+from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.listening import SocketListener
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import (
     Accept,
@@ -35,9 +39,15 @@ from holdfast.transports.port import (
     TransportLimits,
     agree,
 )
-from holdfast.transports.proxy import listener_for
-from holdfast.transports.sockets import SocketListener
-from holdfast.transports.upgrade import PROTOCOL_HEADER, acceptance, agreed, dial_error, stopping
+from holdfast.transports.upgrade import (
+    EXTENSIONS_HEADER,
+    PROTOCOL_HEADER,
+    acceptance,
+    agreed,
+    dial_error,
+    stopping,
+)
+from holdfast.transports.websocket_deflate import DeflatedWebSocketTransport
 from holdfast.transports.websocket_link import WebSocketTransport
 
 # picows' smallest. It doubles with need up to twice the largest payload, and an idle client needs no more.
@@ -59,16 +69,17 @@ class _House:
     limits: TransportLimits
     origins: Origins | None
     proxies: TrustedProxies | None
+    deflatable: Collection[Dialect]
 
 
 class _Visit:
     """One connection that was accepted, as picows sees it: it is asked how to answer, and it is where picows logs."""
 
-    __slots__ = ("_client", "_house", "_link")
+    __slots__ = ("_house", "_link", "arrival")
 
-    def __init__(self, house: _House, client: Address | None) -> None:
+    def __init__(self, house: _House, arrival: Arrival) -> None:
         self._house = house
-        self._client = client
+        self.arrival = arrival
         # Weak, for the link knows picows' transport, which knows where to log.
         self._link: ReferenceType[WebSocketTransport] | None = None
 
@@ -78,10 +89,20 @@ class _Visit:
         agreement = stopping() if house.listener.closed else agreed(request, house.dialects, house.origins)
         if not isinstance(agreement, Dialect):
             return WSUpgradeResponseWithListener(agreement, None)
-        link = WebSocketTransport(house.accept, house.limits, client=self._client, proxies=house.proxies)
+        compression = None
+        if agreement in house.deflatable:
+            compression = deflate.agreed(request.headers.getall(EXTENSIONS_HEADER, []))
+        link = self._new_link(compression)
         link.dialect = agreement
         self._link = ref(link)
-        return WSUpgradeResponseWithListener(acceptance(agreement), link)
+        self.arrival.over()
+        return WSUpgradeResponseWithListener(acceptance(agreement, compression), link)
+
+    def _new_link(self, compression: deflate.Agreement | None) -> WebSocketTransport:
+        house, client = self._house, self.arrival.client
+        if compression is None:
+            return WebSocketTransport(house.accept, house.limits, client=client, proxies=house.proxies)
+        return DeflatedWebSocketTransport(house.accept, house.limits, compression, client=client, proxies=house.proxies)
 
     # Nothing of this is logged, as with `_picows_log`.
 
@@ -111,17 +132,43 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
     ssl: SSLContext | None = None,
     origins: Origins | None = None,
     proxies: TrustedProxies | None = None,
+    arrivals: Arrivals | None = None,
+    deflatable: Collection[Dialect] = (),
 ) -> Listener:
-    """Accept WebSocket clients, at any path; other HTTP requests get a short answer."""
-    listener = listener_for(proxies)
-    house = _House(listener=listener, accept=accept, dialects=dialects, limits=limits, origins=origins, proxies=proxies)
-    await listener.open(lambda client: _protocol(_Visit(house, client), limits), host, port, limits=limits, ssl=ssl)
+    """Accept WebSocket clients, at any path; other HTTP requests get a short answer.
+
+    Who offers WebSocket's own compression gets it with the `deflatable` dialects. The limit of a payload then counts
+    for what comes and for what becomes of it.
+    """
+    listener = SocketListener(arrivals or Arrivals(limits), proxies)
+    house = _House(
+        listener=listener,
+        accept=accept,
+        dialects=dialects,
+        limits=limits,
+        origins=origins,
+        proxies=proxies,
+        deflatable=deflatable,
+    )
+    await listener.open(lambda arrival: _protocol(_Visit(house, arrival), limits), host, port, limits=limits, ssl=ssl)
     return listener
+
+
+class _Protocol(WSProtocol):  # type: ignore[misc]  # see above
+    """picows' protocol, which otherwise tells nobody of an end before there is a WebSocket."""
+
+    __slots__ = ("arrival",)
+    arrival: Arrival
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self.arrival.over()
+        super().connection_lost(exc)
 
 
 def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BaseProtocol:
     """What picows' `ws_create_server` makes for each connection; it has no public way to get one. See its api.py."""
-    protocol: asyncio.BaseProtocol = WSProtocol(
+    protocol = _Protocol(
         None,  # host and port, of a client
         None,  # path, of a client
         False,  # whether it is a client
@@ -138,7 +185,8 @@ def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BaseProtocol:
         None,  # headers, of a client
         _READ_BUFFER_BYTES,
     )
-    return protocol
+    protocol.arrival = visit.arrival
+    return cast("asyncio.BaseProtocol", protocol)
 
 
 async def dial(

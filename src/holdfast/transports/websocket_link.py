@@ -15,6 +15,7 @@ from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport
 from picows.picows import WSCloseHandshake
 
 from holdfast.transports.closing import failed, pack_close, shorten, tell, unpack_close
+from holdfast.transports.deflate import Inflater
 from holdfast.transports.forwarded import Address, Contradiction, TrustedProxies
 from holdfast.transports.fragments import Fragments, Unacceptable
 from holdfast.transports.port import (
@@ -33,8 +34,8 @@ from holdfast.transports.sockets import abort, peer_name
 
 # Above this, picows' `send` on a server does not copy (see above).
 _COPIED_BYTES_MAX = 8192
-# What picows wants to write its header into.
-_HEADROOM = bytes(14)
+HEADROOM: Final = bytes(14)
+"""What picows wants to write its header into."""
 
 _RESERVED_BIT = (BROKEN, "a reserved bit is set, and no extension was agreed on")
 
@@ -43,7 +44,7 @@ class WebSocketTransport(WSListener):
     """One link: the port's transport and picows' listener in one object, to make no more calls than bare picows."""
 
     kind: Final = "websocket"
-    is_compressed: Final = False
+    is_compressed = False
     peer: str
     dialect: Dialect
     _ws: WSTransport
@@ -87,7 +88,7 @@ class WebSocketTransport(WSListener):
         if len(payload) <= _COPIED_BYTES_MAX:
             self._ws.send(self._opcode, payload)
         else:
-            self._ws.send_reuse_external_bytearray(self._opcode, bytearray(_HEADROOM + payload), len(_HEADROOM))
+            self._ws.send_reuse_external_bytearray(self._opcode, bytearray(HEADROOM + payload), len(HEADROOM))
 
     def close(self, code: int, reason: str) -> None:
         """See the port."""
@@ -179,16 +180,27 @@ class WebSocketTransport(WSListener):
         elif self._end is not None or transport.is_close_frame_sent:
             pass
         elif frame.rsv1 or frame.rsv2 or frame.rsv3:
-            self.close(*_RESERVED_BIT)
-        elif kind is WSMsgType.PING:
-            # A peer that pings and does not read gets no pongs: they would pile up here.
-            if not self._is_congested:
-                transport.send_pong(frame.get_payload_as_bytes())
-        elif kind is not WSMsgType.PONG:
+            self._on_reserved_bit(frame)
+        elif kind is WSMsgType.PING or kind is WSMsgType.PONG:
+            self._on_control(transport, frame)
+        else:
             self._on_fragment(kind, frame.get_payload_as_bytes(), is_last=frame.fin)
 
-    def _on_fragment(self, kind: WSMsgType, piece: bytes, *, is_last: bool) -> None:
-        """A piece of a message, or a whole one of the kind that did not come last time."""
+    def _on_control(self, transport: WSTransport, frame: WSFrame) -> None:
+        self._keep_busy()
+        # A peer that pings and does not read gets no pongs: they would pile up here.
+        if frame.msg_type is WSMsgType.PING and self._end is None and not self._is_congested:
+            transport.send_pong(frame.get_payload_as_bytes())
+
+    def _keep_busy(self) -> None:
+        if self._receiver is not None:
+            tell(self, self._receiver.kept_busy)
+
+    def _on_reserved_bit(self, frame: WSFrame) -> None:
+        self.close(*_RESERVED_BIT)
+
+    def _on_fragment(self, kind: WSMsgType, piece: bytes, *, is_last: bool, inflater: Inflater | None = None) -> None:
+        """A piece of a message, or a whole one that is deflated or of the kind that did not come last time."""
         is_first = kind is not WSMsgType.CONTINUATION
         if is_first and self._fragments is not None:
             self.close(BROKEN, "a message began before the one before it ended")
@@ -198,17 +210,19 @@ class WebSocketTransport(WSListener):
             self.close(BROKEN, "there is no message that this could be continued with")
         else:
             try:
-                self._take_fragment(kind, piece, is_last=is_last)
+                self._take_fragment(kind, piece, is_last=is_last, inflater=inflater)
             except Unacceptable as error:
                 self.close(error.code, error.reason)
 
-    def _take_fragment(self, kind: WSMsgType, piece: bytes, *, is_last: bool) -> None:
+    def _take_fragment(self, kind: WSMsgType, piece: bytes, *, is_last: bool, inflater: Inflater | None) -> None:
         if self._fragments is None:
-            self._fragments = Fragments(self._limits, is_text=kind is WSMsgType.TEXT)
+            self._fragments = Fragments(self._limits, is_text=kind is WSMsgType.TEXT, inflater=inflater)
             self._speak(kind)
             self._expected = None
         self._fragments.add(piece, is_last=is_last)
-        if is_last:
+        if not is_last:
+            self._keep_busy()
+        else:
             payload, self._fragments, self._expected = self._fragments.payload, None, self._opcode
             assert self._receiver is not None
             tell(self, self._receiver.received, payload)

@@ -14,11 +14,10 @@ from holdfast.core.errors import refusal
 from holdfast.core.events import NodeReady
 from holdfast.core.frames import Hello, Notice, Reply, Welcome
 from holdfast.core.infos import RoomInfo, SeatInfo, WaitInfo
-from holdfast.server.entrance.doors import transport_limits
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect
+from holdfast.transports.port import Dialect, TransportLimits
 from tests.server.raw_client import RawClient
 
 T = TypeVar("T")
@@ -116,7 +115,7 @@ async def call(server: MemoryServer, name: str) -> Caller:
     """Connect as the player with this name."""
     client = RawClient(MSGPACK)
     dialect = Dialect(MSGPACK.name, MSGPACK.text)
-    await server.network.dial(client, URL, dialects=[dialect], limits=transport_limits(server.limits))
+    await server.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(server.limits))
     client.say(Hello(Auth(Named.scheme, name)))
     return Caller(client, await client.hear(Welcome))
 

@@ -13,11 +13,10 @@ from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.frames import Notice, Reply
 from holdfast.core.infos import RoomInfo, RoomPage
 from holdfast.core.wishes import Visibility
-from holdfast.server.entrance.doors import transport_limits
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect
+from holdfast.transports.port import Dialect, TransportLimits
 from tests.server.directory.seats import Caller, arena, call, patient, served
 from tests.server.durable.bench import a_moment, in_virtual_time, until
 from tests.server.raw_client import RawClient
@@ -226,7 +225,7 @@ async def _resumed(server: MemoryServer, caller: Caller) -> Caller:
     """The same session on another link."""
     client = RawClient(MSGPACK)
     dialect = Dialect(MSGPACK.name, MSGPACK.text)
-    await server.network.dial(client, URL, dialects=[dialect], limits=transport_limits(server.limits))
+    await server.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(server.limits))
     return Caller(client, await client.resume(caller.welcome))
 
 

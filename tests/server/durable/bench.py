@@ -12,11 +12,11 @@ import holdfast.server.server as server_module
 from holdfast import Auth, ClientRoom, ClientSession, Limits, Message, Outcome, Room, Server, connect
 from holdfast.core.codec import MSGPACK
 from holdfast.server.durable.recovery import Pace
-from holdfast.server.entrance.doors import DIALECTS, transport_limits
+from holdfast.server.entrance.doors import DIALECTS
 from holdfast.server.rooms.effects import Carry
 from holdfast.stores import MemoryData
 from holdfast.testing import Dialer, Link, Named, Network, run
-from holdfast.transports.port import Dialect, Listener
+from holdfast.transports.port import Dialect, Listener, TransportLimits
 from tests.server.durable.faults import FaultyStore, Moment
 from tests.server.durable.rooms import MESSAGES, Said
 from tests.server.raw_client import RawClient
@@ -189,7 +189,7 @@ class Bench:
         with patch.object(server_module, "asyncio", SimpleNamespace(get_running_loop=lambda: self._loop)):
             await self.server.start()
         self._door = await self.network.listen(
-            self.server.node.accept, URL, dialects=DIALECTS, limits=transport_limits(self.limits)
+            self.server.node.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
         )
         self._is_up = True
 
@@ -255,7 +255,7 @@ class Bench:
         """A client made by hand, with nothing said yet."""
         client = RawClient(MSGPACK)
         dialect = Dialect(MSGPACK.name, MSGPACK.text)
-        await self.network.dial(client, URL, dialects=[dialect], limits=transport_limits(self.limits))
+        await self.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(self.limits))
         return client
 
     async def sit(self, name: str, kind: str = "table", **options: Any) -> Sitting:

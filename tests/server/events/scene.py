@@ -10,11 +10,10 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.events import Event
 from holdfast.core.frames import Close, Data, Hello, Position, Welcome
 from holdfast.core.messages import SeatLeft
-from holdfast.server.entrance.doors import transport_limits
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import Link, MemoryServer, Named
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect
+from holdfast.transports.port import Dialect, TransportLimits
 from tests.server.raw_client import RawClient
 
 E = TypeVar("E", bound=Event)
@@ -91,7 +90,7 @@ class Scene:
         """A connection with nothing said on it."""
         client = RawClient(MSGPACK)
         dialect = Dialect(MSGPACK.name, MSGPACK.text)
-        await self.server.network.dial(client, URL, dialects=[dialect], limits=transport_limits(self.server.limits))
+        await self.server.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(self.server.limits))
         return client
 
     async def enter(self, name: str = "ada") -> Visitor:

@@ -21,6 +21,7 @@ from holdfast.core.events import (
     Released,
     Restored,
     Resumed,
+    Resynced,
     RoomCreated,
     SessionEvent,
     SessionOpened,
@@ -73,8 +74,8 @@ def ended(session: str = "s", player: str = "ada", reason: str = "kicked") -> En
     return Ended(session=session, player=player, reason=reason, at=DAY_ONE + 60)
 
 
-def flooded(times: int = 1, limit: str = "messages_per_s", session: str = "s") -> LimitExceeded:
-    return LimitExceeded(limit=limit, action="warned", times=times, session=session, player="ada", at=DAY_ONE)
+def flooded(times: int = 1, limit: str = "messages_per_s", session: str = "s", action: str = "warned") -> LimitExceeded:
+    return LimitExceeded(limit=limit, action=action, times=times, session=session, player="ada", at=DAY_ONE)
 
 
 def timelines(clock: Clock | None = None, **limits: float) -> Timelines:
@@ -199,16 +200,44 @@ def test_a_limit_that_is_exceeded_again_and_again_is_one_entry() -> None:
 
     for _ in range(1000):
         kept.record(flooded(2))
-    kept.record(flooded(limit="bytes_per_s"))
+        kept.record(flooded(limit="bytes_per_s"))
+        kept.record(flooded(limit="bytes_per_s", action="disconnected"))
+    kept.record(dropped())
     kept.record(flooded())
 
-    *before, one, other, again = events_of(kept)
-    assert before == [opened(), dropped()], "nothing was pushed out"
-    assert [(each.limit, each.times) for each in (one, other, again) if isinstance(each, LimitExceeded)] == [
-        ("messages_per_s", 2000),
-        ("bytes_per_s", 1),
-        ("messages_per_s", 1),
+    assert floods_in(kept) == [
+        "session.opened",
+        "session.dropped",
+        ("messages_per_s", "warned", 2000),
+        ("bytes_per_s", "warned", 1000),
+        ("bytes_per_s", "disconnected", 1000),
+        "session.dropped",
+        ("messages_per_s", "warned", 1),
     ]
+
+
+def floods_in(kept: Timelines) -> list[str | tuple[str, str, int]]:
+    return [
+        (event.limit, event.action, event.times) if isinstance(event, LimitExceeded) else event.name
+        for event in events_of(kept)
+    ]
+
+
+def test_there_is_an_end_to_what_can_be_kept_however_high_the_limit_is() -> None:
+    kept = timelines(timeline_max=100_000)
+    kept.record(opened())
+    live, most = kept._live, 0xFFFF  # noqa: SLF001 - to record so many one by one takes too long
+    before = len(live["s"])
+    kept.record(Resynced(session="s", player="ada"))
+    live["s"] = bytes(2) + most.to_bytes(2, "big") + live["s"][before:] * most
+
+    kept.record(dropped())
+    kept.record(flooded())
+
+    found = kept.get("s")
+    assert found is not None
+    assert [event.name for event in found.events[-2:]] == ["session.dropped", "limit.exceeded"]
+    assert found.forgotten + len(found.events) == most + 2
 
 
 def _bytes_each(drops: int, sessions: int = 500) -> float:

@@ -102,7 +102,7 @@ async def test_a_stranger_who_says_no_hello_is_shown_out(subtests: pytest.Subtes
 
 
 async def test_a_socket_on_which_nothing_is_said_is_cut(subtests: pytest.Subtests) -> None:
-    async with a_world(Limits(hello_s=0.2)) as world:
+    async with a_world(Limits(handshake_s=0.2)) as world:
         wires = {name: await bare_socket(*address) for name, address in world.server.addresses.items()}
 
         for transport, wire in wires.items():

@@ -13,10 +13,9 @@ from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.events import Ended, LimitExceeded
 from holdfast.core.frames import Close, Data, Hello, Latest, Resume, Welcome
 from holdfast.core.reasons import CLOSE_CODES
-from holdfast.server.entrance.doors import transport_limits
 from holdfast.testing import MemoryServer, Named, Network
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect
+from holdfast.transports.port import Dialect, TransportLimits
 from tests.server.raw_client import RawClient
 
 HOME = "203.0.113.7"
@@ -80,7 +79,7 @@ class Town(MemoryServer):
         self.street.address = address
         client = RawClient(codec)
         await self.street.dial(
-            client, URL, dialects=[Dialect(codec.name, codec.text)], limits=transport_limits(self.limits)
+            client, URL, dialects=[Dialect(codec.name, codec.text)], limits=TransportLimits.of(self.limits)
         )
         return client
 

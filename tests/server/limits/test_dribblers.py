@@ -11,7 +11,7 @@ from tests.server.world import chat
 
 # Between two bytes: many of them fit into the time for a hello.
 PAUSE_S = 0.02
-LIMITS = Limits(hello_s=0.4)
+LIMITS = Limits(handshake_s=0.4, hello_s=0.4)
 
 UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"

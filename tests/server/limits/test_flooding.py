@@ -6,11 +6,11 @@ import pytest
 from msgspec import Raw
 
 from holdfast import MessageRefused, Reason
-from holdfast.core.codec import JSON, MSGPACK, Codec
+from holdfast.core.codec import MSGPACK
 from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES
 from holdfast.core.frames import Ack, Data, Position, Reply, Request, Welcome
 from tests.server.durable.bench import in_virtual_time, until
-from tests.server.limits.street import Guest, Say, Town, later, nested, refused, town, wish_body
+from tests.server.limits.street import Guest, Say, Town, later, refused, town
 
 # Few, so that a test is short; hours to forgive, so that nothing is forgiven in it.
 FEW = {
@@ -357,49 +357,3 @@ async def test_who_flooded_keeps_the_address_from_signing_in_anew_when_it_happen
             await refused(flooder.client, Reason.FLOODING)
 
         await refused(await server.call("flooder 4"), Reason.THROTTLED)
-
-
-# Depth
-
-
-@pytest.mark.parametrize("codec", [MSGPACK, JSON], ids=lambda codec: str(codec.name))
-@in_virtual_time
-async def test_a_body_that_is_nested_too_deep_is_refused_and_the_connection_lives(codec: Codec) -> None:
-    async with town() as server:
-        ada = await server.seated(codec=codec)
-
-        for seq, depth in enumerate([31, 32, 100, 900], start=1):
-            ada.client.say(Data(1, seq, 0, "wish", wish_body(codec, nested(depth))))
-        await until(lambda: len(ada.client.all_heard(Data)) == 3)
-
-        decoder = codec.body_decoder(MessageRefused)
-        refused_ones = [decoder.decode(frame.body) for frame in ada.client.all_heard(Data)]
-        # The message itself is one level.
-        assert [(each.seq, each.code) for each in refused_ones] == [(2, "invalid"), (3, "invalid"), (4, "invalid")]
-        assert len(server.hall().wished) == 1
-        assert server.counters.internal_errors == 0
-
-
-@pytest.mark.parametrize("codec", [MSGPACK, JSON], ids=lambda codec: str(codec.name))
-@in_virtual_time
-async def test_ten_thousand_levels_close_the_connection_and_harm_nothing_else(codec: Codec) -> None:
-    async with town() as server:
-        ada = await server.seated(codec=codec)
-        deep = b"[" * 10_000 + b"]" * 10_000 if codec.text else b"\x91" * 10_000 + b"\xc0"
-        head = codec.encode([["data", 1, 1, 0, "wish", None]])
-
-        ada.client.link.send(head.replace(b"null" if codec.text else b"\xc0", deep, 1))
-
-        assert (await ada.client.closed()).reason == Reason.PROTOCOL
-        assert server.counters.internal_errors == 0
-
-
-@in_virtual_time
-async def test_the_arguments_of_a_request_may_not_be_nested_too_deep_either() -> None:
-    async with town() as server:
-        ada = await server.guest()
-
-        reply = await ada.client.request("create", kind="hall", properties={"deep": nested(40)})
-
-        assert reply.problem is not None
-        assert (reply.problem.code, "nested" in reply.problem.message) == ("invalid", True)

@@ -100,12 +100,28 @@ def test_no_event_that_is_loud_is_unknown() -> None:
 
 @pytest.mark.parametrize("is_healthy", [True, False])
 @in_virtual_time
-async def test_a_node_that_is_not_well_is_an_error(caplog: pytest.LogCaptureFixture, *, is_healthy: bool) -> None:
+async def test_a_node_that_is_not_well_is_a_warning(caplog: pytest.LogCaptureFixture, *, is_healthy: bool) -> None:
     lines = LineLimit(asyncio.get_running_loop(), 1, lambda *_: None)
 
     Journal(lines).record(NodeHealth(node="n", is_healthy=is_healthy))
 
     assert [level for level, _, _ in journal(caplog)] == ([] if is_healthy else ["WARNING"])
+
+
+@pytest.mark.parametrize("whose", ["player", "address"])
+async def test_a_ban_is_told_with_whose_it_is_as_a_field(
+    world: World, caplog: pytest.LogCaptureFixture, whose: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    server = await world.serve(chat())
+    name = {"player": "ann:of:colons", "address": "203.0.113.0/24"}[whose]
+
+    await server.ban(**{whose: name}, why="a cheat")  # type: ignore[arg-type]  # both are texts
+    await server.unban(**{whose: name})
+
+    lines = journal(caplog)
+    assert of_kind(lines, "ban.set") == [{whose: name, "why": "a cheat", "until": 0.0}]
+    assert of_kind(lines, "ban.lifted") == [{whose: name}]
 
 
 @in_virtual_time

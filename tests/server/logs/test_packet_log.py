@@ -56,6 +56,26 @@ async def test_the_packets_of_one_session_are_logged_and_of_no_other(
     assert "unseen" not in said
 
 
+async def test_whose_packets_they_are_is_a_field_that_is_called_so(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await world.serve(chat())
+    session = await world.connect(server)
+
+    for on in (True, False):
+        server.packet_log(session=session.id, on=on)
+        server.packet_log(address="203.0.113.0/24", on=on)
+
+    told = [line_of(record) for record in caplog.records if record.name == "holdfast.packets"]
+    for_s = {"for_s": 600.0}
+    assert told == [
+        ("the packet log is on", {"session": session.id, **for_s}),
+        ("the packet log is on", {"address": "203.0.113.0/24", **for_s}),
+        ("the packet log is off", {"session": session.id}),
+        ("the packet log is off", {"address": "203.0.113.0/24"}),
+    ]
+
+
 async def test_a_session_s_flag_says_that_it_is_followed(world: World) -> None:
     server = await world.serve(chat())
     session = await world.connect(server)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from holdfast import Limits
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
 from holdfast.core.frames import (
     Ack,
@@ -38,9 +39,8 @@ TERMS = Terms(1, 2, 3, 4, 5.0, 6.0, 7.0)
 def read(
     codec: Codec, payload: bytes, *, out: bool = False, stranger: bool = False, bytes_max: int = 4096
 ) -> PacketText:
-    return PacketReader(codec, bytes_max=bytes_max, frames_max=4).read(
-        payload, is_from_client=not out, is_stranger=stranger
-    )
+    limits = Limits(packet_bytes_max=bytes_max, packet_frames_max=4)
+    return PacketReader(codec, limits).read(payload, is_from_client=not out, is_stranger=stranger)
 
 
 def bytes_of(dump: list[str]) -> bytes:
@@ -187,7 +187,7 @@ def test_a_secret_that_is_a_number_hides_all_bytes(value: Any) -> None:
         (MSGPACK.encode([["hello", SECRET]]), b"\x91\x92\xa5hello"),
         (MSGPACK.encode([["request", 1, SECRET]]), b"\x91\x93\xa7request"),
         (MSGPACK.encode([[SECRET]]), b"\x91\x91"),
-        (b"[" * 5000 + SECRET.encode(), b"[[[["),
+        (b"[" * 3000 + SECRET.encode(), b"[[[["),
         (b"", b""),
     ],
 )
@@ -221,6 +221,41 @@ def test_what_is_long_is_cut(codec: Codec) -> None:
     assert all(len(frame) < 100 for frame in text.frames)
     assert text.dump[-1] == f"… {len(payload) - 32} more bytes"
     assert bytes_of(text.dump) == payload[:32]
+
+
+@BOTH
+def test_what_is_too_long_is_not_read_at_all(codec: Codec) -> None:
+    frame = Data(1, 1, 0, "say", Raw(codec.encode({"text": "a" * 100, "password": SECRET})))
+    most = Limits().packet_read_bytes_max
+    long, short = codec.payload(*[frame] * 60), codec.payload(*[frame] * 5)
+
+    text = read(codec, long)
+
+    assert len(short) < most < len(long)
+    assert read(codec, short).frames[0].startswith("data channel=1")
+    assert text.frames == ["(too long to be read)"]
+    assert len(bytes_of(text.dump)) < 20
+    assert text.dump[-1].endswith("bytes are not shown: there may be a secret among them")
+
+
+@BOTH
+def test_nor_is_what_has_too_many_frames(codec: Codec) -> None:
+    most = Limits().packet_read_frames_max
+    acks = [Ack(1, 1)] * (most + 1)
+
+    assert read(codec, codec.payload(*acks)).frames == ["(too long to be read)"]
+    assert read(codec, codec.payload(*acks[1:])).frames[-1] == f"… {most - 4} more frames"
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"), [((1, "a"), "(1, 'a')"), (b"\xff", "b'\\\\xff'"), (7, "7"), (None, "None"), (2.5, "2.5")]
+)
+def test_a_key_that_is_no_text_is_shown_as_python_writes_it(key: Any, shown: str) -> None:
+    body = Raw(MSGPACK.encode({"around": [{key: "here"}]}))
+
+    text = read(MSGPACK, MSGPACK.payload(Data(1, 1, 0, "say", body)))
+
+    assert f'body={{"around": [{{"{shown}": "here"}}]}}' in text.frames[0]
 
 
 def test_nothing_that_a_player_writes_steers_a_terminal() -> None:

@@ -11,11 +11,10 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
 from holdfast.core.frames import Close, Hello, Resume, Welcome
 from holdfast.identity.port import Approach, Identity, NotAuthentic
-from holdfast.server.entrance.doors import transport_limits
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect
+from holdfast.transports.port import Dialect, TransportLimits
 from tests.server.directory.seats import PATIENT, Caller, served
 from tests.server.durable.bench import until
 from tests.server.raw_client import RawClient
@@ -85,7 +84,7 @@ async def dialed(server: MemoryServer) -> RawClient:
     """A link on which nothing has been said."""
     client = RawClient(MSGPACK)
     dialect = Dialect(MSGPACK.name, MSGPACK.text)
-    await server.network.dial(client, URL, dialects=[dialect], limits=transport_limits(server.limits))
+    await server.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(server.limits))
     return client
 
 

@@ -9,12 +9,13 @@ import pytest
 
 from holdfast import Invalid, NotFound, Player, PlayerData, Reason, Server, on
 from holdfast.core.addresses import host_of
+from holdfast.server.durable.recovery import Pace
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import patient
 from tests.server.durable.bench import a_moment, in_virtual_time
 from tests.server.foreign import MSGPACK, Foreigner, Frame, TcpWire
 from tests.server.raw_client import DEADLINE_S
-from tests.server.standing.kit import Hall, Say, back, refused, seated, serving
+from tests.server.standing.kit import Hall, Say, back, hall, refused, seated, serving
 from tests.server.world import World, chat
 
 BANNED = (4205, "banned")
@@ -207,6 +208,25 @@ async def test_the_token_of_who_was_last_heard_from_a_banned_range_is_dead_after
         await banning
         server.crash()
         await server.start()
+
+        assert (await refused(server, ada.welcome)).reason == Reason.EXPIRED
+        assert (await back(server, bob.welcome)).outcome.kind == "resumed"
+
+
+@pytest.mark.parametrize("recovery", ["eager", "lazy"])
+@in_virtual_time
+async def test_a_session_that_waits_since_before_a_restart_is_banned_by_its_last_address(recovery: Pace) -> None:
+    async with serving(hall(max_players=1), recovery=recovery) as server:
+        ada, bob, *_ = [await seated(server, name) for name in ("ada", "bob", *(f"p{number}" for number in range(9)))]
+        (session,) = server.sessions.of_player("ada")
+        session.address = "203.0.113.7"
+        assert server.node.ledger is not None
+        server.node.ledger.changed(session)
+        await a_moment()
+        server.crash()
+        await server.start()
+
+        await server.ban(address="203.0.113.0/24")
 
         assert (await refused(server, ada.welcome)).reason == Reason.EXPIRED
         assert (await back(server, bob.welcome)).outcome.kind == "resumed"

@@ -83,6 +83,20 @@ async def test_more_than_one_ends_if_the_limit_is_lower_after_a_restart() -> Non
 
 
 @in_virtual_time
+async def test_a_session_that_still_lies_in_the_store_counts_and_ends() -> None:
+    async with serving(hall(max_players=1), recovery="lazy", limits=patient(sessions_per_player_max=1)) as server:
+        ada, *_ = [await seated(server, name) for name in ("ada", *(f"p{number}" for number in range(9)))]
+        server.crash()
+        await server.start()
+        assert server.sessions.of_player("ada") == []
+
+        await sign_in(server, "ada")
+
+        assert (await refused(server, ada.welcome)).reason == Reason.EXPIRED
+        assert len(server.sessions.of_player("ada")) == 1
+
+
+@in_virtual_time
 async def test_agents_are_not_counted() -> None:
     async with serving(limits=TWO) as server:
         agents = [server.open_agent("ada") for _ in range(3)]
@@ -113,6 +127,23 @@ async def test_one_more_is_refused_and_the_others_notice_nothing() -> None:
             ("sessions_per_player_max", "refused", "ada")
         ]
         await sign_in(server, "bob")
+
+
+@in_virtual_time
+async def test_a_session_that_still_lies_in_the_store_keeps_its_place() -> None:
+    one = patient(sessions_per_player_max=1)
+    async with serving(hall(), recovery="lazy", limits=one, too_many_sessions="refuse") as server:
+        left = await seated(server, "ada")
+        await left.tell("leave")
+        for number in range(9):
+            await seated(server, f"p{number}")
+        server.crash()
+        await server.start()
+        assert server.sessions.of_player("ada") == []
+
+        assert (await turned_away(server, "ada")).reason == Reason.REFUSED
+
+        assert (await back(server, left.welcome)).outcome.kind == "resumed"
 
 
 @in_virtual_time

@@ -1,7 +1,7 @@
 """What is in force is saved, whatever the store does; and who waits for that is told the truth."""
 
 import asyncio
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -9,7 +9,7 @@ from holdfast import Message, Player, PlayerData, Reason, Server, Throttled, on
 from holdfast.stores import Broken, Unavailable, Unknown, Write
 from holdfast.testing import FaultyStore
 from tests.server.durable.bench import a_moment, in_virtual_time, until
-from tests.server.standing.kit import Hall, Said, back, refused, seated, serving, sign_in, turned_away
+from tests.server.standing.kit import Hall, Said, back, operator, refused, seated, serving, sign_in, turned_away
 
 
 def _subjects(store: FaultyStore) -> int:
@@ -52,6 +52,35 @@ async def test_a_ban_is_in_force_before_it_is_saved_and_saved_when_the_store_is_
         assert _subjects(store) == 0
         store.is_full = False
         await until(lambda: _subjects(store) == 1)
+
+
+@pytest.mark.parametrize("end", ["ban", "ban of an address", "sign out", "kick"])
+@in_virtual_time
+async def test_a_link_is_closed_though_the_end_of_its_session_is_not_saved(end: str) -> None:
+    store = FaultyStore()
+    async with serving(store=store) as server:
+        ada = await seated(server, "ada")
+        (session,) = server.sessions.of_player("ada")
+        session.address = "203.0.113.7"
+        store.is_full = True
+
+        ending: asyncio.Task[Any]
+        match end:
+            case "ban":
+                ending = asyncio.create_task(server.ban(player="ada"))
+            case "ban of an address":
+                ending = asyncio.create_task(server.ban(address="203.0.113.7"))
+            case "sign out":
+                ending = asyncio.create_task(server.sign_out("ada"))
+            case _:
+                # A turn may have decided that, and be undone: the client hears only what everybody does.
+                ending = asyncio.create_task(operator(server).end_session(session.id, "go"))
+
+        reason = (await ada.client.closed()).reason
+        assert reason == {"sign out": Reason.SIGNED_OUT, "kick": Reason.BUSY}.get(end, Reason.BANNED)
+        assert not ending.done()
+        store.is_full = False
+        await ending
 
 
 @in_virtual_time

@@ -7,11 +7,13 @@ import pytest
 
 from holdfast import Auth, Invalid, Reason
 from holdfast.core.frames import Hello, Welcome
+from holdfast.identity import Password
 from holdfast.identity.port import Approach, Identity
 from holdfast.testing import FaultyStore, MemoryServer
+from tests.identity.plain import PlainHashing
 from tests.server.directory.seats import patient
 from tests.server.durable.bench import a_moment, in_virtual_time
-from tests.server.standing.kit import dialed, hall, serving, sign_in, turned_away
+from tests.server.standing.kit import dialed, hall, operator, serving, sign_in, turned_away
 
 
 @in_virtual_time
@@ -37,6 +39,47 @@ async def test_who_has_a_password_or_is_a_guest_may_sign_in_again() -> None:
         await server.sign_out("ada")
 
         await sign_in(server, "ada")
+
+
+@in_virtual_time
+async def test_a_clock_that_was_ahead_at_a_sign_out_keeps_no_password_out() -> None:
+    password = Password(hashing=PlainHashing())
+    async with serving(auth=(password,)) as server:
+        await password.create_account("ada", "correct horse", player_id="ada")
+        right = server.node.wall
+        server.node.wall = lambda: right() + 3600.0
+        await server.sign_out("ada")
+        server.node.wall = right
+
+        client = await dialed(server)
+        client.say(Hello(Auth.password("ada", "correct horse")))
+
+        assert (await client.hear(Welcome)).player == "ada"
+
+
+@in_virtual_time
+async def test_a_password_that_is_changed_while_it_is_checked_is_not_good_any_more() -> None:
+    """A new one signs its player out, and whoever was about to come in with the old one too."""
+    checked, may_go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(PlainHashing):
+        async def verify(self, known: str, password: bytes) -> bool:
+            is_right = await super().verify(known, password)
+            checked.set()
+            await may_go_on.wait()
+            return is_right
+
+    password = Password(hashing=Slow())
+    async with serving(auth=(password,)) as server:
+        await password.create_account("ada", "correct horse", player_id="ada")
+        client = await dialed(server)
+        client.say(Hello(Auth.password("ada", "correct horse")))
+        await checked.wait()
+
+        await operator(server).set_password("ada", "another horse")
+        may_go_on.set()
+
+        assert (await client.closed()).reason == Reason.AUTH_FAILED
 
 
 @in_virtual_time

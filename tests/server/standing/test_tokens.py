@@ -230,6 +230,27 @@ async def test_an_operator_revokes_a_session_that_still_lies_in_the_store() -> N
         await _is_dead(server, ada.welcome, Reason.KICKED)
 
 
+@each_pace
+@in_virtual_time
+async def test_a_sign_out_that_a_crash_has_undone_does_not_spoil_the_next_one(recovery: Pace) -> None:
+    """They are numbered, and a session remembers a number that the store has never heard of."""
+    store = FaultyStore()
+    async with serving(store=store, recovery=recovery) as server:
+        await server.sign_out("zoe")
+        ada = await seated(server, "ada")
+        server.crash()
+        for key in [key for key in store.disk.entries if key.startswith("standing/")]:
+            del store.disk.entries[key]
+        await server.start()
+
+        welcome = await back(server, ada.welcome)
+        await _crash_between(server, store, _sign_out, _session(server, ada))
+        store.disk.on_written = lambda *_: None
+        await server.start()
+
+        await _is_dead(server, welcome, Reason.SIGNED_OUT)
+
+
 # Who comes again is welcome
 
 

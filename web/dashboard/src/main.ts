@@ -1,3 +1,205 @@
-import { VERSION } from "holdfast";
+// The frame around all pages: navigation, sign-in, the one stream of overviews, and what to say when the server is gone.
 
-document.body.append(`Holdfast ${VERSION}`);
+import "./style/base.css";
+import "./style/frame.css";
+import "./style/pieces.css";
+import "./style/list.css";
+import "./style/pages.css";
+import "./style/small.css";
+import { type EventInfo, get, hasKey, type NodeInfo, type Overview, onRefused, Problem, setKey } from "./api";
+import { live } from "./live";
+import { History } from "./numbers";
+import type { Page, Shared } from "./page";
+import { bans } from "./pages/bans";
+import { limits } from "./pages/limits";
+import { overview } from "./pages/overview";
+import { placements } from "./pages/placements";
+import { player } from "./pages/player";
+import { players } from "./pages/players";
+import { playground } from "./pages/playground";
+import { room } from "./pages/room";
+import { rooms } from "./pages/rooms";
+import { session } from "./pages/session";
+import { sessions } from "./pages/sessions";
+import { settings } from "./pages/settings";
+import { signIn } from "./pages/sign_in";
+import { fill, h } from "./ui/dom";
+import { nothing } from "./ui/parts";
+import { themeButton } from "./ui/theme";
+
+// By the address: the list, and one of it.
+const PAGES: Record<string, [string, Page, Page?]> = {
+  "": ["Overview", overview],
+  sessions: ["Sessions", sessions, session],
+  rooms: ["Rooms", rooms, room],
+  players: ["Players", players, player],
+  placements: ["Placements", placements],
+  limits: ["Limits hit", limits],
+  bans: ["Bans", bans],
+  settings: ["Settings", settings],
+  playground: ["Playground", playground],
+};
+
+/** Enough for what pages show of them, also of a storm. */
+const EVENTS_MAX = 500;
+
+const view = h("main", { id: "view", tabindex: -1 });
+const lost = h("div", { class: "lost", role: "alert", hidden: true }, "Connection to the server lost, trying again …");
+const where = h("span", { class: "where" });
+const account = h("div", { class: "account" });
+const nav = h("nav", { id: "nav", "aria-label": "Pages" });
+const menu = h(
+  "button",
+  { class: "menu", "aria-controls": "nav", "aria-expanded": "false", onclick: () => toggleMenu() },
+  "Menu",
+);
+
+let close: () => void = () => {};
+let stopLive: () => void = () => {};
+let history = new History();
+let events: EventInfo[] = [];
+const listeners = new Set<(overview: Overview) => void>();
+const shared: Shared = {
+  get history() {
+    return history;
+  },
+  get events() {
+    return events;
+  },
+  onOverview(then) {
+    listeners.add(then);
+    return () => listeners.delete(then);
+  },
+};
+
+function skip(event: Event): void {
+  event.preventDefault();
+  view.focus();
+}
+
+function toggleMenu(isOpen = menu.getAttribute("aria-expanded") === "false"): void {
+  menu.setAttribute("aria-expanded", String(isOpen));
+  nav.classList.toggle("open", isOpen);
+}
+
+function show(): void {
+  const [name = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  const parameter = decodeURIComponent(rest.join("/"));
+  const [title, list, one] = PAGES[name] ?? ["", missing];
+  close();
+  fill(view);
+  toggleMenu(false);
+  document.title = `${parameter || title} · Holdfast`;
+  for (const each of nav.querySelectorAll("a")) {
+    const isHere = each.getAttribute("href") === `#/${name}`;
+    isHere ? each.setAttribute("aria-current", "page") : each.removeAttribute("aria-current");
+  }
+  close = (parameter !== "" && one !== undefined ? one : list)(view, parameter, shared);
+  window.scrollTo(0, 0);
+}
+
+const missing: Page = (root) => {
+  root.append(nothing("There is no such page.", h("a", { href: "#/" }, "Back to the overview")));
+  return () => {};
+};
+
+function frame(): void {
+  const links = Object.entries(PAGES).map(([name, [title]]) =>
+    h("a", { href: `#/${name}`, class: `nav-${name}` }, title),
+  );
+  fill(
+    nav,
+    ...links,
+    h("div", { class: "nav-foot" }, h("a", { href: "/docs" }, "API documentation"), themeButton(), account),
+  );
+  const brand = h("a", { href: "#/", class: "brand" }, h("span", { class: "mark", "aria-hidden": "true" }), "Holdfast");
+  fill(
+    document.body,
+    h("a", { class: "skip", href: "#view", onclick: skip }, "Skip to content"),
+    h(
+      "div",
+      { class: "frame" },
+      h("header", { class: "top" }, brand, where, menu),
+      nav,
+      h("div", { class: "body" }, lost, view),
+    ),
+  );
+  fill(
+    account,
+    hasKey()
+      ? h("button", { onclick: () => signOut() }, "Sign out")
+      : h("small", null, "No key is set up: only this machine may ask."),
+  );
+}
+
+function signOut(): void {
+  setKey("");
+  void start();
+}
+
+function showSignIn(problem = ""): void {
+  stop();
+  document.title = "Sign in · Holdfast";
+  fill(
+    document.body,
+    signIn(problem, () => void start()),
+  );
+  document.body.querySelector("input")?.focus();
+}
+
+function stop(): void {
+  close();
+  close = () => {};
+  stopLive();
+  stopLive = () => {};
+  removeEventListener("hashchange", show);
+}
+
+async function start(): Promise<void> {
+  stop();
+  let node: NodeInfo;
+  try {
+    node = await get<NodeInfo>("/v1/node");
+  } catch (error) {
+    if (error instanceof Problem && error.status === 401) {
+      // It has shown the sign-in already.
+      return;
+    }
+    fill(
+      document.body,
+      h("div", { class: "lost" }, `${error instanceof Problem ? error.message : error} Trying again …`),
+    );
+    setTimeout(() => void start(), 2000);
+    return;
+  }
+  frame();
+  where.textContent = `${node.name} · ${node.region}`;
+  history = new History();
+  events = [];
+  stopLive = live("/v1/overview/live", {
+    event: (event) => {
+      if (event.type !== "overview") {
+        events.push(event);
+        events.splice(0, events.length - EVENTS_MAX);
+        return;
+      }
+      const look = event.body as unknown as Overview;
+      history.add(look);
+      for (const each of listeners) {
+        each(look);
+      }
+    },
+    state: (isUp) => {
+      lost.hidden = isUp;
+    },
+  });
+  addEventListener("hashchange", show);
+  show();
+}
+
+onRefused(() => {
+  const had = hasKey();
+  setKey("");
+  showSignIn(had ? "This key is not known here." : "");
+});
+void start();

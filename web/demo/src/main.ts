@@ -1,3 +1,197 @@
-import { VERSION } from "holdfast";
+/** The demo: sail, break things, and see that nothing is lost and nothing comes twice. */
 
-document.body.append(`Holdfast ${VERSION}`);
+import { type ClientRoom, type ClientSession, connect, type Outcome } from "holdfast";
+import { Game } from "./game";
+import { change, crash, type Link, openLink, type Status, status } from "./harbor";
+import { Helm } from "./helm";
+import { type ArenaMessages, arenaVersion } from "./messages";
+import { byId, duration, figures, notice, ships, tell } from "./panel";
+import { Sea } from "./sea";
+
+const STEER_MS = 50;
+const PANEL_MS = 250;
+const STATUS_MS = 500;
+const LAG_MS = 150;
+
+const game = new Game(sessionStorage);
+const canvas = byId<HTMLCanvasElement>("sea");
+const sea = new Sea(canvas, game);
+const helm = new Helm(canvas, sea.toSea);
+
+let link: Link;
+let session: ClientSession;
+let room: ClientRoom<ArenaMessages> | null = null;
+let isPlugged = true;
+let server: Status | null = null;
+let droppedAt: number | null = null;
+/** When there was a way back: the plug is in again, or the server up. What the resume took is counted from then. */
+let openSince = 0;
+const figure = { replayed: 0, drops: 0, backMs: null as number | null, rttMs: 0 };
+
+/** Low chance only: here things break far more often than anywhere else, and nobody wants to wait for the next try. */
+const hasty = () => Math.random() / 8;
+
+async function begin(): Promise<void> {
+  [link, server] = await Promise.all([openLink(), status()]);
+  byId("dashboard").hidden = !server.dashboard;
+  byId<HTMLAnchorElement>("dashboard").href = server.dashboard;
+  session = await connect(link.url, { afterRefresh: "replay", random: hasty });
+  session.on("drop", dropped);
+  session.on("resume", resumed);
+  session.on("close", (error) => ended(`The session is over: ${error.message}`));
+  const seat = session.roomAs<ArenaMessages>();
+  if (seat !== null && session.outcome?.kind === "resumed") {
+    figure.replayed += session.outcome.replayed;
+    tell(`This page was loaded again: same ship, ${messages(session.outcome.replayed)} replayed.`, "good");
+    take(seat);
+  } else {
+    await join();
+  }
+}
+
+async function join(): Promise<void> {
+  game.forget();
+  take(await session.join<ArenaMessages>(server?.room ?? "", { messageVersion: arenaVersion }));
+  tell("You have a ship. Sail for a coin, then break something.");
+}
+
+function take(seat: ClientRoom<ArenaMessages>): void {
+  room = seat;
+  seat.on("welcome", (welcome) => game.welcomed(welcome));
+  seat.on("view", (view) => game.seen(view));
+  seat.on("holdfast.refused", ({ message }) => {
+    game.refused++;
+    tell(`The room refused a command: ${message}`, "bad");
+  });
+  seat.on("holdfast.left", ({ reason }) => ended(`Your seat is gone: ${reason}`));
+  notice("");
+}
+
+function dropped(): void {
+  figure.drops++;
+  droppedAt = performance.now();
+  openSince = isPlugged && server?.pid ? droppedAt : 0;
+  if (isPlugged) tell("The connection broke. Your seat is held.", "warn");
+}
+
+function resumed(outcome: Outcome): void {
+  const now = performance.now();
+  const awayMs = droppedAt === null ? 0 : now - droppedAt;
+  figure.backMs = now - (openSince || now);
+  droppedAt = null;
+  if (outcome.kind === "reset") {
+    tell(`Your session was gone (${outcome.reason}); this is a new one.`, "bad");
+    void join();
+    return;
+  }
+  figure.replayed += outcome.replayed;
+  const what = outcome.kind === "resumed" ? `${messages(outcome.replayed)} replayed` : "caught up with the state";
+  tell(`Back after ${duration(awayMs)}: ${what}, ${game.lost} lost, ${game.doubled} doubled.`, "good");
+  notice("");
+}
+
+function messages(count: number): string {
+  return count === 1 ? "1 message" : `${count.toLocaleString()} messages`;
+}
+
+function ended(text: string): void {
+  room = null;
+  tell(text, "bad");
+  notice(`${text}. Load the page again to sail on.`, "bad");
+}
+
+/** What is wrong at the moment, in words; nothing if all is well. */
+function explain(): void {
+  if (room === null || session.connected) return;
+  const away = droppedAt === null ? "" : duration(performance.now() - droppedAt);
+  if (!isPlugged) notice(`Unplugged for ${away}. Sail on: what you do now is sent when you are back.`, "warn");
+  else if (server === null) notice("The demo has ended. Start it again with: holdfast demo", "bad");
+  else if (server.pid === null) notice("The server was killed. Starting it again …", "bad");
+  else notice(`Coming back … ${away}`, "warn");
+}
+
+async function watchServer(): Promise<void> {
+  const before = server;
+  try {
+    server = await status();
+  } catch {
+    server = null;
+  }
+  if (server?.pid && before?.pid !== server.pid) {
+    if (droppedAt !== null && isPlugged) openSince = performance.now();
+    if (before !== null) {
+      tell(`The server is up again after ${server.back_after_s.toFixed(1)} s, as process ${server.pid}.`);
+    }
+  }
+}
+
+// Buttons
+
+byId("plug").addEventListener("click", async () => {
+  isPlugged = !isPlugged;
+  const button = byId("plug");
+  button.setAttribute("aria-pressed", `${!isPlugged}`);
+  button.innerHTML = "";
+  button.append(line("b", isPlugged ? "Pull the plug" : "Plug it in"));
+  button.append(line("small", isPlugged ? "cut this page’s link" : "let it come back"));
+  if (isPlugged) openSince = performance.now();
+  else tell("You pulled the plug: this page’s connection is reset.", "warn");
+  await change(link.link, { is_plugged: isPlugged });
+  // As the browser says it of a real network.
+  if (isPlugged) dispatchEvent(new Event("online"));
+});
+
+let isSlow = false;
+byId("lag").addEventListener("click", async () => {
+  isSlow = !isSlow;
+  byId("lag").setAttribute("aria-pressed", `${isSlow}`);
+  tell(isSlow ? `Everything takes ${LAG_MS} ms longer, each way.` : "The lag is gone.");
+  await change(link.link, { delay_ms: isSlow ? LAG_MS : 0 });
+});
+
+byId("crash").addEventListener("click", async () => {
+  const pid = server?.pid;
+  if (!pid) return;
+  tell(`kill -9 ${pid}: the server is dead.`, "bad");
+  await crash();
+});
+
+byId("another").addEventListener("click", () => {
+  // With no opener the new tab begins with a storage of its own: another player, not this one again.
+  window.open(location.href, "_blank", "noopener");
+});
+
+function line(tag: "b" | "small", text: string): HTMLElement {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  return element;
+}
+
+// The course of things
+
+setInterval(() => {
+  const place = game.place;
+  const course = place === null ? null : helm.course(place);
+  if (room !== null && course !== null) void room.send("steer", game.steer(course));
+}, STEER_MS);
+
+setInterval(() => {
+  if (session !== undefined) figure.rttMs = session.latencyMs;
+  figures(game, figure);
+  ships(game);
+  explain();
+}, PANEL_MS);
+
+setInterval(watchServer, STATUS_MS);
+
+function frame(now: number): void {
+  sea.draw(now, room !== null && session.connected);
+  requestAnimationFrame(frame);
+}
+requestAnimationFrame(frame);
+
+begin().catch((error: unknown) => {
+  const text = error instanceof Error ? error.message : `${error}`;
+  tell(`No game: ${text}`, "bad");
+  notice(`No game: ${text}. Is \`holdfast demo\` still running? Then load the page again.`, "bad");
+});

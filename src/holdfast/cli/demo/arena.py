@@ -1,4 +1,4 @@
-"""The demo's game: ships that race for a coin. A Holdfast game is a file like this one, run by `holdfast serve`."""
+"""The demo's game: ships that race for coins. A Holdfast game is a file like this one, run by `holdfast serve`."""
 
 from typing import Any
 
@@ -8,6 +8,12 @@ from holdfast import Message, Player, PlayerData, Refused, Room, on
 
 SIZE = 100.0
 REACH = 3.0
+COINS = 4
+# As far as a ship goes in one command.
+STEP_MAX = 3.0
+NAMES = ("Ada", "Bo", "Cleo", "Dag", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun", "Kai", "Lia", "Mio", "Nils", "Ona")
+
+Place = tuple[float, float]
 
 
 class Tally(msgspec.Struct):
@@ -27,9 +33,10 @@ class Tally(msgspec.Struct):
 
 
 class Welcome(Message):
-    """To a player who joins: your ship, and the number of the last view you missed."""
+    """To a player who joins: your ship, its name, and the number of the last view you missed."""
 
     ship: str
+    name: str
     view: int
 
 
@@ -42,21 +49,30 @@ class Steer(Message):
     dy: float
 
 
+class Ship(msgspec.Struct, frozen=True):
+    """One ship, as everybody sees it; with how its commands came in, so that a player can compare."""
+
+    name: str
+    place: Place
+    coins: int
+    is_here: bool
+    steered: Tally
+
+
 class View(Message):
-    """To every player, at every tick: your ship, the coin, and how your commands came in. Numbered, as those are."""
+    """To every player, at every tick. Numbered, as the commands are."""
 
     number: int
-    place: tuple[float, float]
-    coin: tuple[float, float]
-    coins: int
-    steered: Tally
+    ships: dict[str, Ship]
+    coins: list[Place]
 
 
 class Pilot(PlayerData):
     """What a player keeps, however often the connection breaks."""
 
-    x: float = 0.0
-    y: float = 0.0
+    ship: str = ""
+    name: str = ""
+    place: Place = (0.0, 0.0)
     coins: int = 0
     steered: Tally = msgspec.field(default_factory=Tally)
 
@@ -64,13 +80,13 @@ class Pilot(PlayerData):
 class Sea(msgspec.Struct):
     """What the room keeps, however often the server crashes."""
 
-    coin: tuple[float, float]
+    coins: list[Place]
     views: int = 0
     launched: int = 0
 
 
 class Arena(Room[Pilot]):
-    """One sea, one coin, many ships."""
+    """One sea, a few coins, many ships."""
 
     durability = "commit"
     max_players = 256
@@ -82,37 +98,50 @@ class Arena(Room[Pilot]):
 
     def on_create(self, config: dict[str, Any]) -> None:
         """Begin."""
-        self.state = Sea(coin=self.somewhere())
+        self.state = Sea(coins=[self.somewhere() for _ in range(COINS)])
 
     def on_join(self, player: Player[Pilot]) -> None:
         """Give everybody a ship of their own."""
+        lap, place = divmod(self.state.launched, len(NAMES))
         self.state.launched += 1
-        ship = f"ship-{self.state.launched}"
-        self.own(player, ship)
-        player.data.x, player.data.y = self.somewhere()
-        player.send(Welcome(ship, self.state.views))
+        pilot = player.data
+        pilot.ship = f"ship-{self.state.launched}"
+        pilot.name = NAMES[place] + (f" {lap + 1}" if lap else "")
+        pilot.place = self.somewhere()
+        self.own(player, pilot.ship)
+        player.send(Welcome(pilot.ship, pilot.name, self.state.views))
 
     @on(Steer)
     def steer(self, player: Player[Pilot], steer: Steer) -> None:
-        """Move a ship, if it is the player's own."""
+        """Move a ship, if it is the player's own; what it reaches is theirs."""
         if self.owner_of(steer.ship) is not player:
             raise Refused(f"{steer.ship} is not yours")
-        pilot, coin = player.data, self.state.coin
+        pilot = player.data
         pilot.steered.count(steer.number)
-        pilot.x = min(max(pilot.x + steer.dx, 0.0), SIZE)
-        pilot.y = min(max(pilot.y + steer.dy, 0.0), SIZE)
-        if abs(pilot.x - coin[0]) < REACH and abs(pilot.y - coin[1]) < REACH:
-            pilot.coins += 1
-            self.state.coin = self.somewhere()
+        x, y = pilot.place
+        pilot.place = x, y = moved(x, steer.dx), moved(y, steer.dy)
+        for number, (coin_x, coin_y) in enumerate(self.state.coins):
+            if abs(x - coin_x) < REACH and abs(y - coin_y) < REACH:
+                pilot.coins += 1
+                self.state.coins[number] = self.somewhere()
 
     def on_tick(self, dt_s: float) -> None:
-        """Show everybody how they stand. Who is away gets it when they are back."""
+        """Show everybody how it stands. Who is away gets it when they are back."""
         self.state.views += 1
-        for player in self.players:
-            pilot = player.data
-            view = View(self.state.views, (pilot.x, pilot.y), self.state.coin, pilot.coins, pilot.steered)
-            player.send(view)
+        ships = {player.data.ship: ship_of(player) for player in self.players}
+        self.broadcast(View(self.state.views, ships, self.state.coins))
 
-    def somewhere(self) -> tuple[float, float]:
+    def somewhere(self) -> Place:
         """A random place."""
         return self.random.uniform(0.0, SIZE), self.random.uniform(0.0, SIZE)
+
+
+def ship_of(player: Player[Pilot]) -> Ship:
+    """What everybody sees of a player."""
+    pilot = player.data
+    return Ship(pilot.name, pilot.place, pilot.coins, player.connected, pilot.steered)
+
+
+def moved(where: float, by: float) -> float:
+    """A step, as far as the sea goes."""
+    return min(max(where + min(max(by, -STEP_MAX), STEP_MAX), 0.0), SIZE)

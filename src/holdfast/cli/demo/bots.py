@@ -6,18 +6,18 @@ from random import Random
 
 import holdfast
 from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome
-from holdfast.cli.demo.arena import Steer, Tally, View, Welcome
+from holdfast.cli.demo.arena import Place, Ship, Steer, Tally, View, Welcome
 from holdfast.cli.demo.proxy import Proxy
 
-# As far as a ship goes per command, and how often a bot sends one.
-_STEP = 2.0
+# As far as a bot's ship goes per command: half of it on its way, the other by chance. And how often it sends one.
+_STEP = 1.5
 _STEER_S = 0.05
 # A link that was cut is back by then, a server that was killed too, and what was on its way has arrived.
 _SETTLE_S = 30.0
 
 
 class Brain:
-    """Follows the coin, numbers what it sends, and counts what it hears."""
+    """Goes for the nearest coin, numbers what it sends, and counts what it hears."""
 
     def __init__(self, random: Random) -> None:
         self.sent = 0
@@ -25,6 +25,7 @@ class Brain:
         self.refused = 0
         self.views = Tally()
         self.ship = ""
+        self.name = ""
         self.view: View | None = None
         """The newest one."""
         self._random = random
@@ -36,7 +37,7 @@ class Brain:
             self.received += 1
             match message:
                 case Welcome():
-                    self.ship, self.views.last = message.ship, message.view
+                    self.ship, self.name, self.views.last = message.ship, message.name, message.view
                 case View():
                     self.views.count(message.number)
                     self.view = message
@@ -55,16 +56,23 @@ class Brain:
 
     async def has_seen(self, command: int) -> None:
         """Wait for a view of the room after it has applied the command with this number, or a later one."""
-        while self.view is None or self.view.steered.last < command:
+        while (own := self.own) is None or own.steered.last < command:
             self._heard.clear()
             await self._heard.wait()
 
-    def _course(self) -> tuple[float, float]:
-        """Towards the coin as last seen, and a little at random."""
+    @property
+    def own(self) -> Ship | None:
+        """Its ship, as last seen."""
+        return self.view.ships.get(self.ship) if self.view is not None else None
+
+    def _course(self) -> Place:
+        """Towards the nearest coin as last seen, and a little at random."""
         dx, dy = self._random.uniform(-_STEP, _STEP), self._random.uniform(-_STEP, _STEP)
-        if self.view is not None:
-            dx += min(max(self.view.coin[0] - self.view.place[0], -_STEP), _STEP)
-            dy += min(max(self.view.coin[1] - self.view.place[1], -_STEP), _STEP)
+        if self.view is not None and self.own is not None:
+            x, y = self.own.place
+            coin_x, coin_y = min(self.view.coins, key=lambda coin: abs(coin[0] - x) + abs(coin[1] - y))
+            dx += min(max(coin_x - x, -_STEP), _STEP)
+            dy += min(max(coin_y - y, -_STEP), _STEP)
         return dx, dy
 
 
@@ -82,8 +90,7 @@ class Hasty(Random):
 class Bot:
     """A player far away, on the other side of a proxy. What it knows of the server, the server told it."""
 
-    def __init__(self, name: str, brain: Brain, proxy: Proxy, session: ClientSession, room: ClientRoom) -> None:
-        self.name = name
+    def __init__(self, brain: Brain, proxy: Proxy, session: ClientSession, room: ClientRoom) -> None:
         self.brain = brain
         self.proxy = proxy
         self.session = session
@@ -96,12 +103,17 @@ class Bot:
         session.on_resume = self._resumed
 
     @classmethod
-    async def join(cls, name: str, brain: Brain, proxy: Proxy, room_id: str) -> "Bot":
+    async def join(cls, brain: Brain, proxy: Proxy, room_id: str) -> "Bot":
         """Connect through the proxy and take a seat."""
         await proxy.start()
         host, port = proxy.address
         session = await holdfast.connect(f"ws://{host}:{port}", messages=[Welcome, View], random=Hasty())
-        return cls(name, brain, proxy, session, await session.join(room_id))
+        return cls(brain, proxy, session, await session.join(room_id))
+
+    @property
+    def name(self) -> str:
+        """As the room calls its ship."""
+        return self.brain.name
 
     @property
     def status(self) -> str:
@@ -123,11 +135,11 @@ class Bot:
     @property
     def coins(self) -> int:
         """What it has won."""
-        return self.brain.view.coins if self.brain.view is not None else 0
+        return own.coins if (own := self.brain.own) is not None else 0
 
     @property
     def _steered(self) -> Tally:
-        return self.brain.view.steered if self.brain.view is not None else Tally()
+        return own.steered if (own := self.brain.own) is not None else Tally()
 
     def _resumed(self, outcome: Outcome) -> None:
         self.resumes += 1

@@ -1,6 +1,10 @@
 """`holdfast demo`: reads the options, runs the show, draws it."""
 
 import asyncio
+import webbrowser
+from importlib import import_module
+from random import Random
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -11,6 +15,13 @@ from holdfast.cli.demo.screens import LiveScreen, PlainScreen
 from holdfast.cli.demo.show import Screen, Settings, Show
 from holdfast.cli.demo.table import Totals, verdict
 from holdfast.server.run import event_loop
+
+if TYPE_CHECKING:
+    from holdfast.cli.demo.page import Page
+
+_CUT_EVERY_S = 0.5
+# Who plays wants to see the game too.
+_CALM_CUT_EVERY_S = 3.0
 
 
 @click.command()
@@ -27,9 +38,7 @@ from holdfast.server.run import event_loop
     "--cut-every",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    default=0.5,
-    show_default=True,
-    help="Seconds between two cuts, on average, over all links; 0 cuts none.",
+    help="Seconds between two cuts, on average, over all bots; 0 cuts none. Default: 0.5, and 3 beside a page.",
 )
 @click.option(
     "--crash-every",
@@ -39,27 +48,45 @@ from holdfast.server.run import event_loop
     help="Kill the server this often, as the key c does. Default: only when the key is pressed.",
 )
 @click.option("--seed", type=int, help="Repeat the chance of an earlier run: where bots go, which links are cut.")
+@click.option("--terminal", is_flag=True, help="No page in the browser: only bots, here.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=7776, show_default=True, help="Where the page is.")
+@click.option("--open/--no-open", "opens", default=True, help="Whether to open the page in a browser at once.")
 @click.option("--plain", is_flag=True, help="Print lines instead of a live table, as is done without a terminal.")
 def demo(  # noqa: PLR0913 - one parameter for each option
-    *, bots: int, seconds: float | None, cut_every: float, crash_every: float, seed: int | None, plain: bool
+    *,
+    bots: int,
+    seconds: float | None,
+    cut_every: float | None,
+    crash_every: float,
+    seed: int | None,
+    terminal: bool,
+    port: int,
+    opens: bool,
+    plain: bool,
 ) -> None:
-    """See it work: bots play a game over links that break, on a server that you may kill.
+    """See it work: play against bots over links that break, on a server that you may kill.
 
-    The server is a process of its own that keeps its room in an SQLite file; the bots' connections go through a proxy
-    that cuts them at random. Press c to kill the server with SIGKILL: it is started again, and everybody returns.
-    Messages are numbered at both ends, so what is lost or doubled is counted, not claimed.
+    The game is a page in your browser: pull its plug, slow it down, crash its server, load it again. The server is a
+    process of its own that keeps its room in an SQLite file; the bots' connections go through a proxy that cuts them at
+    random. A server that is killed is started again, and everybody returns. Messages are numbered at both ends, so what
+    is lost or doubled is counted, not claimed.
 
     In a terminal c crashes the server, and q or Ctrl-C ends the demo.
     """
     console = Console(highlight=False)
     is_live = console.is_terminal and not plain
+    page = None if terminal else _page(seed, port)
+    if cut_every is None:
+        cut_every = _CUT_EVERY_S if page is None else _CALM_CUT_EVERY_S
     settings = Settings(bots, seconds, cut_every, crash_every, seed, has_keys=is_live and are_there_keys())
+    if page is not None and opens and is_live:
+        webbrowser.open(page.url)
     try:
         if is_live:
             with Live(console=console, auto_refresh=False) as live:
-                show = _run(settings, LiveScreen(console, live))
+                show = _run(settings, LiveScreen(console, live), page)
         else:
-            show = _run(settings, PlainScreen(console))
+            show = _run(settings, PlainScreen(console), page)
     except asyncio.CancelledError:
         raise click.Abort from None
     console.print(verdict(show), soft_wrap=True)
@@ -67,8 +94,20 @@ def demo(  # noqa: PLR0913 - one parameter for each option
         raise SystemExit(1)
 
 
-def _run(settings: Settings, screen: Screen) -> Show:
-    show = Show(settings, screen)
+def _page(seed: int | None, port: int) -> "Page | None":
+    """The page, if there is one in this installation."""
+    # By name, because this takes half a second, and not everybody who uses the command line wants a demo.
+    page: type[Page] = import_module("holdfast.cli.demo.page").Page
+    if page.is_built():
+        return page(Random(seed), port)  # noqa: S311 - where a link that is cut is torn
+    click.echo(
+        "The demo's page is not built: `make web` does it, and so does a wheel. Here is the terminal's.", err=True
+    )
+    return None
+
+
+def _run(settings: Settings, screen: Screen, page: "Page | None") -> Show:
+    show = Show(settings, screen, page)
     try:
         with asyncio.Runner(loop_factory=event_loop()) as runner:
             runner.run(show.run())

@@ -33,9 +33,9 @@ class Link:
 
     def __init__(self, random: Random, delay_s: float) -> None:
         self.was_cut = False
+        self.delay_s = delay_s
         self.ended = asyncio.Event()
         self._random = random
-        self._delay_s = delay_s
         self._manner: Cut | None = None
         self._writers: list[StreamWriter] = []
 
@@ -67,8 +67,8 @@ class Link:
 
     async def _pump(self, reader: StreamReader, writer: StreamWriter) -> None:
         while chunk := await reader.read(_CHUNK_BYTES):
-            if self._delay_s:
-                await asyncio.sleep(self._delay_s)
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
             if self._manner is Cut.SILENT:
                 continue
             if self._manner is Cut.TORN:
@@ -134,6 +134,17 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def delay_s(self) -> float:
+        """How long bytes are underway, each way."""
+        return self._delay_s
+
+    @delay_s.setter
+    def delay_s(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+        if self._newest is not None:
+            self._newest.delay_s = delay_s
 
     async def cut(self, manner: Cut = Cut.RESET) -> None:
         """Cut the client's link, or its next one if it has none now; returns when that is done."""

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.live import Live
 
 from holdfast.cli.demo.show import Show
-from holdfast.cli.demo.table import line, picture, server_line
+from holdfast.cli.demo.table import line, picture, places, server_line
 
 
 class LiveScreen:
@@ -38,7 +38,8 @@ class PlainScreen:
         """Print one line."""
         if not self._has_begun:
             self._has_begun = True
-            self._console.print(server_line(show))
+            for text in (*places(show), server_line(show)):
+                self._console.print(text, soft_wrap=True)
         self._console.print(line(show), soft_wrap=True)
 
     def finish(self, show: Show) -> None:

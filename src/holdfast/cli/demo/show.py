@@ -8,31 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.cli.demo.bots import Bot, Brain
 from holdfast.cli.demo.keys import pressed
 from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.cli.demo.server import Ready
+from holdfast.cli.demo.sockets import free_port
 from holdfast.cli.demo.supervisor import Supervisor
+from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
 
-_BOT_NAMES = (
-    "Ada",
-    "Bo",
-    "Cleo",
-    "Dag",
-    "Eva",
-    "Finn",
-    "Gil",
-    "Hana",
-    "Ivo",
-    "Jun",
-    "Kai",
-    "Lia",
-    "Mio",
-    "Nils",
-    "Ona",
-)
+if TYPE_CHECKING:
+    from holdfast.cli.demo.page import Page
+
 # After every other cut the network stays away for up to this long, so that seats are seen to be held.
 _OUTAGE_S_MAX = 2.5
 # How far away the bots are, one way.
@@ -70,8 +58,10 @@ class Show:
 
     server: Supervisor
 
-    def __init__(self, settings: Settings, screen: Screen) -> None:
+    def __init__(self, settings: Settings, screen: Screen, page: "Page | None" = None) -> None:
+        """With a page, visitors play too."""
         self.settings = settings
+        self.page = page
         self.bots: list[Bot] = []
         self.elapsed_s = 0.0
         self.phase = ""
@@ -87,14 +77,18 @@ class Show:
             _signals(stop),
             TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as folder,
         ):
-            self.server = Supervisor(Path(folder), self._moved)
-            async with self.server:
+            options = (str(free_port(DEFAULT_HOST, DEFAULT_PORT)), self.page.url) if self.page is not None else ()
+            self.server = Supervisor(Path(folder), self._moved, options)
+            async with self.server, self.page or nullcontext(), asyncio.TaskGroup() as tasks:
+                # From now on it may be killed, also while the bots are still joining.
+                supervising = tasks.create_task(self.server.keep_running())
                 try:
                     await self._join()
                     with self._keys(stop):
                         await self._play(stop)
                 finally:
                     await asyncio.gather(*(bot.leave() for bot in self.bots))
+                    supervising.cancel()
                     self.log = self.server.log()
 
     def _keys(self, stop: asyncio.Event) -> AbstractContextManager[None]:
@@ -103,22 +97,23 @@ class Show:
         return pressed({"c": self.server.crash, "q": stop.set})
 
     def _moved(self, ready: Ready) -> None:
+        if self.page is not None:
+            self.page.moved(self.server)
         for bot in self.bots:
             bot.proxy.target = (ready.host, ready.port)
 
     async def _join(self) -> None:
         ready = self.server.ready
         assert ready is not None
-        self.bots = await asyncio.gather(*(self._bot(place, ready) for place in range(self.settings.bots)))
+        self.bots = await asyncio.gather(*(self._bot(ready) for _ in range(self.settings.bots)))
 
-    async def _bot(self, place: int, ready: Ready) -> Bot:
+    async def _bot(self, ready: Ready) -> Bot:
         delay_s = self._random.uniform(*_DELAY_S_RANGE)
         proxy = Proxy(ready.host, ready.port, random=self._random, delay_s=delay_s)
-        return await Bot.join(_name(place), Brain(self._random), proxy, ready.room)
+        return await Bot.join(Brain(self._random), proxy, ready.room)
 
     async def _play(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
-            supervising = tasks.create_task(self.server.keep_running())
             disturbing = [tasks.create_task(self._break_links()), tasks.create_task(self._crash_now_and_then())]
             drawing = tasks.create_task(self._keep_drawing())
             playing = [tasks.create_task(each.play(stop)) for each in self.bots]
@@ -133,7 +128,6 @@ class Show:
                 bot.proxy.plug()
             await asyncio.wait(playing)
             drawing.cancel()
-            supervising.cancel()
         self.phase = "over"
         self._screen.finish(self)
 
@@ -194,8 +188,3 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-
-
-def _name(place: int) -> str:
-    lap, name = divmod(place, len(_BOT_NAMES))
-    return _BOT_NAMES[name] + (str(lap + 1) if lap else "")

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -22,7 +22,7 @@ _LOG_LINES = 12
 class Supervisor:
     """One server process at a time. `moved` hears where it is, at every start."""
 
-    def __init__(self, folder: Path, moved: Callable[[Ready], None]) -> None:
+    def __init__(self, folder: Path, moved: Callable[[Ready], None], options: Sequence[str] = ()) -> None:
         self.crashes = 0
         """How often it ended before it should."""
         self.back_after_s = 0.0
@@ -31,6 +31,7 @@ class Supervisor:
         """Where it is; None while it is away."""
         self._folder = folder
         self._moved = moved
+        self._options = options
         self._process: Process | None = None
         self._killed_at: float | None = None
 
@@ -38,7 +39,7 @@ class Supervisor:
         """Start a server and wait until its doors are open."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, *PROGRAM, str(self._folder)),
+                *(sys.executable, *PROGRAM, str(self._folder), *self._options),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=log,

@@ -73,10 +73,19 @@ def picture(show: Show, console: Console) -> RenderableType:
     hidden = max(len(bots) - rows_max, 0)
     total = Totals.of(bots)
     table = _table(bots[: len(bots) - hidden], total, is_wide=console.width >= _WIDE_COLUMNS, hidden=hidden)
-    parts: list[RenderableType] = [_title(show), table, server_line(show), Text(_EXPLANATION, style="dim")]
+    parts: list[RenderableType] = [_title(show), *places(show), table, server_line(show)]
+    parts.append(Text(_EXPLANATION, style="dim"))
     if show.settings.has_keys and show.phase != "over":
         parts.append(_keys())
     return Group(*parts)
+
+
+def places(show: Show) -> list[Text]:
+    """Where a browser finds what."""
+    if show.page is None:
+        return []
+    dashboard = show.server.ready.http if show.server.ready is not None else ""
+    return [Text.assemble("Play: ", (show.page.url, "bold underline"), f"   Dashboard: {dashboard or '…'}")]
 
 
 def line(show: Show) -> str:

@@ -33,6 +33,7 @@ class Directory:
         visibility: Visibility = "public",
         password: str = "",
         idempotency_key: str = "",
+        message_version: str = "",
     ) -> RoomInfo:
         """Make a room. Joining it is another call. The same key with the same wish gives the same room."""
         return self._background.run(
@@ -44,6 +45,7 @@ class Directory:
                 visibility=visibility,
                 password=password,
                 idempotency_key=idempotency_key,
+                message_version=message_version,
             )
         )
 
@@ -84,9 +86,11 @@ class Directory:
 
     # To join
 
-    def join(self, room_id: str = "", *, code: str = "", password: str = "") -> ClientRoom:
-        """Take a seat: by the room's id, or by its code."""
-        room = self._background.run(lambda: self._directory.join(room_id, code=code, password=password))
+    def join(self, room_id: str = "", *, code: str = "", password: str = "", message_version: str = "") -> ClientRoom:
+        """Take a seat: by the room's id, or by its code. For `message_version` see `join_or_create`."""
+        room = self._background.run(
+            lambda: self._directory.join(room_id, code=code, password=password, message_version=message_version)
+        )
         return ClientRoom(self._background, room)
 
     def join_or_create(  # noqa: PLR0913 - facts, all by keyword
@@ -99,8 +103,12 @@ class Directory:
         name: str = "",
         visibility: Visibility = "public",
         password: str = "",
+        message_version: str = "",
     ) -> ClientRoom:
-        """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room."""
+        """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room.
+
+        `message_version` is what `holdfast types` wrote: `OtherVersion` if the room's messages are not those any more.
+        """
         room = self._background.run(
             lambda: self._directory.join_or_create(
                 kind,
@@ -110,6 +118,7 @@ class Directory:
                 name=name,
                 visibility=visibility,
                 password=password,
+                message_version=message_version,
             )
         )
         return ClientRoom(self._background, room)

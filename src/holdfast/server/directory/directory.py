@@ -30,6 +30,7 @@ from holdfast.server.directory.entries import Entries
 from holdfast.server.directory.listings import Listings
 from holdfast.server.durable.dice import Dice
 from holdfast.server.durable.host import DurableHost
+from holdfast.server.messages.check import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
 from holdfast.server.rooms.room_host import RoomHost
 
@@ -64,6 +65,7 @@ class Directory:
         """How many seats are reserved at the wish of each player."""
         self.entries = Entries(node.limits, node.random, node.now)
         self.listings = Listings(node, loop)
+        self.message_versions = MessageVersions()
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -175,6 +177,7 @@ class Directory:
         if wish.max_players is not None and not 1 <= wish.max_players <= most:
             raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
         check_properties(wish.properties, self._node.limits.properties_bytes_max)
+        self.message_versions.check(room_type, wish.message_version)
         return room_type
 
     def check_role(self, kind: str, roles: Collection[str]) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
+from msgspec import structs
+
 from holdfast.core.errors import Conflict, Expired, NameTaken, NotFound, Throttled
 from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import Limits
@@ -81,7 +83,8 @@ class Entries:
     async def once(self, wish: Create, creator: str, make: Callable[[Once], "asyncio.Task[str]"]) -> str:
         """The id of the room for a wish with a key: made now, or when the same was asked for before."""
         self._prune()
-        once = Once(creator, wish.idempotency_key, fingerprint(wish))
+        # A client that was built again in the meantime wishes for the same room.
+        once = Once(creator, wish.idempotency_key, fingerprint(structs.replace(wish, message_version="")))
         key = (creator, once.key)
         made = self._made.get(key)
         if made is not None and made.wish != once.wish:

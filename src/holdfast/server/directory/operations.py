@@ -109,7 +109,9 @@ class DirectoryDesk:
 
     async def join(self, session: Session, wish: Join) -> RoomInfo:
         """Take a seat in a room."""
-        return await self._join(session, self._entered(session, wish.room, wish.code, wish.password))
+        host = self._entered(session, wish.room, wish.code, wish.password)
+        self._node.rooms.message_versions.check(type(host.room), wish.message_version)
+        return await self._join(session, host)
 
     async def join_or_create(self, session: Session, wish: JoinOrCreate) -> RoomInfo:
         """Take a seat in the oldest open room of a kind, or in a new one."""

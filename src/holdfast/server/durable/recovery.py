@@ -58,6 +58,8 @@ class Recovery:
         self._sessions: dict[str, Entry] = {}
         # Where players have a seat, or one that is reserved, of rooms that nobody has asked for yet.
         self._rooms_of: dict[str, list[str]] = {}
+        # And which sessions they have, with a seat or without.
+        self._sessions_of: dict[str, list[str]] = {}
         self._effects: list[Entry] = []
         self._background: asyncio.Task[None] | None = None
         self._reading: set[asyncio.Task[None]] = set()
@@ -81,6 +83,9 @@ class Recovery:
                     self._node.rooms.expect(room_id, record.kind, restored_listing(record))
                     for player_id in _players(record):
                         self._rooms_of.setdefault(player_id, []).append(room_id)
+            for session_id, entry in self._sessions.items():
+                if player_id := _player_of(entry):
+                    self._sessions_of.setdefault(player_id, []).append(session_id)
             self._background = self._loop.create_task(self._restore_by_and_by())
 
     def resume_effects(self) -> None:
@@ -94,6 +99,7 @@ class Recovery:
             self._restore_next()
             await asyncio.sleep(_LAZY_PAUSE_S)
         self._rooms_of.clear()
+        self._sessions_of.clear()
 
     def _restore_next(self) -> None:
         if self._rooms:
@@ -130,6 +136,12 @@ class Recovery:
         """Bring the rooms back in which a player has a seat."""
         for room_id in self._rooms_of.pop(player_id, ()):
             self.restore_room(room_id)
+
+    def restore_sessions_of(self, player_id: str) -> None:
+        """Bring all sessions of a player back, and all rooms in which they have a seat."""
+        self.restore_rooms_of(player_id)
+        for session_id in self._sessions_of.pop(player_id, ()):
+            self.restore_session(session_id)
 
     def read_again(self, room_id: str, session_ids: list[str]) -> None:
         """A room was written by another after we had read it: bring it back as it is now."""
@@ -328,6 +340,14 @@ def _players(record: RoomRecord) -> set[str]:
     except Unreadable:
         return set()
     return seated | {kept.player for kept in record.listing.reservations}
+
+
+def _player_of(entry: Entry) -> str:
+    """Whose session this is; empty if the record cannot be read."""
+    try:
+        return decode_session(entry.value).player
+    except Unreadable:
+        return ""
 
 
 def _record(entries: list[Entry]) -> RoomRecord | None:

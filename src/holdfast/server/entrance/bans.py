@@ -90,6 +90,7 @@ class Bans:
                 self._add(BanInfo(record.subject, record.why, record.until, record.since))
             except (Unreadable, Invalid) as error:
                 log.error("a record is not in force", key=entry.key, why=error)  # noqa: TRY400 - what it says is enough
+        self._bans = {ban.subject: ban for ban in sorted(self._bans.values(), key=lambda ban: ban.since)}
         self._watch_ends()
 
     def stop(self) -> None:

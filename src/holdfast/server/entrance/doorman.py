@@ -29,6 +29,11 @@ class Doorman:
         self._strangers: dict[LiveConnection, tuple[str, bool]] = {}
         self._refused: set[LiveConnection] = set()
 
+    def turned_away(self, limit: str, address: str) -> None:
+        """A door closed in somebody's face, before there was a link to tell them by."""
+        self._node.counters.connections_refused += 1
+        self._node.alarms.tell(limit, "refused", address=address)
+
     def came(self, connection: LiveConnection) -> bool:
         """A link is up: whether it may stay; if not, it was told why."""
         limits = self._node.limits

@@ -8,8 +8,10 @@ from functools import partial
 from holdfast.core.codec import CODECS
 from holdfast.core.limits import Limits
 from holdfast.http.hosts import is_loopback
+from holdfast.logs import get_logger
 from holdfast.server.entrance.tls import Tls
 from holdfast.transports import tcp, websocket
+from holdfast.transports.arrivals import Arrivals, Refused
 from holdfast.transports.compression import Offer
 from holdfast.transports.forwarded import TrustedProxies
 from holdfast.transports.origins import Origins
@@ -17,20 +19,10 @@ from holdfast.transports.port import Accept, Dialect, Listener, TransportLimits
 from holdfast.transports.secure import OPEN, Lock
 from holdfast.transports.sockets import peer_name
 
+_log = get_logger("holdfast.server")
+
 DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
 """What the server speaks, in the order it prefers."""
-
-
-def transport_limits(limits: Limits) -> TransportLimits:
-    """The part of the limits that a transport enforces."""
-    return TransportLimits(
-        payload_bytes_max=limits.payload_bytes_max,
-        handshake_s=limits.hello_s,
-        close_s=limits.close_s,
-        write_high_bytes=limits.window_bytes_max,
-        fragments_max=limits.fragments_max,
-        proxy_header_bytes_max=limits.proxy_header_bytes_max,
-    )
 
 
 class Exposed(ValueError):
@@ -94,7 +86,7 @@ class Doors:
         """`ValueError` for settings that make no sense, or would let anybody listen in."""
         settings.check()
         self.settings = settings
-        self._limits = transport_limits(limits)
+        self._limits = TransportLimits.of(limits)
         self._check_s = limits.certificate_check_s
         self._origins = Origins(settings.origins) if settings.origins else None
         self._proxies: TrustedProxies | None = None
@@ -105,17 +97,21 @@ class Doors:
         """Where clients connect, by transport, while the doors are open: {"websocket": "wss://127.0.0.1:7777", …}."""
         self._watching: asyncio.TimerHandle | None = None
 
-    async def open(self, accept: Accept) -> dict[str, tuple[str, int]]:
-        """Where they are, by transport. A port that is taken is an `OSError` that says so."""
+    async def open(self, accept: Accept, refused: Refused) -> dict[str, tuple[str, int]]:
+        """Where they are, by transport; `refused` hears whom they turn away. A port that is taken is an `OSError`."""
         settings = self.settings
         addresses: dict[str, tuple[str, int]] = {}
         dialects: Sequence[Dialect] = DIALECTS
         limits = self._limits
+        arrivals = Arrivals(limits, refused)
+        listen_websocket = partial(websocket.listen, origins=self._origins)
         if settings.compression:
+            # Browsers have compression of their own; with our own dialects for it, everything would be deflated twice.
+            listen_websocket = partial(listen_websocket, deflatable=dialects)
             offer = Offer(dialects, limits)
             accept, dialects, limits = offer.accepting(accept), offer.dialects, offer.limits
         for name, scheme, listen, port, tls in (
-            ("websocket", "ws", partial(websocket.listen, origins=self._origins), settings.port, settings.tls),
+            ("websocket", "ws", listen_websocket, settings.port, settings.tls),
             ("tcp", "tcp", partial(tcp.listen, lock=settings.tcp_lock), settings.tcp_port, settings.tcp_tls),
         ):
             if port is not None:
@@ -127,6 +123,7 @@ class Doors:
                     limits=limits,
                     ssl=None if tls is None else tls.context,
                     proxies=self._proxies,
+                    arrivals=arrivals,
                 )
                 self._listeners.append(listener)
                 addresses[name] = listener.addresses[0]
@@ -140,9 +137,11 @@ class Doors:
             self._watching = asyncio.get_running_loop().call_later(self._check_s, self._watch_certificate)
 
     def reload(self) -> None:
-        """Read the certificate again."""
+        """Read the certificate again, if there is one."""
         if self.settings.tls is not None:
             self.settings.tls.reload()
+        else:
+            _log.info("there is nothing to reload: this server has no certificate")
 
     @property
     def tcp_key(self) -> str:

@@ -13,10 +13,10 @@ from holdfast.core.errors import Conflict, Invalid, NotAllowed, NotFound, Thrott
 from holdfast.core.events import Authenticated, SignInFailed
 from holdfast.core.infos import LinkInfo
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Session
+from holdfast.core.session import Session, SessionState
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.core.wishes import Confirm, Link
-from holdfast.identity.players import is_guest
+from holdfast.identity.players import checked_identity, is_guest
 from holdfast.identity.port import Approach, Busy, Identity, Linkable, NotAuthentic
 from holdfast.server.wire.connection import LiveConnection
 
@@ -40,12 +40,18 @@ class Linking:
             raise Invalid(f"a guest cannot be linked to a {wish.scheme}")
         if not is_guest(session.player_id):
             raise Conflict("this player has an account already: only a guest can be linked to one")
-        identity = await self._proven(session, wish, authenticator)
+        identity = checked_identity(await self._proven(session, wish, authenticator), wish.scheme)
+        if session.state is SessionState.ENDED:
+            # They were signed out meanwhile, or have linked another session: this one is not to end that.
+            raise Conflict("this session has ended")
         if identity.player_id != session.player_id:
             raise RuntimeError(f"the authenticator of {wish.scheme!r} has linked another player than it was asked to")
         session.roles = identity.roles
         roles = sorted(identity.roles)
         self._node.publish(Authenticated(session=session.id, player=session.player_id, scheme=wish.scheme, roles=roles))
+        if self._node.recovery is not None:
+            # Those that wait in the store end too.
+            self._node.recovery.restore_sessions_of(session.player_id)
         for other in self._node.sessions.of_player(session.player_id):
             if other is not session:
                 self._node.end_session(other, Reason.SIGNED_OUT, "this guest has an account now; sign in with that")

@@ -14,6 +14,9 @@ TooManySessions = Literal["replace", "refuse"]
 
 def make_space(node: "Node", player_id: str, address: str) -> bool:
     """Whether a player may have one more session: sessions end for it, if that is the server's policy."""
+    if node.recovery is not None:
+        # Those that wait in the store count too.
+        node.recovery.restore_sessions_of(player_id)
     most = node.limits.sessions_per_player_max
     # Agents are the server's own, and a seat whose session was lost in a crash is kept for this very player.
     sessions = [session for session in node.sessions.of_player(player_id) if session.codec is not None]

@@ -75,13 +75,13 @@ class Standing:
         """The ban that keeps a player or an address out; None if they are welcome."""
         return self._bans.of(player_id, address)
 
-    def check(self, identity: Identity, began: int | None = None) -> None:
+    def check(self, identity: Identity, began: int) -> None:
         """Refuse a credential that was issued before its player was signed out everywhere: `NotAuthentic`.
 
-        Also one whose proof had begun before that, if the number of the last sign-out then is given: a password may
+        Also one whose proof had begun before that (`began` is the number of the last sign-out then): a password may
         have been changed since it was looked at.
         """
-        if began is not None and began < self._sign_out_of(identity.player_id):
+        if began < self._sign_out_of(identity.player_id):
             raise NotAuthentic("you were signed out everywhere meanwhile; sign in again")
         if identity.issued_at is not None and identity.issued_at < self.not_before(identity.player_id):
             raise NotAuthentic("this credential was issued before you were signed out everywhere; get a new one")
@@ -93,7 +93,9 @@ class Standing:
 
     def came_back(self, session: Session) -> None:
         """A session was brought back from the store: it ends at once if it should not have been there any more."""
-        ban = self.ban_of(session.player_id, "")
+        # A sign-out that was not saved before a crash may have been its last: the next one has a higher number.
+        self.sign_outs = max(self.sign_outs, session.sign_outs)
+        ban = self.ban_of(session.player_id, session.address)
         if ban is not None:
             self._node.end_session(session, Reason.BANNED, ban_message(ban))
         elif session.sign_outs < self._sign_out_of(session.player_id):
@@ -119,8 +121,7 @@ class Standing:
         ended: list[SessionKeep] = []
         if wish.player:
             # Their credentials are as good as before when the ban is over.
-            self._number(wish.player, self.not_before(wish.player))
-            self._end_sessions(wish.player, Reason.BANNED, ban_message(ban))
+            self._end_sessions(wish.player, self.not_before(wish.player), Reason.BANNED, ban_message(ban))
         else:
             ended = await self._end_sessions_from(banned_range(wish.address), ban_message(ban))
         await self._saved(*ended)
@@ -136,8 +137,7 @@ class Standing:
     async def sign_out(self, player_id: str, why: str = "") -> None:
         """End all sessions of a player; credentials that were issued before now do not count any more."""
         check_player_id(player_id)
-        self._number(player_id, self._node.wall())
-        self._end_sessions(player_id, Reason.SIGNED_OUT, why or _SIGNED_OUT)
+        self._end_sessions(player_id, self._node.wall(), Reason.SIGNED_OUT, why or _SIGNED_OUT)
         await self._saved()
 
     def _number(self, player_id: str, not_before: float) -> None:
@@ -160,10 +160,11 @@ class Standing:
 
     # Their sessions
 
-    def _end_sessions(self, player_id: str, reason: Reason, message: str) -> None:
+    def _end_sessions(self, player_id: str, not_before: float, reason: Reason, message: str) -> None:
         if self._node.recovery is not None:
-            # Seats that wait in the store are to be free too. Sessions there that have none end when they come back.
-            self._node.recovery.restore_rooms_of(player_id)
+            # Those that wait in the store end too, and their seats are free.
+            self._node.recovery.restore_sessions_of(player_id)
+        self._number(player_id, not_before)
         for session in self._node.sessions.of_player(player_id):
             self._node.end_session(session, reason, message)
 

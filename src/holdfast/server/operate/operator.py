@@ -1,7 +1,7 @@
 """A node, for those who operate it: what the HTTP API is handed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +28,26 @@ from holdfast.core.session import PlayerId, Session
 from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.operate.accounts import AccountOperator
+from holdfast.server.operate.inside import InsideOperator
+from holdfast.server.operate.overview import OverviewOperator
 from holdfast.server.operate.standing import StandingOperator
 from holdfast.server.operate.timeline import TimelineOperator
 from holdfast.server.pages import page_of
 from holdfast.server.seeing.metrics import read_metrics
 
 if TYPE_CHECKING:
+    from holdfast.server.entrance.doors import Doors
+    from holdfast.server.node import Node
     from holdfast.server.rooms.room_host import RoomHost
 
 
-class Operator(StandingOperator, AccountOperator, TimelineOperator):
+class Operator(StandingOperator, AccountOperator, TimelineOperator, OverviewOperator, InsideOperator):
     """See `holdfast.http.port.Backend`: it sees everything."""
+
+    def __init__(self, node: "Node", doors: "Doors | None" = None) -> None:
+        super().__init__(node)
+        self._doors = doors
+        self._started_at = node.wall()
 
     # Rooms
 
@@ -122,10 +131,14 @@ class Operator(StandingOperator, AccountOperator, TimelineOperator):
 
     # Sessions and players
 
-    def list_sessions(self, *, player: str, limit: int, cursor: str) -> SessionPage:
+    def list_sessions(self, *, player: str, limit: int, cursor: str, search: str = "", status: str = "") -> SessionPage:
         """The sessions of a player, or all if that is empty; by id, so that a page can go on where another ended."""
         registry = self._node.sessions
-        sessions = registry.of_player(player) if player else registry
+        sessions: Iterable[Session] = registry.of_player(player) if player else registry
+        if status:
+            sessions = (each for each in sessions if each.state.value == status)
+        if search:
+            sessions = (each for each in sessions if _is_found(each, search))
         page, more = page_of((each.id for each in sessions), limit, cursor)
         found = [session for each in page if (session := registry.get(each)) is not None]
         return SessionPage([self._session(session) for session in found], more)
@@ -178,10 +191,11 @@ class Operator(StandingOperator, AccountOperator, TimelineOperator):
             flags=[str(flag.name).lower() for flag in session.flags],
         )
 
-    def list_players(self, *, limit: int, cursor: str) -> PlayerPage:
+    def list_players(self, *, limit: int, cursor: str, search: str = "") -> PlayerPage:
         """Who is here, by id."""
         with_session = (session.player_id for session in self._node.sessions)
-        page, more = page_of(chain(with_session, self._node.rooms.players()), limit, cursor)
+        here = (each for each in chain(with_session, self._node.rooms.players()) if search in each)
+        page, more = page_of(here, limit, cursor)
         return PlayerPage([self._player(each) for each in page], more)
 
     def get_player(self, player_id: str) -> PlayerInfo:
@@ -245,3 +259,8 @@ class Operator(StandingOperator, AccountOperator, TimelineOperator):
     def events(self, after: int | None) -> AsyncIterator[EventInfo]:
         """What happens on it."""
         return self._node.events.read(after)
+
+
+def _is_found(session: Session, search: str) -> bool:
+    room = session.room
+    return search in session.id or search in session.player_id or (room is not None and search in room.id)

@@ -15,6 +15,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.core.wishes import Create
 from holdfast.identity.port import Identity
+from holdfast.server.entrance.signing_in import new_session
 from holdfast.server.rooms.door import Interrupted
 from holdfast.server.rooms.room_host import RoomHost
 
@@ -31,7 +32,7 @@ class Inbox:
         self._messages: deque[Message] = deque()
         self._arrived = asyncio.Event()
         self.farewell: Message | None = None
-        self.waiting_bytes = 0
+        self.waiting_bytes = self.latest_waiting_bytes = 0
 
     def send(self, message: Message) -> None:
         """Put a message in; an agent that does not read is ended, by name."""
@@ -110,7 +111,7 @@ class Agent:
         if len(node.sessions) >= node.limits.sessions_max:
             raise Throttled("this node has no space for another session")
         self._node = node
-        self.session = node.handshake.new_session(Identity(name, roles))
+        self.session = new_session(node, Identity(name, roles))
         connection = Connection(node.next_connection_id(), node.now())
         connection.transport_kind = "agent"
         connection.happened(ConnectionEvent.WELCOMED)

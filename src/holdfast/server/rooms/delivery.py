@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused, Throttled
 from holdfast.core.frames import Data, Latest, sentence
@@ -49,9 +50,12 @@ class Delivery:
         else:
             try:
                 run, args = handler.method, (self._room, player, handler.decoders[codec].decode(frame.body))
-            except DECODE_ERRORS as error:
-                run, args = self._refuse_invalid, (str(error),)
-        size = self._kept_waiting(player, frame) if self._turns.is_busy else 0
+            except Exception as error:  # noqa: BLE001 - its number is used up: whatever is wrong with it has to be said
+                run, args = self._unreadable, (error,)
+        size = 0
+        if self._turns.is_busy:
+            size = len(frame.body)
+            player.outlet.waiting_bytes += size
         done: Callable[..., None] = self._applied
         if self._tracing is not None:
             run, done = self._tracing.message(self._room, player, frame, run=run, done=done)
@@ -66,17 +70,12 @@ class Delivery:
             return self._refuse_role, (handler,)
         try:
             return handler.method, (self._room, player, handler.decoders[codec].decode(frame.body))
-        except DECODE_ERRORS as error:
-            return self._refuse_invalid, (str(error),)
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._unreadable, (error,)
 
     def refuse(self, player: Player[Any], frame: Data) -> None:
         """A player's next message, of which there are too many: not carried out, but it has its place in the order."""
         self._turns.take(self._refuse_throttled, (), self._applied, (player, player.outlet, frame.seq, frame.type, 0))
-
-    def _kept_waiting(self, player: Player[Any], frame: Data | Latest) -> int:
-        size = len(frame.body)
-        player.outlet.waiting_bytes += size
-        return size
 
     def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
         """An unreliable message: dropped if it does not fit or would pile up; what the game refuses is not answered."""
@@ -91,10 +90,13 @@ class Delivery:
             return
         try:
             message = handler.decoders[codec].decode(frame.body)
-        except DECODE_ERRORS:
-            self._counters.messages_refused += 1
+        except Exception as error:  # noqa: BLE001 - the game's own check of it may raise anything
+            self._latest_unreadable(error, player, frame.type)
             return
-        size = self._kept_waiting(player, frame) if self._turns.is_busy else 0
+        size = 0
+        if self._turns.is_busy:
+            size = len(frame.body) + MESSAGE_OVERHEAD_BYTES
+            player.outlet.latest_waiting_bytes += size
         self._turns.take(
             handler.method, (self._room, player, message), self._latest_ended, (player, player.outlet, frame.type, size)
         )
@@ -102,7 +104,7 @@ class Delivery:
     def _is_crowded(self, player: Player[Any]) -> bool:
         return (
             len(self._turns) >= self._limits.turns_waiting_max
-            or player.outlet.waiting_bytes >= self._limits.window_bytes_max
+            or player.outlet.latest_waiting_bytes >= self._limits.window_bytes_max
         )
 
     def deliver_native(self, player: Player[Any], message: Message) -> None:
@@ -128,8 +130,11 @@ class Delivery:
     def _refuse_role(self, handler: Handler) -> None:
         raise NotAllowed(f"{handler.message_type.wire_name!r} is for players with the role {handler.role!r}")
 
-    def _refuse_invalid(self, why: str) -> None:
-        raise Invalid(why)
+    def _unreadable(self, error: Exception) -> None:
+        if isinstance(error, DECODE_ERRORS):
+            raise Invalid(str(error)) from None
+        # Raised by the game's own check of it.
+        raise error
 
     def _applied(  # noqa: PLR0913, PLR0917 - the end of a turn: what was awaited of it
         self,
@@ -165,8 +170,14 @@ class Delivery:
     def _latest_ended(
         self, error: Exception | None, _: Any, player: Player[Any], outlet: Outlet, name: str, size: int
     ) -> None:
-        outlet.waiting_bytes -= size
+        outlet.latest_waiting_bytes -= size
         if isinstance(error, Refused):
             self._counters.messages_refused += 1
         elif error is not None:
+            self._failed(error, f"the handler of {name!r}", player.id)
+
+    def _latest_unreadable(self, error: Exception, player: Player[Any], name: str) -> None:
+        if isinstance(error, DECODE_ERRORS):
+            self._counters.messages_refused += 1
+        else:
             self._failed(error, f"the handler of {name!r}", player.id)

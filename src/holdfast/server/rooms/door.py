@@ -25,7 +25,8 @@ from holdfast.server.rooms.line import WaitingLine, check_reserved
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.rooms.room_host import OutletOf, RoomHost
+    from holdfast.server.rooms.room_host import RoomHost
+    from holdfast.server.rooms.seating_host import OutletOf
 
 
 class Interrupted(Exception):

@@ -4,6 +4,7 @@ from math import inf
 from typing import Any
 
 from holdfast.core.frames import NAME_CHARS_MAX
+from holdfast.core.messages import Message
 from holdfast.core.room import CHOICES, Room
 from holdfast.server.durable.images import check_savable
 
@@ -57,6 +58,9 @@ def _check_words(room_type: type[Room[Any]]) -> None:
         value = getattr(room_type, setting)
         if not isinstance(value, str):
             raise ValueError(f'{name}.{setting} must be the name of a role, or ""; got {value!r}')  # noqa: TRY004
+    sends: Any = room_type.sends
+    if sends is not None and not all(isinstance(each, type) and issubclass(each, Message) for each in sends):
+        raise ValueError(f"{name}.sends must be a list of Message classes, as in [Moved, Said]; got {sends!r}")
     for setting in _FLAGS:
         value = getattr(room_type, setting)
         if not isinstance(value, bool):

@@ -23,13 +23,14 @@ class ChannelOutlet:
         "_encode",
         "_node",
         "_session",
+        "latest_waiting_bytes",
         "waiting_bytes",
     )
 
     def __init__(self, node: "Node", session: Session, channel: Channel) -> None:
         self._node = node
         self._session = session
-        self.waiting_bytes = 0
+        self.waiting_bytes = self.latest_waiting_bytes = 0
         self._channel = channel
         self._codec = session.codec or MSGPACK
         self._encode = self._codec.encode
@@ -95,6 +96,7 @@ class SilentOutlet:
     """The outlet of a seat whose agent went with its server: nobody listens until another one takes the seat over."""
 
     waiting_bytes = 0
+    latest_waiting_bytes = 0
 
     def send(self, message: Message) -> None:
         """Nobody hears it."""

@@ -29,6 +29,16 @@ class EventLog:
         self._events.append((self._last_id, event))
         self._wake()
 
+    @property
+    def last_id(self) -> int:
+        """The id of the newest."""
+        return self._last_id
+
+    def since(self, position: int, most: int) -> list[EventInfo]:
+        """The newest after the event with this id, at most so many."""
+        newest = self._after(max(position, self._last_id - most))
+        return [EventInfo(event_id, event.name, event.at, event.body) for event_id, event in newest]
+
     def close(self) -> None:
         """Nothing more happens here: whoever reads, reads to the end."""
         self._is_closed = True

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from msgspec import to_builtins
 
 from holdfast.core.events import (
+    BanLifted,
+    Banned,
     ConnectionRefused,
     Event,
     LimitExceeded,
@@ -71,6 +73,11 @@ class Journal:
         # A line has its own name and time.
         del fields["type"]
         fields.pop("at", None)
+        if isinstance(event, Banned | BanLifted):
+            # Of a "player:…" or an "address:…": they are found, and left out, as fields that are called so.
+            whose, _, name = event.subject.partition(":")
+            fields = {whose: name, **fields}
+            del fields["subject"]
         log.log(level, event.name, **fields)
 
 

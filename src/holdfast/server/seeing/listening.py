@@ -24,12 +24,14 @@ class Listening:
     @overload
     def on(self, event_type: type[E], handler: Callable[[E], T]) -> Callable[[E], T]: ...
 
-    def on(self, event_type: type[E], handler: Callable[[E], Any] | None = None) -> Any:
+    def on(self, event_type: Any, handler: Callable[[Any], Any] | None = None) -> Any:
         """Be told of what happens: `server.on(Dropped, handler)`, or `@server.on(Dropped)` above a function.
 
         Handlers may be `def` or `async def`; each is told of one event after the other, in the order they happened.
         `Event` stands for all, `SessionEvent` for all of sessions. See `holdfast.events`, and `off`.
         """
+        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
+            raise TypeError("server.on takes a type of event: @server.on(Dropped)")
         if handler is None:
             return partial(self._listen, event_type)
         return self._listen(event_type, handler)

@@ -104,7 +104,8 @@ class Meters:
         self.limits = Tally()
         """By the limit, and what was done about it."""
         self.sign_ins = Tally((scheme,) for scheme in self._schemes)
-        self.sign_ins_failed = Tally((scheme, reason.value) for scheme in self._schemes for reason in _REFUSALS)
+        known = (*self._schemes, OTHER)
+        self.sign_ins_failed = Tally((scheme, reason.value) for scheme in known for reason in _REFUSALS)
         self.rooms_created = Tally()
         self.rooms_failed = Tally()
         """By kind, and what was wrong."""
@@ -117,7 +118,7 @@ class Meters:
             SignInFailed: lambda event: self.sign_ins_failed.add(self._scheme(event.scheme), event.reason),
             LimitExceeded: lambda event: self.limits.add(event.limit, event.action, times=event.times),
             RoomCreated: lambda event: self.rooms_created.add(event.kind),
-            RoomFailed: lambda event: self.rooms_failed.add(event.kind, event.why),
+            RoomFailed: lambda event: self.rooms_failed.add(self._kind(event.kind), event.why),
         }
         node.bus.observe(self._heard)
 
@@ -149,6 +150,10 @@ class Meters:
         connection = self._node.connections.get(ConnectionId(event.connection))
         if connection is not None:
             self.welcome.add(self._node.now() - connection.heard_at)
+
+    def _kind(self, kind: str) -> str:
+        # What a record in the store calls it may be no kind of this game any more, or nothing that can be read.
+        return kind if kind in self._node.rooms.kinds else OTHER
 
     def _scheme(self, scheme: str) -> str:
         # What a stranger calls it may be anything.

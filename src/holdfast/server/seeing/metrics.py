@@ -13,11 +13,13 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from holdfast.core.connection import ConnectionState
+from holdfast.core.events import ROOM_FAILURES
 from holdfast.core.histogram import Histogram
 from holdfast.core.metrics import Metric, Reading, Spread
 from holdfast.core.player import SeatState
 from holdfast.core.room import Phase
 from holdfast.core.session import Session, SessionState
+from holdfast.core.tally import OTHER
 from holdfast.server.seeing import catalogue
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def _of_node(node: "Node") -> list[Reading]:
     limits, ledger = node.limits, node.ledger
     most = {"connections": limits.connections_max, "sessions": limits.sessions_max, "rooms": limits.rooms_max}
     return [
-        _reading(catalogue.NODE_INFO, {(node.name, node.region, _version()): 1}),
+        _reading(catalogue.NODE_INFO, {(node.name, node.region, holdfast_version()): 1}),
         _reading(catalogue.READY, {(): node.health.is_ready}),
         _reading(catalogue.HEALTHY, {(): node.health.is_healthy}),
         _reading(catalogue.CAPACITY, {(of,): each for of, each in most.items()}),
@@ -55,17 +57,17 @@ def _of_node(node: "Node") -> list[Reading]:
 async def _there(node: "Node") -> list[Reading]:
     """What is there now. Who has gone since the first slice does not count."""
     sessions: Counter[Labels] = Counter()
-    async for some in _slices(node.sessions):
+    async for some in slices(node.sessions):
         _count(sessions, (), [session.state for session in some], _SESSION_STATES)
     connections: Counter[Labels] = Counter()
-    async for links in _slices(node.connections.values()):
+    async for links in slices(node.connections.values()):
         for (transport,) in node.meters.opened.counts():
             states = [link.state for link in links if link.transport_kind == transport]
             _count(connections, (transport,), states, _CONNECTION_STATES)
     kinds = node.rooms.kinds
     rooms: Counter[Labels] = Counter()
     seats: Counter[Labels] = Counter()
-    async for hosts in _slices(node.rooms.hosts()):
+    async for hosts in slices(node.rooms.hosts()):
         for kind in kinds:
             of_kind = [host.room for host in hosts if host.room.kind == kind]
             for phase in get_args(Phase):
@@ -87,7 +89,7 @@ def _count(counts: Counter[Labels], of: Labels, states: list[S], known: tuple[S,
         counts[*of, str(state.value)] += sum(each is state for each in states)
 
 
-async def _slices(things: Iterable[T]) -> AsyncIterator[list[T]]:
+async def slices(things: Iterable[T]) -> AsyncIterator[list[T]]:
     """All of them, as they are now; the games go on in between. One that is empty if there is nothing."""
     everything = list(things)
     for start in range(0, max(1, len(everything)), _LOOKED_AT_ONCE):
@@ -98,7 +100,9 @@ async def _slices(things: Iterable[T]) -> AsyncIterator[list[T]]:
 
 def _counted(node: "Node") -> list[Reading]:
     counters, meters = node.counters, node.meters
+    # At zero from the start: what first appears as 1 has not grown, and no alert would tell of it.
     none_yet: dict[Labels, int] = {(kind,): 0 for kind in node.rooms.kinds}
+    none_failed: dict[Labels, int] = {(kind, why): 0 for kind in (*node.rooms.kinds, OTHER) for why in ROOM_FAILURES}
     outcomes = {"resumed": counters.resumed, "resynced": counters.resynced, "reset": counters.reset}
     frames = {"received": counters.frames_received, "sent": counters.frames_sent}
     sizes = {"received": counters.bytes_received, "sent": counters.bytes_sent}
@@ -124,7 +128,7 @@ def _counted(node: "Node") -> list[Reading]:
         _reading(catalogue.LIMITS, meters.limits.counts()),
         _reading(catalogue.THROTTLED, _by_word(throttled)),
         _reading(catalogue.ROOMS_CREATED, none_yet | meters.rooms_created.counts()),
-        _reading(catalogue.ROOMS_FAILED, meters.rooms_failed.counts()),
+        _reading(catalogue.ROOMS_FAILED, none_failed | meters.rooms_failed.counts()),
         _reading(catalogue.TURNS, none_yet | _by_word({kind: meter.taken for kind, meter in meters.turns.items()})),
         _reading(catalogue.EFFECTS, _by_word(effects)),
     ]
@@ -176,7 +180,8 @@ def _reading(metric: Metric, values: Mapping[Labels, float | Spread]) -> Reading
 
 
 @cache
-def _version() -> str:
+def holdfast_version() -> str:
+    """Of the package that is installed."""
     # Not at the top: it takes as long to import as all of this, and only who is asked for metrics needs it.
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ to a file of its own; see `packet_text.py` for how secrets are kept out of it.
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.core.connection import ConnectionState
 from holdfast.core.errors import Invalid, NotFound, Throttled
@@ -18,6 +18,7 @@ from holdfast.logs import Block, get_logger
 from holdfast.logs.output import PACKETS
 from holdfast.server.seeing.journal import tell_left_out
 from holdfast.server.seeing.line_limit import LineLimit
+from holdfast.server.seeing.message_log import MessageLog, Tap
 from holdfast.server.seeing.packet_text import PacketReader
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class PacketLog:
         self._loop = loop
         self._targets: dict[str, _Target] = {}
         self._lines = LineLimit(loop, node.limits.packet_lines_per_s, tell_left_out)
+        self.messages = MessageLog(node, loop, self._renew_taps)
 
     def follow(self, target: str, for_s: float | None = None) -> PacketTarget:
         """Log the packets of a session, an address or a range of addresses; asking again begins a new time."""
@@ -67,7 +69,7 @@ class PacketLog:
         self._targets[name] = _Target(name, network, self._node.now() + seconds, end)
         self._mark(name, is_followed=True)
         self._renew_taps()
-        log.info("the packet log is on", target=name, for_s=seconds)
+        log.info("the packet log is on", **_whose(name, network), for_s=seconds)
         return self._info(self._targets[name])
 
     def leave(self, target: str) -> None:
@@ -82,8 +84,11 @@ class PacketLog:
         self._forget_ended()
         return [self._info(target) for target in self._targets.values()]
 
-    def tap(self, connection: "LiveConnection") -> "PacketTap | None":
+    def tap(self, connection: "LiveConnection") -> Tap | None:
         """What a connection tells its payloads; None if nobody wants to see them."""
+        return self.messages.tap(connection, self._packet_tap(connection))
+
+    def _packet_tap(self, connection: "LiveConnection") -> "PacketTap | None":
         if not self._targets:
             return None
         session = connection.session
@@ -103,6 +108,7 @@ class PacketLog:
         for name in list(self._targets):
             self._drop(name)
         self._lines.close()
+        self.messages.close()
 
     def _read(self, target: str) -> tuple[str, Range | None]:
         name, network = _name_of(target)
@@ -115,15 +121,17 @@ class PacketLog:
         return name, network
 
     def _over(self, name: str) -> None:
-        self._drop(name)
+        target = self._drop(name)
         self._mark(name, is_followed=False)
         self._renew_taps()
-        log.info("the packet log is off", target=name)
+        if target is not None:
+            log.info("the packet log is off", **_whose(name, target.network))
 
-    def _drop(self, name: str) -> None:
+    def _drop(self, name: str) -> _Target | None:
         target = self._targets.pop(name, None)
         if target is not None:
             target.end.cancel()
+        return target
 
     def _forget_ended(self) -> None:
         for target in list(self._targets.values()):
@@ -144,8 +152,13 @@ class PacketLog:
             connection.tap = self.tap(connection)
 
     def _info(self, target: _Target) -> PacketTarget:
-        kind = "session" if target.network is None else "address"
+        (kind,) = _whose(target.name, target.network)
         return PacketTarget(target.name, kind, round(max(0.0, target.ends_at - self._node.now()), 3))
+
+
+def _whose(name: str, network: Range | None) -> dict[Literal["session", "address"], str]:
+    """A target as a field of a line: addresses are known by that name, and can be left out."""
+    return {"session" if network is None else "address": name}
 
 
 def _name_of(target: str) -> tuple[str, Range | None]:
@@ -165,13 +178,10 @@ class PacketTap:
     __slots__ = ("_connection", "_lines", "_node", "_reader")
 
     def __init__(self, node: "Node", connection: "LiveConnection", lines: LineLimit) -> None:
-        limits = node.limits
         self._node = node
         self._connection = connection
         self._lines = lines
-        self._reader = PacketReader(
-            connection.codec, bytes_max=limits.packet_bytes_max, frames_max=limits.packet_frames_max
-        )
+        self._reader = PacketReader(connection.codec, node.limits)
 
     def received(self, payload: bytes) -> None:
         """From the client."""

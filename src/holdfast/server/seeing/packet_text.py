@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.codec import DECODE_ERRORS, Codec
 from holdfast.core.errors import ProtocolError
+from holdfast.core.limits import Limits
 from holdfast.logs.secrets import HIDDEN, is_secret
 from holdfast.server.seeing.packet_secrets import FRAMES, Mask, masked_view
 
@@ -21,6 +22,7 @@ from holdfast.server.seeing.packet_secrets import FRAMES, Mask, masked_view
 _NAMES = [spelling for name in FRAMES for spelling in (msgspec.msgpack.encode(name), msgspec.json.encode(name))]
 _OPENING = re.compile(rb"[\x90-\x9f\[\s]{0,4}(?:%b)?" % b"|".join(map(re.escape, _NAMES)))
 _ROW_BYTES = 16
+_TOO_LONG = "(too long to be read)"
 
 
 class PacketText(NamedTuple):
@@ -37,25 +39,29 @@ class _Elusive(Exception):
 class PacketReader:
     """Reads the payloads of one connection."""
 
-    def __init__(self, codec: Codec, *, bytes_max: int, frames_max: int) -> None:
+    def __init__(self, codec: Codec, limits: Limits) -> None:
         self._codec = codec
         self._decode = codec.body_decoder(list[list[Any]]).decode
-        self._bytes_max = bytes_max
-        self._frames_max = frames_max
+        self._limits = limits
 
     def read(self, payload: bytes, *, is_from_client: bool, is_stranger: bool) -> PacketText:
         """A payload in either direction; `is_stranger` while nobody knows who the client is."""
+        limits = self._limits
+        if len(payload) > limits.packet_read_bytes_max:
+            return PacketText([_TOO_LONG], self._opening(payload))
         try:
             if is_from_client:
                 self._codec.from_client(payload)
             frames = self._decode(payload)
-            shown = [self._frame(*each) for each in masked_view(frames, _hide, is_stranger=is_stranger)]
+            if len(frames) > limits.packet_read_frames_max:
+                return PacketText([_TOO_LONG], self._opening(payload))
+            view = masked_view(frames[: limits.packet_frames_max], hide, is_stranger=is_stranger)
+            shown = [self._frame(*each) for each in view]
             places = self._places(payload, frames, is_from_client=is_from_client, is_stranger=is_stranger)
         except (ProtocolError, *DECODE_ERRORS):
             return PacketText(["(not a payload of frames)"], self._opening(payload))
-        more = len(shown) - self._frames_max
-        if more > 0:
-            shown[self._frames_max :] = [f"… {more} more frames"]
+        if len(frames) > len(shown):
+            shown.append(f"… {len(frames) - len(shown)} more frames")
         return PacketText(shown, self._opening(payload) if places is None else self._rows(payload, places))
 
     # Frames
@@ -66,8 +72,8 @@ class PacketReader:
 
     def _value(self, value: Any) -> str:
         # In ASCII: what players write must not steer a terminal.
-        text = json.dumps(value, default=repr)
-        return text if len(text) <= self._bytes_max else f"{text[: self._bytes_max]}…"
+        text, most = json.dumps(with_text_keys(value), default=repr), self._limits.packet_bytes_max
+        return text if len(text) <= most else f"{text[:most]}…"
 
     # Bytes
 
@@ -127,7 +133,7 @@ class PacketReader:
         return places
 
     def _rows(self, payload: bytes, places: set[int]) -> list[str]:
-        shown = payload[: self._bytes_max]
+        shown = payload[: self._limits.packet_bytes_max]
         rows = [_row(start, shown[start : start + _ROW_BYTES], places) for start in range(0, len(shown), _ROW_BYTES)]
         if len(payload) > len(shown):
             rows.append(f"… {len(payload) - len(shown)} more bytes")
@@ -140,8 +146,20 @@ class PacketReader:
         return [*rows, f"… {len(payload) - len(opening)} bytes are not shown: there may be a secret among them"]
 
 
-def _hide(_: Any) -> str:
+def hide(_: Any) -> str:
+    """What stands in the place of a secret."""
     return HIDDEN
+
+
+def with_text_keys(value: Any) -> Any:
+    """The same, as JSON can say it: in MessagePack anything may be a key of a map."""
+    match value:
+        case dict():
+            return {key if isinstance(key, str) else repr(key): with_text_keys(each) for key, each in value.items()}
+        case list():
+            return [with_text_keys(each) for each in value]
+        case _:
+            return value
 
 
 def _row(start: int, row: bytes, places: set[int]) -> str:

@@ -5,6 +5,7 @@ when somebody asks, which is rare; written when something happens to a session, 
 """
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -150,14 +151,15 @@ def _short(value: Any) -> Any:
 
 def _with(kept: bytes, entry: list[Any], most: int) -> bytes:
     """The same with one entry more."""
-    count = int.from_bytes(kept[2:4], "big")
-    kind = _KINDS[entry[0]]
-    if count < min(most, _COUNT_MAX) and kind is not LimitExceeded:
+    count, most = int.from_bytes(kept[2:4], "big"), min(most, _COUNT_MAX)
+    is_of_limit = _KINDS[entry[0]] is LimitExceeded
+    if count < most and not is_of_limit:
         return kept[:2] + (count + 1).to_bytes(2, "big") + kept[4:] + _encode(entry)
     forgotten, entries = int.from_bytes(kept[:2], "big"), _entries(kept)
-    if kind is LimitExceeded and entries and _is_same_limit(entries[-1], entry):
+    known = _same_limit(entries, entry) if is_of_limit else None
+    if known is not None:
         # Who floods must not push everything else out.
-        entries[-1][_TIMES] += entry[_TIMES]
+        known[_TIMES] += entry[_TIMES]
     else:
         surplus = max(1, most // _FORGOTTEN_SHARE) if count >= most else 0
         forgotten = min(forgotten + surplus, _COUNT_MAX)
@@ -174,8 +176,10 @@ def _entries(kept: bytes) -> list[list[Any]]:
 _LIMIT, _ACTION, _TIMES = (2 + _FIELDS[LimitExceeded][1].index(name) for name in ("limit", "action", "times"))
 
 
-def _is_same_limit(one: list[Any], other: list[Any]) -> bool:
-    return one[0] == other[0] and (one[_LIMIT], one[_ACTION]) == (other[_LIMIT], other[_ACTION])
+def _same_limit(entries: list[list[Any]], entry: list[Any]) -> list[Any] | None:
+    """The entry of the same limit and action, if nothing but limits came after it: who floods may reach several."""
+    last = takewhile(lambda each: each[0] == entry[0], reversed(entries))
+    return next((each for each in last if each[_LIMIT] == entry[_LIMIT] and each[_ACTION] == entry[_ACTION]), None)
 
 
 def _read(session_id: str, player_id: str, kept: bytes, status: str) -> Timeline:

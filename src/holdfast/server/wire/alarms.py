@@ -34,7 +34,7 @@ class Alarms:
         self._timer: asyncio.TimerHandle | None = None
 
     def tell(self, limit: str, action: str, *, address: str = "", session: str = "", player: str = "") -> None:
-        """Somebody reached a limit: "warned", "dropped", "slowed", "disconnected", "refused" is what was done."""
+        """Somebody reached a limit: "warned", "dropped", "disconnected", "refused" is what was done."""
         key = (limit, action, session or player or address)
         known = self._told.get(key)
         if known is not None:

@@ -69,7 +69,7 @@ class LiveConnection(WritingConnection):
         if not self._on_frame:
             return
         if self.unheard is not None:
-            self.unheard.payloads.append(payload)
+            self._node.lane.received_more(self, payload)
             return
         self.heard_at = now = self._now()
         allowance = self.allowed_bytes
@@ -78,6 +78,11 @@ class LiveConnection(WritingConnection):
             self.hear(payload)
         else:
             self._node.lane.received(self, payload)
+
+    def kept_busy(self) -> None:
+        """A ping of the transport's own, or the like, which it dealt with: it costs what a small payload does."""
+        if self._on_frame and not self.allowed_bytes.take(self._now(), PAYLOAD_OVERHEAD_BYTES):
+            self._node.throttle.over(self, "bytes_per_s")
 
     def hear(self, payload: bytes, rest: list[FromClient] | None = None) -> None:  # noqa: PLR0912 - on one screen
         """What the client said, or the rest of it that had to wait."""

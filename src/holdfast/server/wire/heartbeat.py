@@ -49,7 +49,8 @@ class Heartbeat:
         limits, session = self._node.limits, connection.session
         if not connection.is_open or session is None:
             return
-        if now - connection.heard_at >= limits.silence_s:
+        # Of one in the slow lane we are the ones who do not listen; it comes out, and is heard or not.
+        if now - connection.heard_at >= limits.silence_s and connection.unheard is None:
             connection.cut(Reason.SILENT)
         elif limits.idle_s and now - session.last_active_at >= limits.idle_s:
             self._node.end_session(session, Reason.IDLE, f"nothing was said for {limits.idle_s:g} s")

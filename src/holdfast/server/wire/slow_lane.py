@@ -2,7 +2,8 @@
 
 Whoever is ahead of what it may say per second, or says more in one payload than a portion, comes here. All of them
 together get a part of the loop's time, whatever they say: those who keep to their pace are never held up by them. What
-a client says while it waits stays in its own buffers, for its link is not read; what was read already waits here.
+a client says while it waits stays in its own buffers, for its link is not read; what was read already waits here. That
+is little, unless it was made small on purpose to become large: then it is the end of the connection.
 """
 
 import asyncio
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
 class Unheard:
     """What a client has said and was not heard yet, in order."""
 
-    __slots__ = ("end", "frames", "payloads", "until")
+    __slots__ = ("_payloads", "end", "frames", "until", "weight_bytes")
 
     def __init__(self) -> None:
-        self.payloads: deque[bytes] = deque()
+        self._payloads: deque[bytes] = deque()
+        self.weight_bytes = 0
+        """Of the payloads, each with what it costs to deal with it."""
         self.frames: list[FromClient] = []
         """What is left of the payload before."""
         self.until = 0.0
@@ -32,11 +35,25 @@ class Unheard:
         """How its link ended meanwhile."""
 
     def __bool__(self) -> bool:
-        return bool(self.payloads or self.frames)
+        return bool(self._payloads or self.frames)
+
+    def add(self, payload: bytes) -> None:
+        """One more."""
+        self._payloads.append(payload)
+        self.weight_bytes += len(payload) + PAYLOAD_OVERHEAD_BYTES
+
+    def pop(self) -> bytes | None:
+        """The next one."""
+        if not self._payloads:
+            return None
+        payload = self._payloads.popleft()
+        self.weight_bytes -= len(payload) + PAYLOAD_OVERHEAD_BYTES
+        return payload
 
     def clear(self) -> None:
         """Nobody will hear it any more."""
-        self.payloads.clear()
+        self._payloads.clear()
+        self.weight_bytes = 0
         self.frames = []
 
 
@@ -56,7 +73,20 @@ class SlowLane:
         if connection.allowed_bytes.full_at - connection.heard_at <= self._limits.lane_ahead_s:
             self._hear_payload(connection, payload)
         else:
-            self._enter(connection).payloads.append(payload)
+            self._enter(connection).add(payload)
+
+    def received_more(self, connection: "LiveConnection", payload: bytes) -> None:
+        """A payload of a client that waits already: it was read before its link was to be read no more."""
+        unheard = connection.unheard
+        assert unheard is not None
+        limit, most = "lane_bytes_max", self._limits.lane_bytes_max
+        if connection.session is None:
+            # A stranger has nothing to say after its hello.
+            limit, most = "hello_bytes_max", self._limits.hello_bytes_max
+        if unheard.weight_bytes >= most:
+            self._node.throttle.cut_off(connection, limit)
+        else:
+            unheard.add(payload)
 
     def _hear_payload(self, connection: "LiveConnection", payload: bytes) -> None:
         if not connection.allowed_bytes.take(connection.heard_at, len(payload) + PAYLOAD_OVERHEAD_BYTES):
@@ -93,11 +123,14 @@ class SlowLane:
         now = self._now()
         enough_at = now + self._limits.lane_turn_s
         is_enough = False
-        while self._waiting and now < enough_at and not is_enough:
-            is_enough = self._hear(self._waiting.popleft(), now)
-            now = self._now()
-        if self._waiting and self._timer is None:
-            self._timer = self._loop.call_later(self._limits.lane_pause_s, self._serve)
+        try:
+            while self._waiting and now < enough_at and not is_enough:
+                is_enough = self._hear(self._waiting.popleft(), now)
+                now = self._now()
+        finally:
+            # Also if that raises, which is a bug of ours: the others must not wait for ever.
+            if self._waiting and self._timer is None:
+                self._timer = self._loop.call_later(self._limits.lane_pause_s, self._serve)
 
     def _hear(self, connection: "LiveConnection", now: float) -> bool:
         """Hear the next of what a client has said; True if that is enough for now."""
@@ -124,8 +157,8 @@ class SlowLane:
         if unheard.frames:
             frames, unheard.frames = unheard.frames, []
             connection.hear(b"", frames)
-        elif unheard.payloads:
-            self._hear_payload(connection, unheard.payloads.popleft())
+        elif (payload := unheard.pop()) is not None:
+            self._hear_payload(connection, payload)
 
     def _leave(self, connection: "LiveConnection", unheard: Unheard) -> None:
         connection.unheard = None

@@ -42,8 +42,7 @@ class Throttle:
     def over(self, connection: LiveConnection, limit: str) -> Step:
         """Something was beyond its allowance: what becomes of it. With "disconnect", the connection is closed."""
         if connection.session is None:
-            self._node.alarms.tell(limit, "disconnected", address=connection.address)
-            connection.close(Reason.FLOODING, "too much before a hello", retry_after_s=self._node.limits.hello_s)
+            self.cut_off(connection, limit)
             return "disconnect"
         step = self._step(connection)
         self._act(connection, limit, step)
@@ -59,30 +58,39 @@ class Throttle:
         self._act(connection, "messages_per_s", step)
         return step != "warn"
 
-    @staticmethod
-    def _step(connection: LiveConnection) -> Step:
+    def _step(self, connection: LiveConnection) -> Step:
         session = connection.session
         assert session is not None
         assert session.flood is not None
-        return session.flood.over(connection.heard_at)
+        return session.flood.over(self._node.now())
 
     def _act(self, connection: LiveConnection, limit: str, step: Step) -> None:
-        node, session = self._node, connection.session
-        assert session is not None
-        node.alarms.tell(
-            limit, _ACTIONS[step], address=connection.address, session=session.id, player=session.player_id
-        )
         match step:
-            case "drop":
-                # What it says meanwhile waits in its own buffers: to read and refuse it would cost us more than it.
-                node.lane.rest(connection, node.limits.flood_pause_s)
-            case "disconnect":
-                node.counters.floods += 1
-                node.doorman.failed(connection)
-                wait_s = node.limits.retry_after_max_s
-                connection.close(Reason.FLOODING, f"too much at once ({limit})", retry_after_s=wait_s)
             case "warn":
-                pass
+                self._tell(connection, limit, "warned")
+            case "drop":
+                self._tell(connection, limit, "dropped")
+                # What it says meanwhile waits in its own buffers: to read and refuse it would cost us more than it.
+                self._node.lane.rest(connection, self._node.limits.flood_pause_s)
+            case "disconnect":
+                self.cut_off(connection, limit)
 
+    def cut_off(self, connection: LiveConnection, limit: str) -> None:
+        """It is far too much, whatever the policy: the connection ends, and its session may come back later."""
+        node, session = self._node, connection.session
+        self._tell(connection, limit, "disconnected")
+        if session is None:
+            connection.close(Reason.FLOODING, "too much before a hello", retry_after_s=node.limits.hello_s)
+            return
+        assert session.flood is not None
+        session.flood.bar(node.now())
+        node.counters.floods += 1
+        node.doorman.failed(connection)
+        wait_s = node.limits.retry_after_max_s
+        connection.close(Reason.FLOODING, f"too much at once ({limit})", retry_after_s=wait_s)
 
-_ACTIONS: dict[Step, str] = {"warn": "warned", "drop": "dropped", "disconnect": "disconnected"}
+    def _tell(self, connection: LiveConnection, limit: str, action: str) -> None:
+        session = connection.session
+        player_id = session.player_id if session is not None else ""
+        session_id = session.id if session is not None else ""
+        self._node.alarms.tell(limit, action, address=connection.address, session=session_id, player=player_id)

@@ -15,7 +15,7 @@ from holdfast.transports.port import Transport
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.seeing.packet_log import PacketTap
+    from holdfast.server.seeing.message_log import Tap
     from holdfast.server.seeing.tracing import MessageTrace
 
 FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]
@@ -63,7 +63,7 @@ class WritingConnection(Connection):
         self.codec: Codec = MSGPACK
         self._encode = self.codec.encode
         self.session: Session | None = None
-        self.tap: PacketTap | None = None
+        self.tap: Tap | None = None
         self.traces: list[MessageTrace] | None = None
         """Of messages whose answer is in the next payload."""
 

@@ -1,0 +1,258 @@
+/**
+ * The channels of a session, as its client keeps them: opened by seats, continued by resumes, over when all is read.
+ *
+ * A session has at most one seat, so of several channels only the newest has a seat behind it; the others still owe
+ * messages that nobody has read yet.
+ */
+
+import { Channel } from "./channel.js";
+import { ProtocolError, Refused } from "./errors.js";
+import type { SeatEvent } from "./events.js";
+import { type Ack, type ChannelInfo, type Data, POSITIONS_MAX, type Position, type Seat } from "./frames.js";
+import type { Limits } from "./limits.js";
+import type { Reason } from "./reasons.js";
+import type { SavedChannel, SavedState } from "./saved.js";
+
+// A place in the outbox for a message that an earlier page sent and we do not remember. The server has it, or it would
+// not say so; should it have lost it, this is refused. The body is a number in every dialect.
+const FORGOTTEN = ["holdfast.forgotten", Uint8Array.of(0x30)] as const;
+
+export class Channels {
+  #limits: Limits;
+  #open = new Map<number, Channel>();
+  readonly #rooms = new Map<number, readonly [room: string, kind: string]>();
+  // Processed to the end, but the server may not have heard so: the next hello tells it again.
+  #finishedOnes = new Map<number, Position>();
+  // Begun anew, and whoever reads has not been told: the gap must be declared, on this page or the next.
+  readonly #restarted = new Set<number>();
+  // The page before this one had read them, this one knows nothing: the next hello asks for the state.
+  readonly #blank = new Set<number>();
+  #lastNumber = 0;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  [Symbol.iterator](): Iterator<Channel> {
+    return this.#open.values();
+  }
+
+  /** The channel with this number; undefined if it is over. */
+  get(number: number): Channel | undefined {
+    return this.#open.get(number);
+  }
+
+  /** The channel to send on; refused as `not_seated` if it is over. */
+  seat(number: number): Channel {
+    const channel = this.#open.get(number);
+    if (!channel) throw new Refused("not_seated", "the seat is gone; join again");
+    return channel;
+  }
+
+  /** Whether there is or was such a channel. */
+  wasOpened(number: number): boolean {
+    return number <= this.#lastNumber;
+  }
+
+  /** Whether no seat was taken after this one. */
+  isNewest(number: number): boolean {
+    return number === this.#lastNumber;
+  }
+
+  /** The open channels, as they were announced: for whoever was not there. */
+  seats(): SeatEvent[] {
+    const events: SeatEvent[] = [];
+    for (const [channel, [room, kind]] of this.#rooms) {
+      events.push({ is: "seat_taken", channel, room, kind });
+      if (this.#restarted.has(channel))
+        events.push({ is: "restarted", channel, generation: this.seat(channel).generation });
+    }
+    return events;
+  }
+
+  /** What may be written now: messages within the window, which carry acknowledgements, or those alone. */
+  outgoing(withAcks: boolean): (Data | Ack)[] {
+    const frames: (Data | Ack)[] = [];
+    // Where the window is small, it must not close before enough was processed to say so.
+    const due = Math.min(this.#limits.ackMessages, Math.max(1, this.#limits.windowMessagesMax >> 1));
+    for (const channel of this) {
+      frames.push(...channel.take());
+      if (channel.owesAck && (withAcks || channel.applied - channel.ackSent >= due)) {
+        channel.ackSent = channel.applied;
+        frames.push(["ack", channel.number, channel.applied]);
+      }
+    }
+    return frames;
+  }
+
+  /** Whether something was processed that the server does not know of yet. */
+  get oweAck(): boolean {
+    return [...this].some((channel) => channel.owesAck);
+  }
+
+  /** How far each channel got: what a hello says to come back. */
+  positions(): Position[] {
+    const processed = [...this].map(({ number, generation, applied, acked }): Position => {
+      const position = { channel: number, generation, acked };
+      return this.#blank.has(number) ? position : { ...position, received: applied };
+    });
+    return [...this.#finishedOnes.values(), ...processed]
+      .sort((one, other) => one.channel - other.channel)
+      .slice(-POSITIONS_MAX);
+  }
+
+  // A channel's life
+
+  /** A seat was taken, or its stream begins anew. */
+  onSeat([, , number, generation, room, kind]: Seat): SeatEvent[] {
+    if (!this.wasOpened(number))
+      return this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0 });
+    const channel = this.#open.get(number);
+    if (!channel || channel.generation === generation) throw new ProtocolError(`channel ${number} was opened twice`);
+    return [this.#restart(channel, generation)];
+  }
+
+  /** The channel's last message was processed. */
+  finish(channel: Channel): void {
+    const { number, generation, applied } = channel;
+    this.#forget(number);
+    this.#finishedOnes.set(number, { channel: number, generation, received: applied });
+    for (const oldest of this.#finishedOnes.keys()) {
+      if (this.#finishedOnes.size <= this.#limits.closingChannelsMax) break;
+      this.#finishedOnes.delete(oldest);
+    }
+  }
+
+  #begin(info: ChannelInfo): SeatEvent[] {
+    // The server gives up on old channels that nobody reads, and so do we.
+    const surplus = [...this.#open.keys()].slice(0, Math.max(0, this.#open.size - this.#limits.closingChannelsMax));
+    const events = this.#drop(surplus, "left");
+    const channel = new Channel(info.channel, this.#limits);
+    channel.generation = info.generation;
+    this.#open.set(info.channel, channel);
+    this.#lastNumber = Math.max(this.#lastNumber, info.channel);
+    if (info.room) {
+      // Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
+      this.#rooms.set(info.channel, [info.room, info.kind]);
+      events.push({ is: "seat_taken", channel: info.channel, room: info.room, kind: info.kind });
+    }
+    return events;
+  }
+
+  #drop(numbers: number[], reason: Reason): SeatEvent[] {
+    return numbers.map((channel) => {
+      this.#forget(channel);
+      return { is: "channel_gone", channel, reason };
+    });
+  }
+
+  #forget(number: number): void {
+    this.#open.delete(number);
+    this.#rooms.delete(number);
+    this.#restarted.delete(number);
+    this.#blank.delete(number);
+  }
+
+  // A session's life
+
+  /** The server's terms are these. */
+  agree(limits: Limits): void {
+    if (JSON.stringify(limits) === JSON.stringify(this.#limits)) return;
+    this.#limits = limits;
+    this.#open = new Map([...this].map((channel) => [channel.number, this.#copy(channel)]));
+  }
+
+  /** A new connection continues the session: bring each channel to where the server has it. */
+  resume(infos: ChannelInfo[], reason: Reason): SeatEvent[] {
+    const known = new Set(infos.map((info) => info.channel));
+    const gone = [...this.#open.keys()].filter((number) => !known.has(number));
+    const events = this.#drop(gone, reason || "left");
+    // Read to its end after our hello was sent: what the server repeats of it is passed over.
+    for (const number of [...this.#finishedOnes.keys()]) if (!known.has(number)) this.#finishedOnes.delete(number);
+    for (const info of infos) {
+      if (this.#finishedOnes.has(info.channel)) continue;
+      const channel = this.#open.get(info.channel);
+      if (!channel) events.push(...this.#begin(info));
+      else if (info.generation !== channel.generation) events.push(this.#restart(channel, info.generation));
+      this.#continue(this.seat(info.channel), info);
+    }
+    this.#blank.clear();
+    return events;
+  }
+
+  #continue(channel: Channel, info: ChannelInfo): void {
+    if (info.applied < channel.acked)
+      throw new ProtocolError(`the server has forgotten messages that it had acknowledged: ${channel.acked}`);
+    if (channel.resume(channel.generation, info.applied) === null) channel.skipTo(info.applied);
+    if (info.accepted - info.applied > this.#limits.windowMessagesMax)
+      throw new ProtocolError("the server has taken more messages than its window allows");
+    channel.fillTo(info.accepted, ...FORGOTTEN);
+  }
+
+  #restart(channel: Channel, generation: number): SeatEvent {
+    channel.restartInward(generation);
+    this.#restarted.add(channel.number);
+    return { is: "restarted", channel: channel.number, generation };
+  }
+
+  /** Something of the stream's present generation was read, and with it that it began anew. */
+  read(channel: Channel): void {
+    this.#restarted.delete(channel.number);
+  }
+
+  /** The session is another: none of these channels is part of it, and numbers begin anew. */
+  clear(reason: Reason): SeatEvent[] {
+    this.#finishedOnes.clear();
+    this.#lastNumber = 0;
+    return this.#drop([...this.#open.keys()], reason);
+  }
+
+  // Another page
+
+  /** The open channels, as they would go on elsewhere. */
+  save(): SavedChannel[] {
+    return [...this].map((channel) => {
+      const [room, kind] = this.#rooms.get(channel.number) ?? ["", ""];
+      return {
+        number: channel.number,
+        generation: channel.generation,
+        received: channel.applied,
+        lastSeq: channel.lastSeq,
+        room,
+        kind,
+        outbox: channel.keptMessages(),
+        isRestarted: this.#restarted.has(channel.number),
+      };
+    });
+  }
+
+  /** The channels that are over, as far as the server may not know. */
+  finished(): Position[] {
+    return [...this.#finishedOnes.values()];
+  }
+
+  /** Go on from a saved state; messages that were received but not processed will be sent again. */
+  load(state: SavedState, isBlank: boolean): void {
+    for (const saved of state.channels) {
+      const { number, generation, received, room, kind } = saved;
+      this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0 });
+      const channel = this.seat(number);
+      channel.accepted = channel.applied = channel.ackSent = received;
+      channel.restoreOutward(saved.lastSeq, saved.outbox);
+      if (saved.isRestarted) this.#restarted.add(number);
+    }
+    this.#finishedOnes = new Map(state.finished.map((position) => [position.channel, position]));
+    this.#lastNumber = Math.max(this.#lastNumber, ...this.#finishedOnes.keys());
+    if (isBlank && this.#open.has(this.#lastNumber)) this.#blank.add(this.#lastNumber);
+  }
+
+  #copy(channel: Channel): Channel {
+    const copy = new Channel(channel.number, this.#limits);
+    copy.generation = channel.generation;
+    copy.accepted = channel.accepted;
+    copy.applied = channel.applied;
+    copy.ackSent = channel.ackSent;
+    copy.restoreOutward(channel.lastSeq, channel.keptMessages());
+    return copy;
+  }
+}

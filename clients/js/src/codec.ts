@@ -1,0 +1,130 @@
+/** Frames to bytes and back, in two dialects. Bodies are encoded once, when they are sent, and travel as they are. */
+
+import { ProtocolError } from "./errors.js";
+import { type FromClient, type FromServer, fromServer } from "./frames.js";
+import { decode, encode } from "./msgpack.js";
+import { bytesOf, textOf } from "./text.js";
+
+/** The bytes of a value, to be put into a frame as they are. */
+export class Raw {
+  constructor(readonly bytes: Uint8Array) {}
+}
+
+interface Dialect {
+  readonly name: string;
+  /** Whether payloads travel as text. */
+  readonly text: boolean;
+  encode(value: unknown): Uint8Array;
+  decode(payload: Uint8Array): unknown;
+  /** The bytes of a null: what stands for a body until it is put there, and of what comes after it. */
+  readonly hole: number;
+  readonly tail: string;
+  /** What stands before and between the parts of an array. */
+  head(length: number): Uint8Array;
+  readonly comma: string;
+}
+
+export class Codec {
+  readonly #dialect: Dialect;
+  readonly name: string;
+  readonly text: boolean;
+
+  constructor(dialect: Dialect) {
+    this.#dialect = dialect;
+    this.name = dialect.name;
+    this.text = dialect.text;
+  }
+
+  /** A body; `TypeError` for what has no place in one. */
+  encode(value: unknown): Uint8Array {
+    return this.#dialect.encode(value);
+  }
+
+  /** What a server said, checked. */
+  fromServer(payload: Uint8Array): FromServer[] {
+    let value: unknown;
+    try {
+      value = this.#dialect.decode(payload);
+    } catch (error) {
+      throw new ProtocolError(`not a payload of frames: ${error}`);
+    }
+    return fromServer(value);
+  }
+
+  /** Frames as payloads of at most this size, in order: one, unless they do not fit. */
+  payloads(frames: FromClient[], bytesMax: number): Uint8Array[] {
+    const payloads: Uint8Array[] = [];
+    let batch: Uint8Array[] = [];
+    let size = HEAD_BYTES;
+    for (const frame of frames.map((each) => this.#frame(each))) {
+      if (batch.length && size + frame.length + 1 > bytesMax) {
+        payloads.push(this.#joined(batch));
+        batch = [];
+        size = HEAD_BYTES;
+      }
+      batch.push(frame);
+      size += frame.length + 1;
+    }
+    if (batch.length) payloads.push(this.#joined(batch));
+    return payloads;
+  }
+
+  #frame(frame: FromClient): Uint8Array {
+    const body = frame.at(-1);
+    if (!(body instanceof Raw)) return this.#dialect.encode(frame);
+    const head = this.#dialect.encode([...frame.slice(0, -1), null]);
+    return concat([head.subarray(0, head.length - this.#dialect.hole), body.bytes, bytesOf(this.#dialect.tail)]);
+  }
+
+  #joined(frames: Uint8Array[]): Uint8Array {
+    const comma = bytesOf(this.#dialect.comma);
+    const parts = frames.flatMap((frame, i) => (i ? [comma, frame] : [frame]));
+    return concat([this.#dialect.head(frames.length), ...parts, bytesOf(this.#dialect.tail)]);
+  }
+}
+
+// The most that a payload is longer than its frames, beside JSON's comma after each.
+const HEAD_BYTES = 5;
+
+function concat(parts: Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+export const MSGPACK = new Codec({
+  name: "holdfast.v1.msgpack",
+  text: false,
+  encode,
+  decode,
+  hole: 1,
+  tail: "",
+  head: (length) =>
+    Uint8Array.from(length < 16 ? [0x90 | length] : [0xdd, length >> 24, length >> 16, length >> 8, length]),
+  comma: "",
+});
+
+export const JSON_TEXT = new Codec({
+  name: "holdfast.v1.json",
+  text: true,
+  encode(value) {
+    // What JSON would quietly write as null is refused, and half a surrogate pair replaced, as MessagePack does.
+    const text = JSON.stringify(value, (_, part) => {
+      if (typeof part === "number" && !Number.isFinite(part)) throw new TypeError(`JSON has no ${part}`);
+      return typeof part === "string" ? textOf(bytesOf(part)) : part;
+    });
+    if (text === undefined) throw new TypeError(`a ${typeof value} has no place in a message`);
+    return bytesOf(text);
+  },
+  decode: (payload) => JSON.parse(textOf(payload)),
+  hole: 5,
+  tail: "]",
+  head: () => bytesOf("["),
+  comma: ",",
+});
+
+export const CODECS: Record<string, Codec> = { [MSGPACK.name]: MSGPACK, [JSON_TEXT.name]: JSON_TEXT };

@@ -1,0 +1,87 @@
+/** The way in: find the session that this page had, or begin one. */
+
+import { CODECS, MSGPACK } from "./codec.js";
+import { Refused } from "./errors.js";
+import { LIMITS } from "./limits.js";
+import type { SocketClass } from "./link.js";
+import { ClientProtocol } from "./protocol.js";
+import { read, type SavedState } from "./saved.js";
+import { ClientSession } from "./session.js";
+import { Keeper, pageStorage, type SessionStorage } from "./storage.js";
+import { Tab } from "./tabs.js";
+import type { Auth } from "./types.js";
+
+export interface ConnectOptions {
+  /** How to sign in; a new guest if you say nothing, a known one with `{ credential }`. */
+  auth?: Auth;
+  /** Go on with this session, from `session.save()` or `session.suspend()`. */
+  resume?: string;
+  /** Where the session is kept across page refreshes: `sessionStorage` if you say nothing; null for nowhere. */
+  storage?: SessionStorage | null;
+  /** Tells sessions of one page apart that go to the same server; each has a place of its own in the storage. */
+  name?: string;
+  /**
+   * What a room does after a refresh, when what its messages had made of the page is gone. `resync` (if you say
+   * nothing): it sends its current state. `replay`: it goes on after the last message that was handled; for pages that
+   * keep the state of their game themselves.
+   */
+  afterRefresh?: "resync" | "replay";
+  /**
+   * What a duplicated tab does while the first one is alive. `new` (if you say nothing): begin a session of its own.
+   * `takeover`: go on with the session; it ends in the first tab, with the reason `superseded`.
+   */
+  tabs?: "new" | "takeover";
+  /** "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own. */
+  dialect?: string;
+  /** For how many seconds to try to come back before the session counts as over; 120 if you say nothing. */
+  giveUpS?: number;
+  /** Where there is none of its own (Node 20): that of the package `ws`. */
+  WebSocket?: unknown;
+  /** Uniform in [0, 1), for the waits between attempts; replaced in tests. */
+  random?: () => number;
+}
+
+/**
+ * Connect to a server, and stay connected: `const session = await connect("wss://game.example")`.
+ *
+ * Throws `Unreachable` if nobody answers, `SessionEnded` if the server does not want us. A connection that is lost later
+ * is replaced, and the session resumed, without a word; `session.on("resume", …)` tells.
+ */
+export async function connect(url: string, options: ConnectOptions = {}): Promise<ClientSession> {
+  const random = options.random ?? Math.random;
+  const WebSocket = (options.WebSocket ?? globalThis.WebSocket) as SocketClass | undefined;
+  if (!WebSocket) throw new Refused("invalid", "there is no WebSocket here: give the one of the package ws");
+  const codec = CODECS[options.dialect ?? MSGPACK.name];
+  if (!codec) throw new Refused("invalid", `no dialect is called "${options.dialect}"`);
+
+  const tab = new Tab(random);
+  const storage = options.storage === undefined ? pageStorage() : options.storage;
+  const keeper = new Keeper(storage, `holdfast ${url} ${options.name ?? ""}`, tab.newId());
+  const given = options.resume === undefined ? null : read(options.resume);
+  const saved = given ?? (await foundAgain(keeper, tab, options));
+  const protocol = new ClientProtocol(codec, options.auth ?? (saved ? null : {}), LIMITS);
+  if (saved) protocol.load(saved, !given && options.afterRefresh !== "replay");
+
+  const reach = { url, WebSocket, random, giveUpS: options.giveUpS ?? 120 };
+  const session = new ClientSession(protocol, reach, keeper);
+  if (storage) {
+    await tab.hold(keeper.tab, () => session.handOver());
+    session.on("close", () => tab.release());
+  }
+  return session.open();
+}
+
+/** The session that this page had before it was refreshed, unless another tab has it. */
+async function foundAgain(keeper: Keeper, tab: Tab, options: ConnectOptions): Promise<SavedState | null> {
+  const found = keeper.found();
+  if (!found) return null;
+  const claimed = await tab.claim(found.tab, options.tabs === "takeover");
+  if (claimed === false) return null;
+  if (claimed === true) keeper.tab = found.tab;
+  try {
+    return read(claimed === true ? found.state : claimed);
+  } catch {
+    // Of another version, or not ours.
+    return null;
+  }
+}

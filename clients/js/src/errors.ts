@@ -1,0 +1,83 @@
+/**
+ * What can go wrong, and whose doing it is.
+ *
+ *     HoldfastError
+ *     ├── Refused        the rules say no; the session lives, nothing changed (code, message)
+ *     ├── ProtocolError  broken by the server; the connection closes with its reason
+ *     ├── Unreachable    nobody answers at the address
+ *     └── SessionEnded   the session is over (reason, message, problem)
+ */
+
+import type { CloseReason, Reason } from "./reasons.js";
+
+/** The root of all errors that Holdfast throws on purpose. */
+export class HoldfastError extends Error {
+  // Not the class's own name: that is another once the code was made small.
+  override name = "HoldfastError";
+}
+
+/** The codes of refusals; a newer server may know more. */
+export type RefusalCode =
+  | "refused"
+  | "not_found"
+  | "room_full"
+  | "room_locked"
+  | "wrong_password"
+  | "name_taken"
+  | "conflict"
+  | "expired"
+  | "not_allowed"
+  | "already_seated"
+  | "duplicate"
+  | "not_seated"
+  | "other_version"
+  | "invalid"
+  | "throttled"
+  | "failed"
+  | "internal"
+  // Of this client: the session began anew before there was an answer.
+  | "reset"
+  | (string & {});
+
+/** The rules say no; nothing changed. */
+export class Refused extends HoldfastError {
+  override name = "Refused";
+
+  constructor(
+    readonly code: RefusalCode,
+    message = "",
+  ) {
+    super(message || code.replaceAll("_", " "));
+  }
+}
+
+/** The server said something that makes no sense. */
+export class ProtocolError extends HoldfastError {
+  override name = "ProtocolError";
+
+  constructor(
+    message: string,
+    readonly reason: CloseReason = "protocol",
+  ) {
+    super(message);
+  }
+}
+
+/** Nobody answers at the address, or not to us. */
+export class Unreachable extends HoldfastError {
+  override name = "Unreachable";
+}
+
+/** The session is over, on this side of the wire. */
+export class SessionEnded extends HoldfastError {
+  override name = "SessionEnded";
+
+  constructor(
+    readonly reason: Reason,
+    message = "",
+    /** Of `refused`: the code of the refusal. */
+    readonly problem: RefusalCode = "",
+  ) {
+    super(message || reason);
+  }
+}

@@ -1,0 +1,65 @@
+/** What the protocol tells: one shape for each thing that can happen to a session. */
+
+import type { Problem } from "./frames.js";
+import type { Reason } from "./reasons.js";
+import type { Outcome } from "./types.js";
+
+/** The next reliable message of a channel; call `processed` when it has been dealt with. */
+export interface Arrived {
+  readonly is: "arrived";
+  readonly session: string;
+  readonly channel: number;
+  readonly generation: number;
+  readonly seq: number;
+  readonly type: string;
+  readonly body: unknown;
+}
+
+/** A connection has ended, and what the server said about it. */
+export interface Closed {
+  readonly is: "closed";
+  readonly code: number;
+  readonly reason: Reason;
+  readonly message: string;
+  readonly retryAfterS: number;
+  readonly problem: string;
+}
+
+export type SeatEvent =
+  | Arrived
+  /** A channel began: the session has a seat. */
+  | { readonly is: "seat_taken"; readonly channel: number; readonly room: string; readonly kind: string }
+  /** An unreliable message. */
+  | { readonly is: "latest_arrived"; readonly channel: number; readonly type: string; readonly body: unknown }
+  /** Messages of a channel could not be kept; its stream begins anew with the current state. */
+  | { readonly is: "restarted"; readonly channel: number; readonly generation: number }
+  /** There will be nothing more on this channel, and its last message did not reach us. */
+  | { readonly is: "channel_gone"; readonly channel: number; readonly reason: Reason };
+
+/** News that belong to no room: of a search that goes on, a place in line, a placement. */
+export interface Noticed {
+  readonly is: "noticed";
+  readonly topic: string;
+  readonly key: string;
+  readonly body: unknown;
+}
+
+export interface Replied {
+  readonly is: "replied";
+  readonly id: number;
+  readonly result: unknown;
+  readonly problem: Problem | null;
+}
+
+/** The session is attached to this connection; its channels and requests have been brought up to date before. */
+export interface Welcomed {
+  readonly is: "welcomed";
+  readonly outcome: Outcome;
+}
+
+export type Event = Welcomed | Replied | Noticed | SeatEvent | Closed;
+
+/** What a transport's end means, or what we say to ourselves. */
+export function closed(code: number, reason: Reason, message = "", retryAfterS = 0, problem = ""): Closed {
+  return { is: "closed", code, reason, message, retryAfterS, problem };
+}

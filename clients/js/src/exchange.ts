@@ -1,0 +1,237 @@
+/** What a session and its rooms share: the protocol, the connection under it, and everybody who waits for something. */
+
+import { Connector, type Reach } from "./connector.js";
+import { type HoldfastError, Refused, SessionEnded } from "./errors.js";
+import type { Arrived, Closed, Event, Noticed, Replied, SeatEvent, Welcomed } from "./events.js";
+import type { ClientProtocol } from "./protocol.js";
+
+/** Hears the answer to a request: its result, or why there is none. */
+export type Answered = (result: unknown, error: HoldfastError | null) => void;
+
+/** What to ask the server for. Arguments that are undefined are not said: an older server understands the rest. */
+export interface Wish {
+  operation: string;
+  args: object;
+}
+
+/** Who is told what happens. */
+export interface Listener {
+  happened(event: Welcomed | Noticed | SeatEvent): void;
+  /** Everything that came with a payload is known: messages may be handed out. */
+  deliver(): void;
+  /** Before anything is written, and at the end of every turn in which something happened. */
+  keep(): void;
+  dropped(closed: Closed): void;
+  waiting(attempt: number, waitS: number, closed: Closed): void;
+  ended(error: HoldfastError): void;
+}
+
+interface Waiter {
+  holds: () => boolean;
+  resolve: () => void;
+  reject: (error: HoldfastError) => void;
+}
+
+// Whoever sends without waiting, while nothing gets through, must not fill the memory.
+const WAITERS_MAX = 4096;
+// How long to wait before looking again whether a slow link has caught up.
+const CONGESTED_S = 0.05;
+
+export class Exchange {
+  readonly #listener: Listener;
+  readonly connector: Connector;
+  #answered = new Map<number, Answered>();
+  readonly #posts = new Map<string, [Wish, Answered]>();
+  readonly #waiters = new Set<Waiter>();
+  #end: HoldfastError | null = null;
+  #isFlushDue = false;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(
+    readonly protocol: ClientProtocol,
+    reach: Reach,
+    listener: Listener,
+  ) {
+    this.#listener = listener;
+    this.connector = new Connector(this, protocol, reach);
+  }
+
+  // Life
+
+  /** End the connection in order, and with it the session on this side of the wire. */
+  close(code: number, reason: string, message: string): void {
+    this.ended(new SessionEnded(reason, message));
+    this.connector.close(code, reason);
+  }
+
+  /** Write everything, then that the session is to end. */
+  sayBye(): void {
+    this.flush();
+    if (this.protocol.isWelcome) this.connector.send(this.protocol.bye());
+  }
+
+  /** Whether the session has ended on this side. */
+  get isOver(): boolean {
+    return this.#end !== null;
+  }
+
+  /** Throw `SessionEnded` if there is nothing to be had any more. */
+  check(): void {
+    if (this.#end) throw this.#end;
+  }
+
+  // What rooms and requests need
+
+  /** Wait until something is true; whoever asked first is told first. Throws `SessionEnded` if the session ends first. */
+  until(holds: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiters.size >= WAITERS_MAX) {
+        const refusal = new Refused("throttled", "too many messages and requests wait already: await them");
+        console.warn("holdfast:", refusal);
+        reject(refusal);
+        return;
+      }
+      this.#waiters.add({ holds, resolve, reject });
+      this.changed();
+    });
+  }
+
+  /** Something may be true now that somebody waits for. */
+  changed(): void {
+    for (const waiter of this.#waiters) {
+      try {
+        if (waiter.holds()) waiter.resolve();
+        else if (this.#end) waiter.reject(this.#end);
+        else continue;
+      } catch (error) {
+        waiter.reject(error as HoldfastError);
+      }
+      this.#waiters.delete(waiter);
+    }
+  }
+
+  /**
+   * Ask the server for something; asked again by itself after a resume, answered once. `taken` makes something of the
+   * answer before anything that came after it is told.
+   */
+  async request<T>(wish: Wish, taken: (result: unknown) => T): Promise<T> {
+    let reply: Promise<T> | undefined;
+    await this.until(() => {
+      this.check();
+      if (!this.protocol.mayRequest) return false;
+      // Sent right here: who waits behind us must find this request among those in flight.
+      reply = new Promise<T>((resolve, reject) => {
+        this.#send(wish, (result, error) => {
+          if (error) return reject(error);
+          try {
+            resolve(taken(result));
+          } catch (problem) {
+            reject(problem as Error);
+          }
+        });
+      });
+      return true;
+    });
+    return reply as Promise<T>;
+  }
+
+  /** Ask without waiting, before all who wait; what was not sent yet gives way to the same wish with this key. */
+  post(wish: Wish, key: string, answered: Answered = () => {}): void {
+    const place = `${wish.operation} ${key}`;
+    this.#posts.delete(place);
+    this.#posts.set(place, [wish, answered]);
+    this.#sendPosts();
+  }
+
+  #sendPosts(): void {
+    for (const [place, post] of this.#posts) {
+      if (!this.protocol.mayRequest || this.#end) return;
+      this.#posts.delete(place);
+      this.#send(...post);
+    }
+  }
+
+  #send(wish: Wish, answered: Answered): void {
+    this.#answered.set(this.protocol.request(wish.operation, wish.args), answered);
+    this.wake();
+  }
+
+  /** A message was dealt with: acknowledge it soon. */
+  processed(arrived: Arrived): void {
+    this.protocol.processed(arrived);
+    this.wake();
+  }
+
+  // Writing
+
+  /**
+   * Write what waits when this turn ends. A microtask: no page is ever left between a turn and its microtasks, so what
+   * was done and what is kept of it cannot differ.
+   */
+  wake(): void {
+    if (this.#isFlushDue || this.#end) return;
+    this.#isFlushDue = true;
+    queueMicrotask(() => {
+      if (!this.#end) this.flush();
+    });
+  }
+
+  /** Write what waits now. */
+  flush(withAcks = false): void {
+    this.#isFlushDue = false;
+    const isCongested = this.connector.isCongested;
+    const payloads = this.protocol.outgoing(withAcks, !isCongested);
+    this.#listener.keep();
+    for (const payload of payloads) this.connector.send(payload);
+    if (this.#end || this.#timer || !this.protocol.isWelcome) return;
+    if (this.protocol.channels.oweAck) this.#later(this.protocol.limits.ackS, true);
+    else if (isCongested && this.protocol.hasLatest) this.#later(CONGESTED_S, false);
+  }
+
+  #later(waitS: number, withAcks: boolean): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.flush(withAcks);
+    }, waitS * 1000);
+  }
+
+  // From the connector
+
+  happened(event: Event): void {
+    if (event.is === "replied") this.#replied(event);
+    else if (event.is !== "closed") this.#listener.happened(event);
+  }
+
+  heard(): void {
+    this.#sendPosts();
+    this.changed();
+    this.#listener.deliver();
+    this.wake();
+  }
+
+  dropped(closed: Closed): void {
+    if (!this.#end) this.#listener.dropped(closed);
+  }
+
+  waiting(attempt: number, waitS: number, closed: Closed): void {
+    this.#listener.waiting(attempt, waitS, closed);
+  }
+
+  /** The session is over; everybody who waits for something is told. */
+  ended(error: HoldfastError): void {
+    if (this.#end) return;
+    this.#end = error;
+    if (this.#timer) clearTimeout(this.#timer);
+    const answered = this.#answered;
+    this.#answered = new Map();
+    for (const tell of answered.values()) tell(null, error);
+    this.changed();
+    this.#listener.ended(error);
+  }
+
+  #replied({ id, result, problem }: Replied): void {
+    const answered = this.#answered.get(id);
+    this.#answered.delete(id);
+    answered?.(result, problem && new Refused(problem.code, problem.message));
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * The messages of one seat that wait to be read.
+ *
+ * Reliable messages are bounded by the server's window, which moves only when they are processed. Of the unreliable
+ * ones only the newest are kept. Both are read in the order in which they came.
+ */
+
+import type { Arrived } from "./events.js";
+import { LEFT } from "./protocol.js";
+import type { SeatLeft } from "./types.js";
+
+/** In a room's stream: messages could not be kept; what follows is the current state. */
+export const RESYNCED = "holdfast.resynced";
+
+interface Entry {
+  type: string;
+  body: unknown;
+  /** Of a reliable one: what to acknowledge. */
+  arrived: Arrived | null;
+}
+
+/** Read with `next`; what was read counts as processed when more is asked for, or by `acknowledge`. */
+export class Inbox {
+  readonly #processed: (arrived: Arrived) => void;
+  readonly #latestMax: number;
+  /** Why there is nothing more to come, known before everything has been read. */
+  left: SeatLeft | null = null;
+  #entries: Entry[] = [];
+  #latest = 0;
+  #inHand: Arrived | null = null;
+  #farewell: Arrived | null = null;
+  #isDiscarding = false;
+
+  constructor(processed: (arrived: Arrived) => void, latestMax: number) {
+    this.#processed = processed;
+    this.#latestMax = latestMax;
+  }
+
+  // For the reader
+
+  /** The next message, if there is one. */
+  next(): Entry | undefined {
+    this.acknowledge();
+    const entry = this.#entries.shift();
+    if (entry?.arrived) this.#inHand = entry.arrived;
+    else if (entry) this.#latest -= 1;
+    return entry;
+  }
+
+  /** What was read has been dealt with. */
+  acknowledge(): void {
+    const inHand = this.#inHand;
+    const farewell = this.#farewell;
+    this.#inHand = null;
+    if (inHand) this.#processed(inHand);
+    if (farewell && !this.#entries.some((entry) => entry.arrived)) {
+      this.#farewell = null;
+      this.#processed(farewell);
+    }
+  }
+
+  /** Nobody will read any more: what is here and what still comes counts as processed. */
+  discard(left: SeatLeft): void {
+    this.end(left);
+    this.#isDiscarding = true;
+    while (this.next());
+  }
+
+  // For the session
+
+  /** A reliable message came. */
+  put(arrived: Arrived): void {
+    if (arrived.type === LEFT) {
+      const { reason, message } = Object(arrived.body) as Partial<SeatLeft>;
+      this.end({ reason: reason ?? "left", message: message ?? "" });
+      this.#farewell = arrived;
+      if (!this.#inHand) this.acknowledge();
+    } else if (this.#isDiscarding) this.#processed(arrived);
+    else this.#entries.push({ type: arrived.type, body: arrived.body, arrived });
+  }
+
+  /** An unreliable message came; the oldest gives way. */
+  putLatest(type: string, body: unknown): void {
+    if (this.#isDiscarding) return;
+    if (this.#latest >= this.#latestMax) {
+      this.#entries.splice(
+        this.#entries.findIndex((entry) => !entry.arrived),
+        1,
+      );
+      this.#latest -= 1;
+    }
+    this.#entries.push({ type, body, arrived: null });
+    this.#latest += 1;
+  }
+
+  /** The stream begins anew: what was not read is out of date, and the reader is told so. */
+  restart(arrived: Arrived): void {
+    this.#inHand = null;
+    this.#entries = this.#isDiscarding ? [] : [{ type: RESYNCED, body: {}, arrived }];
+    this.#latest = 0;
+  }
+
+  /** The seat is gone; what came before can still be read. */
+  end(left: SeatLeft): void {
+    this.left ??= left;
+  }
+}

@@ -1,0 +1,33 @@
+/** What this client keeps to; the server's terms replace most of it at the first welcome. */
+
+export interface Limits {
+  payloadBytesMax: number;
+  windowMessagesMax: number;
+  windowBytesMax: number;
+  keptMessagesMax: number;
+  keptBytesMax: number;
+  requestsInFlightMax: number;
+  /** Seconds without a sign of life after which a link counts as dead; before the welcome, too. */
+  silenceS: number;
+  /** A lone acknowledgement after so many messages, or so many seconds. */
+  ackMessages: number;
+  ackS: number;
+  /** Channels without a seat that still owe their last messages. */
+  closingChannelsMax: number;
+  /** Unreliable messages that wait, either way; the oldest gives way. */
+  latestKeptMax: number;
+}
+
+export const LIMITS: Limits = {
+  payloadBytesMax: 65536,
+  windowMessagesMax: 1024,
+  windowBytesMax: 262144,
+  keptMessagesMax: 4096,
+  keptBytesMax: 1048576,
+  requestsInFlightMax: 16,
+  silenceS: 16,
+  ackMessages: 32,
+  ackS: 0.1,
+  closingChannelsMax: 4,
+  latestKeptMax: 256,
+};

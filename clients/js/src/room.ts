@@ -1,0 +1,165 @@
+/** A client's seat in a room: messages to it and from it. */
+
+import { Emitter, type Off } from "./emitter.js";
+import { Refused } from "./errors.js";
+import type { Exchange } from "./exchange.js";
+import type { Inbox } from "./inbox.js";
+import { argumentsOf, roomInfo } from "./infos.js";
+import type { AnyMessages, BodyOf, Changes, Described, NameOf, RoomEvents, RoomInfo, SeatLeft } from "./types.js";
+
+/** A room's entry in the directory, as far as its members were told. */
+export class Entry {
+  info: RoomInfo | null = null;
+  host = "";
+
+  shown(info: RoomInfo): void {
+    this.info = info;
+    this.host = info.host;
+  }
+
+  hosted(player: string): void {
+    this.host = player;
+    if (this.info) this.info = { ...this.info, host: player };
+  }
+}
+
+/**
+ * One seat. Messages wait until you listen: with the first `on`, at the end of that turn, they are handed out in order.
+ *
+ * A message counts as processed, and is acknowledged, when its listeners have returned.
+ */
+export class ClientRoom<M extends Described = AnyMessages> {
+  readonly #exchange: Exchange;
+  readonly #inbox: Inbox;
+  readonly #entry: Entry;
+  readonly #emitter = new Emitter();
+  #isListening = false;
+  #isDelivering = false;
+  #isLeftTold = false;
+
+  /** Rooms are made by `join`, `create` and `joinOrCreate`. */
+  constructor(
+    exchange: Exchange,
+    inbox: Inbox,
+    entry: Entry,
+    readonly channel: number,
+    readonly id: string,
+    readonly kind: string,
+  ) {
+    this.#exchange = exchange;
+    this.#inbox = inbox;
+    this.#entry = entry;
+  }
+
+  /** Why the seat is gone; null while it is ours. */
+  get left(): SeatLeft | null {
+    return this.#inbox.left;
+  }
+
+  /** The room's entry in the directory when it was last told; null after a refresh, until it changes. */
+  get info(): RoomInfo | null {
+    return this.#entry.info;
+  }
+
+  /** The id of the player who is the host; empty if there is none, or nobody has told us yet. */
+  get host(): string {
+    return this.#entry.host;
+  }
+
+  // To the room
+
+  /**
+   * Send reliably: exactly once, in order, across drops and page refreshes. The body is taken as it is now.
+   *
+   * The promise is kept as soon as the message is in the outbox: at once, unless too many are unacknowledged. That is
+   * no answer of the room's: `flush` waits until the server has applied it. It fails if the seat or the session is
+   * gone; nobody has to catch that.
+   */
+  send<T extends NameOf<M["toServer"]>>(type: T, ...[body]: BodyOf<M["toServer"][T]>): Promise<void> {
+    const { protocol } = this.#exchange;
+    const bytes = protocol.body(type, body ?? {});
+    const sent = this.#exchange.until(() => {
+      this.#checkSeat();
+      this.#exchange.check();
+      if (protocol.isFull(this.channel)) return false;
+      protocol.push(this.channel, type, bytes);
+      this.#exchange.wake();
+      return true;
+    });
+    sent.catch(() => {});
+    return sent;
+  }
+
+  /** Send unreliably: now or never; a newer one with the same type and key takes its place. */
+  sendLatest<T extends NameOf<M["toServer"]>>(type: T, body: M["toServer"][T], key = ""): void {
+    const bytes = this.#exchange.protocol.body(type, body);
+    this.#checkSeat();
+    this.#exchange.check();
+    this.#exchange.protocol.pushLatest(this.channel, type, bytes, key);
+    this.#exchange.wake();
+  }
+
+  /** Wait until the server has applied everything that was sent; refused as `not_seated` if the seat goes first. */
+  async flush(): Promise<void> {
+    await this.#exchange.until(() => {
+      this.#checkSeat();
+      return !this.#exchange.protocol.unacked(this.channel);
+    });
+  }
+
+  /** Give the seat back. What was sent before arrives first; what was not handed out is dropped. */
+  async leave(): Promise<void> {
+    // The wire's request names no room: a seat that was taken later must not be left by mistake.
+    if (!this.left && this.#exchange.protocol.channels.isNewest(this.channel)) {
+      try {
+        await this.#exchange.request({ operation: "leave", args: {} }, () => {});
+      } catch (error) {
+        if (!(error instanceof Refused) || (error.code !== "not_seated" && !this.left)) throw error;
+      }
+    }
+    this.#inbox.discard({ reason: "left", message: "" });
+    this.#exchange.changed();
+    this.deliver();
+  }
+
+  /** Change the room's entry in the directory: its host may, and its creator. */
+  update(changes: Changes): Promise<RoomInfo> {
+    return this.#exchange.request({ operation: "update", args: argumentsOf({ room: this.id, ...changes }) }, roomInfo);
+  }
+
+  // From the room
+
+  /** Listen for one type of message, for one of Holdfast's own, or with "*" for all; the result stops it. */
+  on<T extends NameOf<M["toClient"]>>(type: T, listener: (body: M["toClient"][T], type: T) => void): Off;
+  on<T extends keyof RoomEvents>(type: T, listener: (body: RoomEvents[T], type: T) => void): Off;
+  on(type: "*", listener: (body: unknown, type: string) => void): Off;
+  on(type: string, listener: (body: never, type: never) => void): Off {
+    if (!this.#isListening) {
+      this.#isListening = true;
+      // Not before this turn's other listeners are here too.
+      queueMicrotask(() => this.deliver());
+    }
+    return this.#emitter.on(type, listener);
+  }
+
+  /** @internal Hand out what is here. */
+  deliver(): void {
+    if (!this.#isListening || this.#isDelivering) return;
+    this.#isDelivering = true;
+    for (let entry = this.#inbox.next(); entry; entry = this.#inbox.next()) this.#emit(entry.type, entry.body);
+    this.#isDelivering = false;
+    if (this.left && !this.#isLeftTold) {
+      this.#isLeftTold = true;
+      this.#emit("holdfast.left", this.left);
+    }
+  }
+
+  #emit(type: string, body: unknown): void {
+    this.#emitter.emit(type, body, type);
+    this.#emitter.emit("*", body, type);
+  }
+
+  #checkSeat(): void {
+    if (this.left) throw new Refused("not_seated", `the seat is gone: ${this.left.message || this.left.reason}`);
+  }
+}

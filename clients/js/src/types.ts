@@ -1,0 +1,255 @@
+/** The types of the public surface: what messages, rooms and outcomes look like. */
+
+/**
+ * What one kind of room and its clients say to each other: bodies by the message's wire name.
+ *
+ * `holdfast types game.py --lang ts` writes an interface like this for each kind of room; use it as
+ * `session.join<ArenaMessages>(id)`.
+ */
+export interface Messages {
+  toServer: Record<string, object>;
+  toClient: Record<string, object>;
+  /** The version of the game's messages, if its author counts them. */
+  version?: string;
+}
+
+/** The least that describes messages: interfaces will do. */
+export interface Described {
+  toServer: object;
+  toClient: object;
+}
+
+/** For rooms whose messages nobody has described: any name, any body. */
+export interface AnyMessages {
+  // biome-ignore lint/suspicious/noExplicitAny: that is what it says
+  toServer: Record<string, any>;
+  // biome-ignore lint/suspicious/noExplicitAny: that is what it says
+  toClient: Record<string, any>;
+}
+
+/** The names of the messages of one direction. */
+export type NameOf<Bodies> = Extract<keyof Bodies, string>;
+
+/** The body of a message; one without fields need not be given. */
+export type BodyOf<Body> = Record<never, never> extends Body ? [body?: Body] : [body: Body];
+
+/** What Holdfast itself tells in a room: names that no game's message has. */
+export interface RoomEvents {
+  /** The seat is gone, and everything that came before has been handed out. */
+  "holdfast.left": SeatLeft;
+  /** Messages could not be kept: forget what you knew of the room; what follows is its current state. */
+  "holdfast.resynced": Record<never, never>;
+  /** A message of ours was not carried out. */
+  "holdfast.refused": MessageRefused;
+  /** The room's entry was changed; `room.info` is it. */
+  "holdfast.updated": object;
+  /** Another player is the host. */
+  "holdfast.host": { readonly player: string };
+}
+
+/** What a session signs in with. The credential is a secret. */
+export interface Auth {
+  /** Which authenticator of the server is to prove it; "guest" if you say nothing. */
+  scheme?: string;
+  credential?: string;
+}
+
+/** What became of the session at a welcome. A gap is never silent. */
+export interface Outcome {
+  /**
+   * - `new`: signed in.
+   * - `resumed`: nothing was lost; `replayed` messages follow.
+   * - `resynced`: messages could not be kept; the room sends its current state.
+   * - `reset`: the session was gone, this is a new one; `reason` says why.
+   */
+  readonly kind: "new" | "resumed" | "resynced" | "reset" | (string & {});
+  readonly replayed: number;
+  readonly reason: string;
+  /** Of `resynced`, if not 0: how old the state is with which the room came back; what happened since is lost. */
+  readonly ageS: number;
+  /** Why the server ended the connection before this one, if it did. */
+  readonly dropReason: string;
+}
+
+export type Visibility = "public" | "private";
+export type JoinPolicy = "accept_all" | "deny_all";
+
+/** A room as the directory shows it. Times are seconds since 1970. */
+export interface RoomInfo {
+  readonly id: string;
+  readonly kind: string;
+  /** Seats that are reserved, taken or held. */
+  readonly players: number;
+  readonly maxPlayers: number;
+  readonly phase: string;
+  readonly properties: Readonly<Record<string, unknown>>;
+  readonly name: string;
+  /** creating, active, ending, ended or failed. */
+  readonly status: string;
+  /** Why it ended or failed. */
+  readonly reason: string;
+  /** How many newcomers could join now; 0 while it takes nobody. */
+  readonly openSeats: number;
+  readonly visibility: Visibility;
+  readonly joinPolicy: JoinPolicy;
+  readonly isLocked: boolean;
+  readonly hasPassword: boolean;
+  /** What it can be joined by; told to its members and to who made it. */
+  readonly code: string;
+  readonly creator: string;
+  /** The player who is the host, if the room has one. */
+  readonly host: string;
+  readonly createdAt: number;
+  /** Grows with every change of the entry: what `ifVersion` compares. */
+  readonly version: number;
+}
+
+/** One page of a search; the cursor gets the next one, and is empty after the last. */
+export interface RoomPage {
+  readonly rooms: readonly RoomInfo[];
+  readonly cursor: string;
+}
+
+/** Seats that are kept for players who have not come yet. */
+export interface ReservationInfo {
+  readonly room: string;
+  readonly players: readonly string[];
+  readonly expiresInS: number;
+}
+
+/** A place in a room's line: 1 is next; 0 means that a seat is reserved. */
+export interface WaitInfo {
+  readonly room: string;
+  readonly position: number;
+  readonly expiresInS: number;
+}
+
+/** A placement: pending until it is fulfilled, cancelled, timed_out or failed. */
+export interface PlacementInfo {
+  readonly id: string;
+  readonly queue: string;
+  readonly status: "pending" | "fulfilled" | "cancelled" | "timed_out" | "failed" | (string & {});
+  readonly players: readonly string[];
+  readonly reason: string;
+  readonly node: string;
+  readonly room: RoomInfo | null;
+  readonly startedAt: number;
+  readonly endedAt: number;
+}
+
+/** Why a seat is gone. */
+export interface SeatLeft {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** A message of ours that the room did not carry out. */
+export interface MessageRefused {
+  /** Its number in our stream. */
+  readonly seq: number;
+  readonly type: string;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** What a new room is made with. */
+export interface NewRoom {
+  /** What searches can look for; everybody can see them. */
+  properties?: Record<string, unknown>;
+  maxPlayers?: number;
+  name?: string;
+  visibility?: Visibility;
+  password?: string;
+  /** Which messages this client was made for, as `holdfast types` wrote it: refused with `other_version` if not these. */
+  messageVersion?: string;
+}
+
+export interface CreateOptions extends NewRoom {
+  /** The same key with the same wish gives the same room. */
+  idempotencyKey?: string;
+}
+
+export interface JoinOrCreateOptions extends NewRoom {
+  /** Which rooms will do. */
+  where?: string;
+}
+
+export interface JoinOptions {
+  password?: string;
+  /** As for a new room. */
+  messageVersion?: string;
+}
+
+export interface SearchOptions {
+  /** Which rooms; "open_seats > 0" if you say nothing. */
+  where?: string;
+  /** Such as `["players desc", "properties.level"]`; oldest first if you say nothing. */
+  orderBy?: string | string[];
+  /** How many at most, up to 100; 20 if you say nothing. */
+  limit?: number;
+  /** The last page's, to go on from there. */
+  cursor?: string;
+}
+
+export interface WatchOptions {
+  where?: string;
+  limit?: number;
+}
+
+/** What has changed: rooms that are new or other than they were, and the ids of those gone. */
+export interface RoomsChanged {
+  readonly changed: readonly RoomInfo[];
+  readonly removed: readonly string[];
+}
+
+/** What can be changed of a room's entry; what is not named stays as it is. */
+export interface Changes {
+  name?: string;
+  /** Properties to set. */
+  set?: Record<string, unknown>;
+  /** Properties to remove, by name. */
+  remove?: string[];
+  maxPlayers?: number;
+  joinPolicy?: JoinPolicy;
+  locked?: boolean;
+  visibility?: Visibility;
+  /** An empty one takes the password away. */
+  password?: string;
+  /** The player who is the host from now on. */
+  host?: string;
+  /** Change nothing unless this is still the entry's version: else refused with `conflict`. */
+  ifVersion?: number;
+}
+
+export interface ReserveOptions {
+  password?: string;
+  /** For whom; for yourself if you say nothing. */
+  players?: string[];
+  ttlS?: number;
+}
+
+export interface WaitOptions {
+  password?: string;
+  /** Leave the line after so many seconds. */
+  timeoutS?: number;
+  /** Told where we stand, 1 being next. */
+  onPosition?: (position: number) => void;
+  /** Leave the line when it is aborted. */
+  signal?: AbortSignal;
+}
+
+export interface PlacedPlayer {
+  id: string;
+  /** How far they are from each region, by its name. */
+  latenciesMs?: Record<string, number>;
+}
+
+export interface PlaceOptions {
+  players?: (string | PlacedPlayer)[];
+  /** The same id with the same wish is the same placement. */
+  id?: string;
+  name?: string;
+  properties?: Record<string, unknown>;
+  maxPlayers?: number;
+  visibility?: Visibility;
+}

@@ -1,0 +1,85 @@
+// @ts-check
+// The JavaScript SDK as a program: commands as JSON lines on stdin, answers and events as JSON lines on stdout.
+// tests/conformance/sdks/driver.py says what they are; it does the same for Python.
+
+import { createInterface } from "node:readline";
+import { WebSocket } from "ws";
+import { connect } from "../dist/index.js";
+
+/** @type {import("../dist/index.js").ClientSession} */
+let session;
+/** @type {import("../dist/index.js").ClientRoom} */
+let room;
+const heard = { down: 0, wrong: /** @type {number[]} */ ([]) };
+let sent = 0;
+/** @type {{ until: number, tell: (told: object) => void }[]} */
+let waiting = [];
+
+/** @param {object} said */
+const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
+
+/** @param {import("../dist/index.js").Outcome | null} outcome */
+const told = (outcome) => ({ kind: outcome?.kind, replayed: outcome?.replayed, reason: outcome?.reason });
+
+/** @param {import("../dist/index.js").ClientRoom} joined */
+function listen(joined) {
+  room = joined;
+  room.on("down", ({ number }) => {
+    if (number !== heard.down + 1) heard.wrong.push(number);
+    heard.down = number;
+  });
+  room.on("state", ({ down }) => {
+    heard.down = down;
+  });
+  room.on("*", () => {
+    for (const { tell } of waiting.filter(({ until }) => heard.down >= until)) tell(heard);
+    waiting = waiting.filter(({ until }) => heard.down < until);
+  });
+  room.on("holdfast.resynced", () => say({ event: "resynced" }));
+  room.on("holdfast.refused", (message) => say({ event: "unexpected", message }));
+  room.on("holdfast.left", ({ reason }) => say({ event: "left", reason }));
+}
+
+/** @type {Record<string, (command: any) => Promise<object | void> | object | void>} */
+const ways = {
+  async connect({ url, resume, dialect, down = 0, up = 0 }) {
+    session = await connect(url, { WebSocket, giveUpS: 60, ...(resume && { resume }), ...(dialect && { dialect }) });
+    session.on("drop", () => say({ event: "drop" }));
+    session.on("resume", (outcome) => say({ event: "resume", outcome: told(outcome) }));
+    session.on("stopping", ({ deadlineS }) => say({ event: "stopping", deadline_s: deadlineS }));
+    session.on("close", (error) => say({ event: "close", reason: /** @type {any} */ (error).reason }));
+    heard.down = down;
+    sent = up;
+    if (session.room) listen(session.room);
+    return { session: session.id, player: session.playerId, outcome: told(session.outcome) };
+  },
+  async join() {
+    listen(await session.joinOrCreate("counting"));
+    return { room: room.id };
+  },
+  async count({ numbers }) {
+    for (let i = 0; i < numbers; i++) {
+      sent += 1;
+      await room.send("up", { number: sent });
+    }
+  },
+  pour: ({ numbers }) => room.send("pour", { numbers }),
+  flush: () => room.flush(),
+  heard: ({ until = 0 }) => (heard.down >= until ? heard : new Promise((tell) => waiting.push({ until, tell }))),
+  save: () => ({ state: session.save() }),
+  suspend: () => ({ state: session.suspend() }),
+  leave: () => room.leave(),
+  close: () => session.close(),
+};
+
+const lines = createInterface({ input: process.stdin });
+lines.on("line", async (line) => {
+  const { do: name, ...command } = JSON.parse(line);
+  try {
+    say({ done: name, ...(await ways[name]?.(command)) });
+  } catch (error) {
+    const { reason, code, message } = /** @type {any} */ (error);
+    say({ done: name, error: reason ?? code ?? "unreachable", message });
+  }
+});
+lines.on("close", () => process.exit());

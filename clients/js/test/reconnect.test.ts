@@ -1,0 +1,321 @@
+/** A session on its way through drops, with a server that is not there and a clock that stands still. */
+
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { SessionEnded } from "../src/errors.js";
+import type { FromServer } from "../src/frames.js";
+import { FakeServer, ROOM, seatAt, settled, welcome } from "./fake_server.js";
+
+let server: FakeServer;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  server = new FakeServer();
+});
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+const data = (seq: number, type: string, body: unknown, ack = 0): FromServer => ["data", 1, seq, ack, type, body];
+const later = async (seconds: number) => {
+  await vi.advanceTimersByTimeAsync(seconds * 1000);
+  await settled();
+};
+
+test("after a drop what was not applied is sent again, with the same numbers, and doubles are dropped", async () => {
+  const { session, room } = await server.seated();
+  const told: unknown[] = [];
+  const seen: number[] = [];
+  session.on("drop", ({ reason }) => told.push(["drop", reason]));
+  session.on("reconnecting", (next) => told.push(["reconnecting", next]));
+  session.on("resume", (outcome) => told.push(["resume", outcome]));
+  room.on("moved", ({ x }) => seen.push(x));
+  for (let x = 1; x <= 3; x++) room.send("move", { x });
+  await settled();
+  await server.last.say(data(1, "moved", { x: 1 }, 1));
+
+  await server.last.end();
+  room.send("move", { x: 4 });
+  await later(0.2);
+  await server.welcomeBack("t2", 2, { kind: "resumed", replayed: 1 });
+  await server.last.say(data(1, "moved", { x: 1 }, 2), data(2, "moved", { x: 2 }, 2));
+
+  expect(server.sockets).toHaveLength(2);
+  expect(server.last.heard.slice(0, 3)).toEqual([
+    [
+      "hello",
+      { scheme: "guest", credential: "ada.secret" },
+      { session: "s1", token: "t1", positions: [{ channel: 1, generation: 1, received: 1, acked: 1 }] },
+      expect.anything(),
+    ],
+    ["data", 1, 3, 1, "move", { x: 3 }],
+    ["data", 1, 4, 1, "move", { x: 4 }],
+  ]);
+  expect(seen).toEqual([1, 2]);
+  expect(told).toEqual([
+    ["drop", "dropped"],
+    ["reconnecting", { attempt: 1, waitS: 0.125, reason: "dropped" }],
+    ["resume", { kind: "resumed", replayed: 1, reason: "", ageS: 0, dropReason: "" }],
+  ]);
+});
+
+test("a request without an answer is asked again after a resume, and answered once", async () => {
+  const { session } = await server.seated();
+  const searching = session.search("arena", { orderBy: "players desc", limit: 5 });
+  await settled();
+  expect(server.last.all("request").at(-1)).toEqual([
+    "request",
+    2,
+    "search",
+    { kind: "arena", order_by: ["players desc"], limit: 5 },
+  ]);
+
+  await server.last.end();
+  await later(0.2);
+  await server.welcomeBack("t2", 0);
+  await server.last.say(["reply", 2, { rooms: [ROOM] }, null]);
+
+  expect(server.last.all("request")).toHaveLength(1);
+  expect(await searching).toMatchObject({ rooms: [{ id: "r1", maxPlayers: 8, openSeats: 0 }], cursor: "" });
+});
+
+test("a session that is gone is reset: its requests fail, its seat is gone, and the game is told why", async () => {
+  const { session, room } = await server.seated();
+  const left = vi.fn();
+  room.on("holdfast.left", left);
+  const asking = session.myRooms();
+  asking.catch(() => {});
+  await server.last.end();
+  await later(0.2);
+
+  await server.last.open();
+  await server.last.say(welcome("s2", "t9", { kind: "reset", reason: "expired" }));
+
+  await expect(asking).rejects.toMatchObject({ code: "reset" });
+  await expect(room.send("move", {})).rejects.toMatchObject({ code: "not_seated" });
+  expect(session.outcome).toMatchObject({ kind: "reset", reason: "expired" });
+  expect(left).toHaveBeenCalledWith({ reason: "expired", message: "" }, "holdfast.left");
+});
+
+test("a stream that begins anew is declared, and what was not read before it is dropped", async () => {
+  const { room } = await server.seated();
+  const seen: string[] = [];
+  await server.last.say(data(1, "moved", {}));
+  await server.last.end();
+  await later(0.2);
+  await server.last.open();
+  await server.last.say(welcome("s1", "t2", "resynced", [seatAt(0, 2)], 1), data(1, "state", {}));
+
+  room.on("*", (_, type) => seen.push(type));
+  await settled();
+
+  expect(seen).toEqual(["holdfast.resynced", "state"]);
+});
+
+test("a server that names a time is obeyed", async () => {
+  const { session } = await server.seated();
+  const waits: number[] = [];
+  session.on("reconnecting", ({ waitS }) => waits.push(waitS));
+
+  await server.last.say(["close", 4012, "stopping", "", 5, ""]);
+  await later(5);
+  expect(server.sockets).toHaveLength(1);
+  await later(1);
+
+  expect(waits).toEqual([5.125]);
+  expect(server.sockets).toHaveLength(2);
+});
+
+test.each([4200, 4203, 4209, 1008])("close code %d ends the session for good", async (code) => {
+  const { session } = await server.seated();
+  const closed = vi.fn();
+  session.on("close", closed);
+
+  await server.last.end(code, "why");
+  await later(200);
+
+  expect(closed).toHaveBeenCalledOnce();
+  expect(server.sockets).toHaveLength(1);
+  await expect(session.search()).rejects.toThrow(SessionEnded);
+});
+
+test("who hears nothing for too long cuts the link and resumes; whoever is pinged stays and answers", async () => {
+  await server.seated();
+  await later(10);
+  await server.last.say(["ping", 7, 1, 0, 31.5]);
+  expect(server.last.all("pong")).toEqual([["pong", 7, 1, 0]]);
+  await later(15);
+  expect(server.sockets).toHaveLength(1);
+
+  await later(2);
+
+  expect(server.sockets[0]?.closedWith?.[0]).toBe(3000);
+  expect(server.sockets).toHaveLength(2);
+});
+
+test("a dial that nobody answers is given up too", async () => {
+  await server.seated();
+  await server.last.end();
+  await later(0.2);
+  expect(server.sockets).toHaveLength(2);
+
+  await later(17);
+
+  expect(server.sockets.length).toBeGreaterThan(2);
+});
+
+test("after giving up the session is over", async () => {
+  const { session } = await server.seated({ giveUpS: 20 });
+  const closed = vi.fn();
+  session.on("close", closed);
+
+  for (let i = 0; i < 12; i++) {
+    await server.last.end();
+    await later(10);
+  }
+
+  expect(closed).toHaveBeenCalledWith(expect.objectContaining({ reason: "unreachable" }));
+});
+
+test.each([
+  ["no payload", Uint8Array.of(0xc1), 4202, "protocol"],
+  ["a gap", null, 4002, "sequence"],
+])("%s closes the connection with a reason", async (_, bytes, code, reason) => {
+  await server.seated();
+
+  await (bytes ? server.last.sayBytes(bytes) : server.last.say(data(2, "moved", {})));
+
+  expect(server.last.closedWith).toEqual([code, reason]);
+});
+
+test("text where bytes were agreed on is a protocol error", async () => {
+  const { session } = await server.seated();
+  const closed = vi.fn();
+  session.on("close", closed);
+
+  server.last.onmessage?.({ data: "hello" } as never);
+  await settled();
+
+  expect(closed).toHaveBeenCalledWith(expect.objectContaining({ reason: "protocol" }));
+});
+
+test("a watch is asked for again after a resume, and told the difference", async () => {
+  const { session } = await server.seated();
+  const watching = session.watch("arena");
+  await settled();
+  expect(server.last.all("request").at(-1)).toEqual(["request", 2, "watch", { id: "w1", kind: "arena" }]);
+  await server.last.say(["reply", 2, { rooms: [ROOM, { ...ROOM, id: "r2" }] }, null]);
+  const watch = await watching;
+  const changes = vi.fn();
+  watch.on("change", changes);
+
+  await server.last.end();
+  await later(0.2);
+  await server.last.open();
+  await server.last.say(welcome("s1", "t2", "resumed", [seatAt(0)], 2));
+  await server.last.say(["reply", 3, { rooms: [{ ...ROOM, players: 2 }] }, null]);
+
+  expect(changes).toHaveBeenCalledOnce();
+  expect(changes.mock.calls[0]?.[0]).toMatchObject({ changed: [{ id: "r1", players: 2 }], removed: ["r2"] });
+  expect([...watch.rooms.keys()]).toEqual(["r1"]);
+});
+
+/** A page whose network comes and goes. */
+function page() {
+  const target = new EventTarget();
+  vi.stubGlobal("addEventListener", target.addEventListener.bind(target));
+  vi.stubGlobal("removeEventListener", target.removeEventListener.bind(target));
+  return (event: string) => target.dispatchEvent(new Event(event));
+}
+
+test("when the network goes the link is cut, and when it is back the next attempt is made at once", async () => {
+  const happens = page();
+  await server.seated();
+  happens("offline");
+  await settled();
+  expect(server.last.closedWith).not.toBeNull();
+  for (let i = 0; i < 5; i++) {
+    await later(8);
+    await server.last.end();
+  }
+  const before = server.sockets.length;
+
+  happens("online");
+  await settled();
+
+  expect(server.sockets).toHaveLength(before + 1);
+});
+
+test("a page that was asleep looks at its link when it is seen again", async () => {
+  const document = Object.assign(new EventTarget(), { visibilityState: "visible" });
+  vi.stubGlobal("document", document);
+  await server.seated();
+  // Timers stand still in a page that sleeps; the clock does not.
+  const asleep = performance.now() + 60_000;
+  vi.spyOn(performance, "now").mockImplementation(() => asleep);
+
+  document.dispatchEvent(new Event("visibilitychange"));
+  await settled();
+
+  expect(server.last.closedWith).not.toBeNull();
+});
+
+test("what nobody has dealt with is not claimed to be received, and does not come twice", async () => {
+  const { room } = await server.seated();
+  await server.last.say(data(1, "moved", { x: 1 }), data(2, "moved", { x: 2 }));
+
+  await server.last.end();
+  await later(0.2);
+  await server.welcomeBack("t2", 0, { kind: "resumed", replayed: 2 });
+  await server.last.say(data(1, "moved", { x: 1 }), data(2, "moved", { x: 2 }), data(3, "moved", { x: 3 }));
+  const seen: number[] = [];
+  room.on("moved", ({ x }) => seen.push(x));
+  await settled();
+
+  expect(server.last.heard[0]?.[2]).toMatchObject({ positions: [{ channel: 1, received: 0 }] });
+  expect(seen).toEqual([1, 2, 3]);
+});
+
+test("a server that welcomes and fails is met with a little more patience each time, up to a limit", async () => {
+  const { session } = await server.seated();
+  const waits: number[] = [];
+  session.on("reconnecting", ({ waitS }) => waits.push(waitS));
+
+  for (let i = 0; i < 4; i++) {
+    await server.last.end();
+    await later(1);
+    await server.welcomeBack(`t${i + 2}`, 0);
+  }
+  await later(2);
+  await server.last.end();
+
+  expect(waits).toEqual([0.125, 0.25, 0.5, 0.5, 0.125]);
+});
+
+test("a server that names a time is obeyed also when the network is back", async () => {
+  const happens = page();
+  await server.seated();
+  await server.last.say(["close", 4005, "throttled", "", 5, ""]);
+
+  happens("online");
+  await settled();
+  expect(server.sockets).toHaveLength(1);
+  await later(6);
+
+  expect(server.sockets).toHaveLength(2);
+});
+
+test("a dial that began without a network is begun again when there is one", async () => {
+  const happens = page();
+  await server.seated();
+  await server.last.end();
+  await later(0.2);
+  expect(server.sockets).toHaveLength(2);
+
+  happens("online");
+  await later(0.2);
+
+  expect(server.sockets).toHaveLength(3);
+});

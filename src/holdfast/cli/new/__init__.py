@@ -1,0 +1,1 @@
+"""`holdfast new`: a small game to begin with."""

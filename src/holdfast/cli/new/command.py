@@ -1,0 +1,76 @@
+"""`holdfast new mygame`: the folder of a small game that runs."""
+
+import re
+from pathlib import Path
+
+import click
+
+from holdfast.http.folder import CLIENT_FILE, PLAY
+from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
+
+_TEMPLATE = Path(__file__).with_name("template")
+# What a folder, a package and a file may be called everywhere.
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+def _name(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise click.BadParameter("small letters, digits, - and _, at most 40 and a letter first, as in my-game.")
+    return name
+
+
+@click.command()
+@click.argument("name", callback=_name)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where to put it; a folder called NAME, here, if you say nothing.",
+)
+def new(name: str, folder: Path | None) -> None:
+    """Write a small game that runs: a server, a page and a test.
+
+    NAME is what the game is called. Nothing is overwritten: the folder must be new or empty.
+    """
+    folder = folder or Path(name)
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise click.ClickException(f"{folder} is not empty: choose another folder with --dir, or another name.")
+        for relative, text in _files(name).items():
+            file = folder / relative
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # Whoever else has just made it keeps it.
+            with file.open("x", encoding="utf-8", newline="\n") as empty:
+                empty.write(text)
+    except OSError as error:
+        raise click.ClickException(f"{folder} cannot be written: {error.strerror}.") from None
+    click.echo(_next_steps(name, folder))
+
+
+def _files(name: str) -> dict[Path, str]:
+    """The text of each file, by where it belongs."""
+    found: dict[Path, str] = {}
+    for source in sorted(_TEMPLATE.rglob("*.tmpl")):
+        # Hidden files are easily left out of a package.
+        relative = source.relative_to(_TEMPLATE).with_suffix("")
+        where = relative.with_name(".gitignore") if relative.name == "gitignore" else relative
+        found[where] = source.read_text("utf-8").replace("{{name}}", name)
+    return found
+
+
+def _next_steps(name: str, folder: Path) -> str:
+    steps = [
+        f"{folder} has a game. Serve it, and open http://{DEFAULT_HOST}:{DEFAULT_PORT}{PLAY}/ in two windows:",
+        "",
+        f"  cd {folder}",
+        f"  holdfast serve game.py --web web --store sqlite:{name}.db --reload",
+        "",
+        "Test it under drops and crashes: pytest",
+    ]
+    if not CLIENT_FILE.is_file():
+        steps += [
+            "",
+            "This installation has no JavaScript client, so the page cannot play: `make web` builds it.",
+        ]
+    return "\n".join(steps)

@@ -1,0 +1,59 @@
+"""A server that has a supervisor: what it keeps from one life to the next, and how it hears that its life is over."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast import Room
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """The folder that lives as long as the supervisor."""
+
+    folder: Path
+
+    @property
+    def store(self) -> str:
+        """Where rooms are kept, if nowhere else."""
+        return f"sqlite:{self.folder / 'rooms.db'}"
+
+    def port(self, name: str, wished: int, host: str) -> int:
+        """The port for this door: any free one must be the same one in the next life, or nobody could come back."""
+        note = self.folder / f"{name}.port"
+        if wished:
+            return wished
+        if note.exists():
+            return int(note.read_text("ascii"))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family) as free:
+            free.bind((host, 0))
+            port: int = free.getsockname()[1]
+        note.write_text(str(port), "ascii")
+        return port
+
+    def obey(self) -> None:
+        """End this process, as Ctrl-C would, when the supervisor closes our standard input or is gone itself."""
+        threading.Thread(target=_wait_for_the_end, name="supervised", daemon=True).start()
+
+    def facts(self, rooms: Sequence[type[Room[Any]]]) -> list[tuple[str, str]]:
+        """What a change of the code does."""
+        facts = [("reload", "starts again when a .py file changes; durable rooms go on, and their players come back")]
+        forgotten = [room.kind for room in rooms if room.durability == "memory"]
+        if forgotten:
+            facts.append(
+                ("", f'rooms in memory end each time: {", ".join(forgotten)}. durability = "commit" keeps them')
+            )
+        return facts
+
+
+def _wait_for_the_end() -> None:
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)

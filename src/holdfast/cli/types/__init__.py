@@ -1,0 +1,1 @@
+"""`holdfast types`: a game's messages in the words of another language."""

@@ -1,0 +1,148 @@
+"""Coming back to a session with its token; every resume gets exactly one honest answer (P3)."""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holdfast.core.channel import Channel
+from holdfast.core.errors import ProtocolError
+from holdfast.core.events import Resumed, TokenReused
+from holdfast.core.frames import Outcome, Position, Resume
+from holdfast.core.reasons import Reason
+from holdfast.core.session import Session
+from holdfast.core.tokens import TOKEN_BYTES, Verdict
+from holdfast.server.entrance.bans import ban_message
+from holdfast.server.wire.connection import LiveConnection
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+_RETRY_ELSEWHERE_S = 1.0
+
+
+class ComingBack:
+    """What a hello with a token leads to."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def resumed(self, connection: LiveConnection, resume: Resume) -> bool:
+        """Whether there was a session to come back to. If not, and the link is open still, its client may sign in."""
+        session = self._proven(connection, resume)
+        if session is not None and self._may_resume(connection, session):
+            self._resume(connection, session, resume.positions)
+        return session is not None
+
+    def _proven(self, connection: LiveConnection, resume: Resume) -> Session | None:
+        if self._node.recovery is not None:
+            self._node.recovery.restore_session(resume.session)
+        session = self._node.sessions.get(resume.session)
+        if session is None and self._node.is_elsewhere(resume.session):
+            connection.close(Reason.MOVED, "this session is on another server now", retry_after_s=_RETRY_ELSEWHERE_S)
+        if session is None or session.codec is None:
+            return None
+        ledger = self._node.ledger
+        if ledger is not None and ledger.is_failing and session in ledger:
+            self._node.turn_away(connection)
+            return None
+        verdict = session.tokens.present(resume.token)
+        if verdict is Verdict.REUSED:
+            self._node.counters.tokens_reused += 1
+            self._node.publish(TokenReused(session=session.id, player=session.player_id, peer=connection.peer))
+            self._node.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
+            connection.close(Reason.TOKEN_REUSED, "this token was used before; sign in again")
+            return None
+        if verdict is Verdict.UNKNOWN:
+            return None
+        ban = self._node.standing.ban_of(session.player_id, connection.address)
+        if ban is not None:
+            # Also if it is the address: who has the token and calls from there is not to have the session either.
+            connection.close(Reason.BANNED, ban_message(ban))
+            return None
+        if session.codec is not connection.codec:
+            raise ProtocolError(f"this session speaks {session.codec.name}; resume with the same dialect")
+        return session
+
+    def _may_resume(self, connection: LiveConnection, session: Session) -> bool:
+        """Not before a flood is forgiven, and not again and again: a resume counts as a request."""
+        flood, now = session.flood, self._node.now()
+        if flood is None:
+            return True
+        if flood.barred_until > now:
+            wait_s = flood.barred_until - now
+            connection.close(Reason.FLOODING, "this session has said too much", retry_after_s=wait_s)
+        elif not flood.requests.take(now):
+            wait_s = flood.requests.wait_s(now)
+            connection.close(Reason.THROTTLED, "this session comes back too often", retry_after_s=wait_s)
+        return connection.is_open
+
+    def _resume(self, connection: LiveConnection, session: Session, positions: list[Position]) -> None:
+        node = self._node
+        away_s = node.now() - session.expires_at + session.grace_s if session.expires_at is not None else 0.0
+        old = node.sessions.attach(session, connection, node.now())
+        if old is not None:
+            node.supersede(old, session)
+            if not connection.is_open:
+                # The game heard of the drop and ended the session.
+                return
+        node.graces.over(session)
+        session.resumes += 1
+        replayed, lost = self._continue_channels(session, positions)
+        session.replayed += replayed
+        node.counters.messages_replayed += replayed
+        if lost:
+            node.counters.resynced += 1
+        else:
+            node.counters.resumed += 1
+        kind = "resynced" if lost else "resumed"
+        node.publish(
+            Resumed(
+                session=session.id,
+                player=session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+                outcome=kind,
+                replayed=replayed,
+                away_s=round(away_s, 3),
+                peer=connection.peer,
+            )
+        )
+        # Remembered until the client is heard: the welcome that tells it may be lost.
+        age_s = session.rewound_s
+        outcome = Outcome(kind, replayed, drop_reason=session.drop_reason or "")
+        if age_s is not None:
+            outcome = replace(outcome, age_s=round(age_s, 3))
+        token = session.tokens.rotate(node.random.randbytes(TOKEN_BYTES))
+        node.handshake.welcome(connection, session, token, outcome)
+        if node.ledger is not None:
+            # The client will come back with this token only: it must not have it before the store does.
+            node.ledger.hold(session)
+        if session.player is not None:
+            node.rooms.host_of(session.player).returned(session.player, is_resynced=session.channel in lost)
+
+    @staticmethod
+    def _continue_channels(session: Session, positions: list[Position]) -> tuple[int, list[Channel]]:
+        """How many messages will be sent again, and the channels whose messages could not be kept."""
+        known = {position.channel: position for position in positions}
+        replayed = 0
+        lost: list[Channel] = []
+        for channel in list(session.channels()):
+            position = known.get(channel.number, Position(channel.number, channel.generation, 0))
+            # Also if its seat was freed since: the client may have seen other messages under the same numbers.
+            if session.rewound_s is not None and channel.number == session.channels_opened:
+                channel.forget_to(position.acked, position.generation)
+                kept = None
+            else:
+                kept = channel.resume(position.generation, position.received)
+            if kept is not None:
+                replayed += kept
+                if channel.is_over:
+                    session.closing.remove(channel)
+                continue
+            lost.append(channel)
+            if channel is session.channel:
+                channel.resync()
+            else:
+                # Its seat is gone, so there is no state to send: the client learns from the welcome that it is over.
+                session.closing.remove(channel)
+        return replayed, lost

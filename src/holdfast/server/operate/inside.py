@@ -1,0 +1,118 @@
+"""The half of a node's operator that looks into rooms, listens in, and speaks to their players."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.errors import Failed, Invalid, NotFound, Refused
+from holdfast.core.infos import EventInfo
+from holdfast.core.messages import RESERVED, Message
+from holdfast.core.parts import Parts
+from holdfast.core.room import Room
+from holdfast.core.views import PlayerState, RoomState
+from holdfast.logs import get_logger
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+    from holdfast.server.rooms.room_host import RoomHost
+
+log = get_logger("holdfast.server")
+
+_TEXT_CHARS_MAX = 200
+# What Holdfast keeps on a room, and shows elsewhere.
+_OURS = frozenset(
+    {
+        *("id", "state", "host", "successor", "phase", "random", "objects", "max_players"),
+        *("listing", "reservations", "is_locked", "is_closing"),
+    }
+)
+
+
+class InsideOperator:
+    """See `holdfast.http.port.Backend`."""
+
+    _node: "Node"
+
+    def room_state(self, room_id: str) -> RoomState:
+        """What is inside a room as it is now, which may be in the middle of a turn."""
+        room = self._host(room_id).room
+        shown = RoomState(
+            room=room.id,
+            state=_shown(self._snapshot(room)),
+            attributes={name: _shown(value) for name, value in vars(room).items() if _is_the_games(name)},
+            players=[
+                PlayerState(player.id, player.seat.value, _shown(player.data), sorted(player.owned))
+                for player in room.players
+            ],
+        )
+        size, most = len(msgspec.json.encode(shown)), self._node.limits.state_shown_bytes_max
+        if size > most:
+            raise Refused(
+                f"the state has {size} bytes, and at most {most} are shown: raise Limits.state_shown_bytes_max"
+            )
+        return shown
+
+    def _snapshot(self, room: Room[Any]) -> Any:
+        try:
+            return room.snapshot()
+        except Exception as error:
+            log.warning("the game's code failed", where="snapshot", room=room.id, kind=room.kind, exc_info=error)
+            raise Failed("snapshot() raised; the node's log has the details") from None
+
+    def room_messages(self, room_id: str) -> AsyncIterator[EventInfo]:
+        """What its players and the room say to each other from now on."""
+        return self._node.packets.messages.read(self._host(room_id).room.id)
+
+    async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
+        """Say something to all players of a room, as the game would: a turn of the room. How many there are."""
+        host = self._host(room_id)
+        message = _message(message_type, body)
+        await host.call(host.room.broadcast, message)
+        await host.saved()
+        return len(host.room.players)
+
+    def _host(self, room_id: str) -> "RoomHost":
+        host = self._node.rooms.host(room_id)
+        if host.room.listing.is_over:
+            raise NotFound(f"room {room_id!r} has ended")
+        return host
+
+    def drop_session(self, session_id: str, reason: str) -> None:
+        """Close its connection; the player may come back."""
+        session = self._node.sessions.get(session_id)
+        if session is None:
+            raise NotFound(f"there is no session {session_id!r}; it may have ended")
+        self._node.disconnect(session, reason or "an operator closed this connection")
+
+
+def _is_the_games(name: str) -> bool:
+    return not name.startswith("_") and name not in _OURS
+
+
+def _shown(value: Any) -> Any:
+    """A game's value as plain data; one that cannot be read fails alone."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_as_text)
+    except Exception:  # noqa: BLE001 - whatever a game puts there: a key of an odd type, a loop, a broken __repr__
+        return f"({type(value).__name__}: cannot be shown)"
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, Parts):
+        # `peek`: a look must not have everything saved anew.
+        return {name: value.peek(name) for name in value}
+    return repr(value)[:_TEXT_CHARS_MAX]
+
+
+def _message(name: str, body: Mapping[str, Any]) -> Message:
+    """A message of any type, without a class of the game for it."""
+    if name.startswith(RESERVED):
+        raise Invalid(f"type: names that begin with {RESERVED!r} are Holdfast's own")
+    names = {f"field_{number}": each for number, each in enumerate(body)}
+    made = msgspec.defstruct(
+        "Broadcast", [(each, Any) for each in names], bases=(Message,), namespace={"wire_name": name}, rename=names
+    )
+    message = made(*body.values())
+    assert isinstance(message, Message)
+    return message

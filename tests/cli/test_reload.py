@@ -1,0 +1,280 @@
+"""`holdfast serve --reload`, with real processes: the code changes while somebody plays."""
+
+import asyncio
+import os
+import re
+import signal
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import Message
+from holdfast.cli.reload.watching import changed, snapshot, syntax_errors
+from tests.cli.served_games import CHAT, Say, write
+from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, websocket_address
+
+COUNTER = """
+    import msgspec
+    from holdfast import Message, PlayerData, Room, on
+    from rules import NAME
+
+    class Add(Message):
+        n: int
+
+    class Sum(Message):
+        seen: list[int]
+        by: str
+
+    class Tally(msgspec.Struct):
+        seen: list[int] = []
+
+    class Counter(Room[PlayerData]):
+        durability = "commit"
+        state: Tally
+
+        def on_create(self, config):
+            self.state = Tally()
+
+        @on(Add)
+        def add(self, player, add):
+            self.state.seen.append(add.n)
+            player.send(Sum(self.state.seen, NAME))
+"""
+
+
+# Many times what it takes.
+SOON_S = 60.0
+
+
+class Add(Message):
+    n: int
+
+
+class Sum(Message):
+    seen: list[int]
+    by: str
+
+
+@pytest.fixture
+def game(tmp_path: Path) -> Path:
+    write(tmp_path, 'NAME = "old"\n', "rules.py")
+    return write(tmp_path, COUNTER)
+
+
+def supervised(*arguments: str, cwd: Path) -> AbstractAsyncContextManager[Process]:
+    """A command whose temporary files are the test's own: one that is killed leaves them behind."""
+    return holdfast_process(*arguments, cwd=cwd, environment={"TMPDIR": str(cwd)})
+
+
+@asynccontextmanager
+async def reloading(game: Path, *options: str) -> AsyncIterator[tuple[Process, str]]:
+    """The command and what it announced. Whatever happens, its server does not outlive it."""
+    async with supervised("serve", game.name, "--reload", *ANY_PORTS, *options, cwd=game.parent) as process:
+        yield process, await read_until(process, "Ctrl-C ends it")
+
+
+async def complaint(process: Process, pattern: str) -> str:
+    """What it complains of, up to the first line that matches."""
+    assert process.stderr is not None
+    seen = ""
+    async with asyncio.timeout(SOON_S):
+        while line := (await process.stderr.readline()).decode():
+            seen += line
+            if re.search(pattern, line):
+                return seen
+    raise AssertionError(f"it ended after it complained of:\n{seen}")
+
+
+def url(announcement: str) -> str:
+    host, port = websocket_address(announcement)
+    return f"ws://{host}:{port}"
+
+
+async def last_sum(room: holdfast.ClientRoom, n: int) -> Sum:
+    """The answer to the message with this number."""
+    async with asyncio.timeout(SOON_S):
+        while True:
+            message = await room.receive()
+            assert isinstance(message, Sum)
+            if message.seen[-1] == n:
+                return message
+
+
+async def send_all(room: holdfast.ClientRoom, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        await room.send(Add(number))
+
+
+async def test_who_plays_while_the_code_changes_goes_on_with_the_new_code_and_nothing_is_lost_or_doubled(
+    game: Path,
+) -> None:
+    async with reloading(game) as (process, announcement):
+        async with holdfast.connect(url(announcement), messages=[Sum]) as session:
+            room = await session.join_or_create("counter")
+            await send_all(room, range(20))
+            before = await last_sum(room, 19)
+
+            write(game.parent, 'NAME = "new"\n', "rules.py")
+            sending = asyncio.create_task(send_all(room, range(20, 400)))
+            said = await read_until(process, "Ctrl-C ends it")
+            await sending
+            await room.send(Add(400))
+            after = await last_sum(room, 400)
+
+            assert session.drops == 1
+            assert session.outcome is not None
+            assert session.outcome.kind == "resumed"
+        result = await end_of(process, by=signal.SIGINT)
+        left_behind = list(game.parent.glob("holdfast-*"))
+
+    assert left_behind == []
+    assert before == Sum(list(range(20)), "old")
+    assert after == Sum(list(range(401)), "new")
+    assert "Starting again: rules.py changed." in said
+    assert "recovered 1 room, 1 session" in said
+    assert url(said) == url(announcement)
+    assert result == (0, "Stopped.\n", "")
+
+
+async def test_it_says_at_the_start_what_is_kept(game: Path) -> None:
+    async with reloading(game) as (_, announcement):
+        pass
+
+    assert "store     temporary, until this command ends" in announcement
+    assert "reload    starts again when a .py file changes" in announcement
+    assert "in memory" not in announcement
+
+
+async def test_rooms_that_are_not_kept_are_named(game: Path) -> None:
+    write(game.parent, COUNTER + CHAT.replace("from holdfast import", "from holdfast import Player,"))
+
+    async with reloading(game, "--store", "sqlite:game.db") as (_, announcement):
+        pass
+
+    assert "rooms in memory end each time: chat." in announcement
+    assert "store     sqlite:game.db" in announcement
+
+
+async def test_code_that_cannot_be_read_leaves_the_old_server_running(game: Path) -> None:
+    async with (
+        reloading(game) as (process, announcement),
+        holdfast.connect(url(announcement), messages=[Sum]) as session,
+    ):
+        room = await session.join_or_create("counter")
+
+        write(game.parent, "NAME = 'unfinished\n", "rules.py")
+        said = await complaint(process, "until this can be read")
+        await room.send(Add(1))
+        meanwhile = await last_sum(room, 1)
+        write(game.parent, 'NAME = "mended"\n', "rules.py")
+        await read_until(process, "Ctrl-C ends it")
+        await room.send(Add(2))
+        after = await last_sum(room, 2)
+
+    assert "SyntaxError: unterminated string literal" in said
+    assert "The server goes on with the code it has" in said
+    assert (meanwhile.by, after) == ("old", Sum([1, 2], "mended"))
+
+
+async def test_code_that_fails_is_shown_and_the_next_change_is_waited_for(game: Path) -> None:
+    async with (
+        reloading(game) as (process, announcement),
+        holdfast.connect(url(announcement), messages=[Sum]) as session,
+    ):
+        room = await session.join_or_create("counter")
+
+        write(game.parent, "NAME = undefined\n", "rules.py")
+        said = await complaint(process, "when a file changes")
+        write(game.parent, 'NAME = "mended"\n', "rules.py")
+        await read_until(process, "Ctrl-C ends it")
+        await room.send(Add(1))
+        after = await last_sum(room, 1)
+
+    assert "NameError: name 'undefined' is not defined" in said
+    assert after == Sum([1], "mended")
+
+
+async def test_a_game_that_fails_at_the_start_is_waited_for_too(game: Path) -> None:
+    write(game.parent, "NAME = undefined\n", "rules.py")
+
+    async with supervised("serve", "game.py", "--reload", *ANY_PORTS, cwd=game.parent) as process:
+        await complaint(process, "when a file changes")
+        write(game.parent, 'NAME = "mended"\n', "rules.py")
+        announcement = await read_until(process, "Ctrl-C ends it")
+
+    assert "ws://" in announcement
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+async def test_ctrl_c_ends_both_cleanly_while_somebody_plays(game: Path, by: signal.Signals) -> None:
+    async with reloading(game) as (process, announcement):
+        session = await holdfast.connect(url(announcement), messages=[Say])
+        await session.join_or_create("counter")
+        result = await end_of(process, by=by)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*websocket_address(announcement))
+        await session.suspend()
+
+    assert result == (0, "Stopped.\n", "")
+
+
+async def test_a_server_does_not_outlive_a_supervisor_that_was_killed(game: Path) -> None:
+    async with reloading(game) as (process, announcement):
+        process.kill()
+        # Its output ends when nobody is left who could write to it.
+        await end_of(process)
+
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(*websocket_address(announcement))
+
+
+async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> None:
+    own = CHAT + "\n    from holdfast import Server\n    server = Server([Chat], port=0, tcp_port=None)\n"
+    game = write(tmp_path, own)
+
+    async with supervised("serve", "game.py", "--reload", cwd=tmp_path) as process:
+        await read_until(process, "Ctrl-C ends it")
+        write(tmp_path, own + "    # changed\n")
+        said = await read_until(process, "Ctrl-C ends it")
+        result = await end_of(process, by=signal.SIGINT)
+
+    assert f"Starting again: {game.name} changed." in said
+    assert "rooms in memory end each time: chat." in said
+    assert result.exit_code == 0
+
+
+# What is watched
+
+
+def test_the_python_files_of_a_project_are_watched_and_nobody_else_s(tmp_path: Path) -> None:
+    for name in ("game.py", "parts/rules.py", ".hidden/x.py", "env/pyvenv.cfg", "env/lib/x.py", "node_modules/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("", "utf-8")
+    (tmp_path / "notes.txt").write_text("", "utf-8")
+
+    assert sorted(snapshot(tmp_path)) == [tmp_path / "game.py", tmp_path / "parts" / "rules.py"]
+
+
+def test_a_file_that_is_other_new_or_gone_has_changed(tmp_path: Path) -> None:
+    for name in ("same.py", "other.py", "gone.py"):
+        (tmp_path / name).write_text("1", "utf-8")
+    before = snapshot(tmp_path)
+    (tmp_path / "gone.py").unlink()
+    (tmp_path / "new.py").write_text("", "utf-8")
+    state = (tmp_path / "other.py").stat()
+    os.utime(tmp_path / "other.py", ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+
+    assert [file.name for file in changed(before, snapshot(tmp_path))] == ["gone.py", "new.py", "other.py"]
+
+
+def test_only_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "fine.py").write_text("1 / 0", "utf-8")
+    (tmp_path / "broken.py").write_text("def", "utf-8")
+
+    (error,) = syntax_errors([tmp_path / "fine.py", tmp_path / "broken.py", tmp_path / "gone.py"])
+
+    assert error.filename == str(tmp_path / "broken.py")

@@ -1,0 +1,30 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.sdks.programs import SDKS, Program, build_js, program, why_not
+from tests.deadlines import set_deadline
+
+# Many times what it takes: only a hang ends here.
+_TEST_S = 60.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    set_deadline(items, Path(__file__).parent, _TEST_S)
+
+
+@pytest.fixture(params=SDKS)
+def sdk(request: pytest.FixtureRequest) -> str:
+    name = str(request.param)
+    if reason := why_not(name):
+        pytest.skip(reason)
+    if name == "javascript":
+        build_js()
+    return name
+
+
+@pytest.fixture
+async def client(sdk: str) -> AsyncIterator[Program]:
+    async with program(sdk) as running:
+        yield running

@@ -1,0 +1,169 @@
+"""The Python SDK as a program: commands as JSON lines on stdin, answers and events as JSON lines on stdout.
+
+Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is an object with `do`; its answer has
+`done` (and more), or `error`. What happens by itself has `event`.
+
+    do          with                  answers with
+    connect     url, resume, dialect  session, player, outcome
+    join                              room
+    count       numbers               (sends that many: 1, 2, 3 … or on from where it was)
+    pour        numbers               (asks the room to send that many)
+    flush                             once the room has applied all that was sent
+    heard       until                 down, wrong: the last number that came, and those out of turn; not before `until`
+    save        -                     state
+    suspend     -                     state
+    leave       -
+    close       -
+
+Events are `drop`, `resume` (outcome), `stopping`, `close` (reason), `left` (reason) and `resynced`. Who goes on from a
+state counts on after `up` and `down`.
+"""
+
+import asyncio
+import base64
+import json
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+
+import holdfast
+from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome, SessionEnded
+from holdfast.client.inbox import Resynced
+from tests.conformance.sdks.game import Down, Pour, State, Up
+
+
+def say(**said: Any) -> None:
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
+
+
+def told(outcome: Outcome | None) -> dict[str, Any]:
+    assert outcome is not None
+    return {"kind": outcome.kind, "replayed": outcome.replayed, "reason": outcome.reason}
+
+
+@dataclass
+class Heard:
+    """What came from the room."""
+
+    down: int = 0
+    wrong: list[int] = field(default_factory=list)
+
+
+class Driver:
+    def __init__(self) -> None:
+        self.session: ClientSession | None = None
+        self.room: ClientRoom | None = None
+        self.heard = Heard()
+        self.sent = 0
+        self.came = asyncio.Event()
+        self.listening: asyncio.Task[None] | None = None
+
+    async def connect(self, url: str, resume: str = "", down: int = 0, up: int = 0, **options: Any) -> dict[str, Any]:
+        state = base64.b64decode(resume) if resume else None
+        way = holdfast.connect(url, messages=[Down, State], resume=state, give_up_s=60.0, **options)
+        session = self.session = way.session
+        session.on_drop = lambda: say(event="drop")
+        session.on_resume = lambda outcome: say(event="resume", outcome=told(outcome))
+        session.on_stopping = lambda deadline_s: say(event="stopping", deadline_s=deadline_s)
+        await way
+        self.heard.down, self.sent = down, up
+        if session.room is not None:
+            self.listen(session.room)
+        return {"session": session.id, "player": session.player_id, "outcome": told(session.outcome)}
+
+    async def join(self) -> dict[str, Any]:
+        assert self.session is not None
+        room = await self.session.join_or_create("counting")
+        self.listen(room)
+        return {"room": room.id}
+
+    def listen(self, room: ClientRoom) -> None:
+        self.room = room
+        self.listening = asyncio.create_task(self.read(room))
+
+    async def read(self, room: ClientRoom) -> None:
+        try:
+            async for message in room:
+                match message:
+                    case Down(number):
+                        if number != self.heard.down + 1:
+                            self.heard.wrong.append(number)
+                        self.heard.down = number
+                    case Resynced():
+                        say(event="resynced")
+                    case State(_, down):
+                        self.heard.down = down
+                    case _:
+                        say(event="unexpected", message=repr(message))
+                self.came.set()
+            assert room.left is not None
+            say(event="left", reason=room.left.reason)
+        except SessionEnded as end:
+            say(event="close", reason=end.reason)
+
+    async def count(self, numbers: int) -> None:
+        assert self.room is not None
+        for _ in range(numbers):
+            self.sent += 1
+            await self.room.send(Up(self.sent))
+
+    async def pour(self, numbers: int) -> None:
+        assert self.room is not None
+        await self.room.send(Pour(numbers))
+
+    async def flush(self) -> None:
+        assert self.room is not None
+        await self.room.flush()
+
+    async def tell_heard(self, until: int = 0) -> dict[str, Any]:
+        while self.heard.down < until:
+            self.came.clear()
+            await self.came.wait()
+        return asdict(self.heard)
+
+    async def save(self) -> dict[str, Any]:
+        assert self.session is not None
+        return {"state": base64.b64encode(self.session.save()).decode()}
+
+    async def suspend(self) -> dict[str, Any]:
+        assert self.session is not None
+        return {"state": base64.b64encode(await self.session.suspend()).decode()}
+
+    async def leave(self) -> None:
+        assert self.room is not None
+        await self.room.leave()
+
+    async def close(self) -> None:
+        assert self.session is not None
+        await self.session.close()
+
+    async def do(self, command: dict[str, Any]) -> None:
+        name = command.pop("do")
+        way = self.tell_heard if name == "heard" else getattr(self, name)
+        try:
+            say(done=name, **(await way(**command) or {}))
+        except (HoldfastError, OSError) as error:
+            reason = error.reason if isinstance(error, SessionEnded) else getattr(error, "code", "unreachable")
+            say(done=name, error=reason, message=str(error))
+
+
+async def main() -> None:
+    loop = asyncio.get_running_loop()
+    lines = asyncio.StreamReader(limit=2**22)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    driver = Driver()
+    doing: set[asyncio.Task[None]] = set()
+    while line := await lines.readline():
+        # Not one after the other: a `flush` may wait for what comes later.
+        task = asyncio.create_task(driver.do(msgspec.json.decode(line)))
+        doing.add(task)
+        task.add_done_callback(doing.discard)
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        asyncio.run(main())

@@ -1,0 +1,59 @@
+"""A room that counts: players and room send each other numbers, 1, 2, 3 …, and the room keeps a ledger of what came."""
+
+import msgspec
+
+from holdfast import Message, Player, PlayerData, Room, on
+
+
+class Up(Message):
+    number: int
+
+
+class Down(Message):
+    number: int
+
+
+class Pour(Message):
+    """Send me so many numbers, now."""
+
+    numbers: int
+
+
+class State(Message):
+    """Where the room is: the last number it has heard, and the last that it has sent."""
+
+    up: int
+    down: int
+
+
+class Tally(PlayerData):
+    up: int = 0
+    wrong: list[int] = msgspec.field(default_factory=list)
+    down: int = 0
+    resyncs: int = 0
+
+
+class Counting(Room[Tally]):
+    max_players = 8
+    grace_s = 60.0
+
+    def on_resync(self, player: Player[Tally]) -> None:
+        player.data.resyncs += 1
+        player.send(State(player.data.up, player.data.down))
+
+    @on(Up)
+    def up(self, player: Player[Tally], up: Up) -> None:
+        if up.number != player.data.up + 1:
+            player.data.wrong.append(up.number)
+        player.data.up = up.number
+
+    @on(Pour)
+    def pour(self, player: Player[Tally], pour: Pour) -> None:
+        pour_down(player, pour.numbers)
+
+
+def pour_down(player: Player[Tally], numbers: int) -> None:
+    """Send so many numbers."""
+    for _ in range(numbers):
+        player.data.down += 1
+        player.send(Down(player.data.down))

@@ -1,0 +1,98 @@
+"""A game with a dashboard, in this process, for the tests in a browser."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+from playwright.async_api import Page
+
+import holdfast
+from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, Server, on
+from holdfast.http.api import HttpApi
+from holdfast.http.keys import ApiKey
+
+SOON_MS = 30_000
+"""Many times what anything here takes."""
+SOON_S = SOON_MS / 1000
+
+
+class Say(Message):
+    text: str
+    loud: bool = False
+
+
+class Said(Message):
+    who: str
+    text: str
+
+
+class Notice(Message):
+    text: str
+
+
+class Talker(PlayerData):
+    said: int = 0
+
+
+class Hall(msgspec.Struct):
+    """What the room knows."""
+
+    topic: str = "weather"
+    lines: int = 0
+
+
+class Chat(Room[Talker]):
+    """Repeats to everybody what one says."""
+
+    max_players = 8
+    empty_ttl_s = 600.0
+    state: Hall
+
+    def on_create(self, config: dict[str, Any]) -> None:
+        self.state = Hall()
+
+    @on(Say)
+    def said(self, player: Player[Talker], say: Say) -> None:
+        self.state.lines += 1
+        player.data.said += 1
+        self.broadcast(Said(player.id, say.text))
+
+
+class Stage:
+    """A server, its dashboard, and players over real sockets."""
+
+    def __init__(self, server: Server, stack: AsyncExitStack) -> None:
+        self.server = server
+        self._stack = stack
+        host, port = server.addresses["http"]
+        self.url = f"http://{host}:{port}/"
+
+    async def open(self, page: Page, path: str = "") -> None:
+        """Show a page of the dashboard."""
+        page.set_default_timeout(SOON_MS)
+        await page.goto(f"{self.url}#/{path}")
+
+    async def joins(self) -> tuple[ClientSession, ClientRoom]:
+        """A player who sits in the room."""
+        session = await self._stack.enter_async_context(holdfast.connect(self.server.url, messages=[Said, Notice]))
+        return session, await session.join_or_create("chat")
+
+
+@asynccontextmanager
+async def staged(keys: Sequence[ApiKey] = (), port: int = 0, **settings: Any) -> AsyncIterator[Stage]:
+    """A server from here to the end of the block."""
+    http = HttpApi(port=port, keys=keys)
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(Server([Chat], port=0, tcp_port=None, http=http, **settings))
+        yield Stage(server, stack)
+
+
+async def heard(room: ClientRoom, kind: type[Message]) -> Message:
+    """The next message of a kind."""
+    async with asyncio.timeout(SOON_S):
+        async for message in room:
+            if isinstance(message, kind):
+                return message
+    raise AssertionError(f"the room ended before it sent a {kind.__name__}")

@@ -1,0 +1,282 @@
+"""The dashboard in a real browser, against a real server: what an operator does with it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Page, expect
+
+from holdfast.http.keys import ApiKey
+from holdfast.http.site import Site
+from tests.e2e.browser.stage import SOON_MS, Notice, Said, Say, Stage, heard, staged
+
+pytestmark = pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web")
+
+KEY = "a-key-for-operators"
+LISTS = ("", "sessions", "rooms", "players", "placements", "limits", "bans", "settings", "playground")
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    async with staged() as stage:
+        yield stage
+
+
+@pytest.fixture(autouse=True)
+async def refusals(page: Page) -> AsyncIterator[None]:
+    """The browser blocks nothing of this page: its policy allows all that it does."""
+    blocked: list[str] = []
+
+    def told(message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text or "Trusted" in message.text:
+            blocked.append(message.text)
+
+    page.on("console", told)
+    yield
+    assert blocked == []
+
+
+async def test_who_has_a_key_signs_in_and_out(page: Page) -> None:
+    async with staged([ApiKey(KEY, ["admin"])]) as stage:
+        await stage.open(page)
+        field = page.get_by_label("API key")
+
+        await field.fill("a-key-of-somebody-else")
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("alert")).to_have_text("This key is not known here.")
+        await field.fill(KEY)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+        assert KEY not in page.url
+        assert await page.context.cookies() == []
+        assert KEY not in await page.evaluate("JSON.stringify(localStorage)")
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(field).to_be_visible()
+        assert KEY not in await page.evaluate("JSON.stringify(sessionStorage)")
+
+
+async def test_a_key_that_may_only_read_is_told_what_it_may_not(page: Page) -> None:
+    async with staged([ApiKey(KEY, ["read"])]) as stage:
+        session, _ = await stage.joins()
+        await stage.open(page)
+        await page.get_by_label("API key").fill(KEY)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.goto(f"{stage.url}#/sessions/{session.id}")
+
+        await page.get_by_role("button", name="End session").click()
+        await page.get_by_role("dialog").get_by_role("button", name="End session").click()
+
+        await expect(page.get_by_text("This needs a key with the scope admin")).to_be_visible()
+        assert session.connected
+
+
+async def test_the_numbers_of_the_overview_move(page: Page, stage: Stage) -> None:
+    await stage.open(page)
+    online = page.locator(".number").filter(has_text="Players online").locator("strong")
+    drops = page.locator(".number").filter(has_text="Drops").locator("strong")
+    await expect(online).to_have_text("0")
+
+    session, room = await stage.joins()
+    await expect(online).to_have_text("1", timeout=SOON_MS)
+    await room.send(Say("hello"))
+    session.cut()
+
+    await expect(drops).to_have_text("1", timeout=SOON_MS)
+    await expect(page.get_by_text("session resumed")).to_be_visible(timeout=SOON_MS)
+    await expect(page.locator(".outcome").first).to_contain_text("resumed1", timeout=SOON_MS)
+    assert await page.locator(".chart canvas").count() == 6
+
+
+async def test_a_session_is_found_explained_and_its_connection_dropped(page: Page, stage: Stage) -> None:
+    session, _ = await stage.joins()
+    await stage.joins()
+    await stage.open(page, "sessions")
+    await expect(page.locator(".row")).to_have_count(2, timeout=SOON_MS)
+
+    await page.get_by_label("Search sessions").fill(session.player_id)
+    await expect(page.locator(".row")).to_have_count(1, timeout=SOON_MS)
+    await page.locator(".row").click()
+    await expect(page.locator(".verdict")).to_contain_text("has been connected since")
+    await expect(page.locator(".timeline")).to_contain_text("took a seat in room")
+    await page.get_by_role("button", name="Drop connection").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Drop connection").click()
+
+    await expect(page.locator(".timeline")).to_contain_text("came back after", timeout=SOON_MS)
+    await page.get_by_role("button", name="Log packets").click()
+    await expect(page.get_by_role("button", name="Stop packet log")).to_be_visible(timeout=SOON_MS)
+    assert stage.server.node.packets.targets()[0].target == session.id
+
+
+async def test_a_kick_asks_first_and_escape_is_no(page: Page, stage: Stage) -> None:
+    session, room = await stage.joins()
+    await stage.open(page, f"rooms/{room.id}")
+    kick = page.locator(".seats").get_by_role("button", name="Kick")
+
+    await kick.click()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    assert len(stage.server.node.rooms.host(room.id).room.players) == 1
+    await kick.click()
+    await page.get_by_role("dialog").get_by_label("Reason").fill("be nice")
+    await page.get_by_role("dialog").get_by_role("button", name="Kick").click()
+
+    await expect(page.get_by_text(f"{session.player_id} was kicked.")).to_be_visible()
+    async for _ in room:
+        pass
+    assert room.left is not None
+    assert (room.left.reason, room.left.message) == ("kicked", "be nice")
+    await expect(page.get_by_text("Nobody sits here.")).to_be_visible(timeout=SOON_MS)
+
+
+async def test_a_room_is_watched_and_spoken_to(page: Page, stage: Stage) -> None:
+    session, room = await stage.joins()
+    await stage.open(page, f"rooms/{room.id}")
+    tree = page.locator(".tree")
+    await expect(tree).to_contain_text('topic"weather"')
+    await page.get_by_role("button", name="Watch messages").click()
+    await expect(page.get_by_role("button", name="Stop watching")).to_be_visible()
+
+    # What players write is text here, whatever it looks like. The stream may begin a moment after the click.
+    lines = page.locator(".lines")
+    for number in range(1, 100):
+        await room.send(Say(f"<img src=x onerror=alert({number})>"))
+        await heard(room, Said)
+        if await lines.get_by_text("said").count():
+            break
+    await expect(lines.get_by_text(f'"who":"{session.player_id}"').first).to_be_visible(timeout=SOON_MS)
+    await expect(tree).to_contain_text(f"lines{number}", timeout=SOON_MS)
+    await expect(page.locator(".lines img")).to_have_count(0)
+
+    await page.get_by_role("button", name="Broadcast").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Body").fill('{"text": "five minutes left"}')
+    await dialog.get_by_role("button", name="Send to everybody").click()
+    assert await heard(room, Notice) == Notice("five minutes left")
+
+    await page.get_by_role("button", name="Lock", exact=True).click()
+    await expect(page.get_by_role("button", name="Unlock")).to_be_visible(timeout=SOON_MS)
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Export").click()
+    assert (await saved.value).suggested_filename == f"{room.id}.json"
+    await page.get_by_role("button", name="Stop watching").click()
+    await expect(page.get_by_text("Stopped.")).to_be_visible()
+
+
+async def test_rooms_are_filtered_by_the_grammar_and_a_mistake_is_told(page: Page, stage: Stage) -> None:
+    await stage.joins()
+    await stage.open(page, "rooms")
+    await expect(page.locator(".row")).to_have_count(1, timeout=SOON_MS)
+
+    await page.get_by_label("Where").fill("players > 1")
+    await expect(page.get_by_text("No room is like this.")).to_be_visible(timeout=SOON_MS)
+    await page.get_by_label("Where").fill("players >")
+
+    await expect(page.locator(".problem")).to_contain_text("column", timeout=SOON_MS)
+
+
+async def test_a_test_player_joins_sends_drops_and_is_back(page: Page, stage: Stage) -> None:
+    _, room = await stage.joins()
+    await stage.open(page, f"playground/{room.id}")
+
+    await page.get_by_role("button", name="Join as a test player").click()
+    player = page.locator(".test-player")
+    await player.get_by_label("text").fill("from the playground")
+    await player.get_by_role("button", name="Send", exact=True).click()
+    said = await heard(room, Said)
+    assert isinstance(said, Said)
+    assert said.text == "from the playground"
+    await expect(player.locator(".lines .out").first).to_contain_text("from the playground", timeout=SOON_MS)
+
+    await player.get_by_label("Latency, each way").fill("50")
+    await player.get_by_role("button", name="Drop").click()
+    await expect(player.locator(".happened")).to_contain_text("Back: resumed", timeout=SOON_MS)
+    await player.get_by_role("button", name="Send", exact=True).click()
+    assert await heard(room, Said) == said
+
+    # It plays on while another page is looked at.
+    await page.get_by_role("link", name="Sessions").click()
+    await expect(page.locator(".row")).to_have_count(2, timeout=SOON_MS)
+    await page.get_by_role("link", name="Playground").click()
+    await page.locator(".test-player").get_by_role("button", name="Leave").click()
+    await expect(page.get_by_text("Nobody plays yet.")).to_be_visible()
+
+
+async def test_where_other_pages_only_may_connect_the_playground_says_what_to_do(page: Page) -> None:
+    async with staged(origins=["https://game.example"]) as stage:
+        await stage.open(page, "playground")
+
+        await page.get_by_role("button", name="Join as a test player").click()
+
+        await expect(page.locator(".problem")).to_contain_text(f"--origin {stage.url.rstrip('/')}", timeout=SOON_MS)
+
+
+async def test_of_five_thousand_sessions_a_few_are_in_the_page(page: Page, stage: Stage) -> None:
+    for number in range(5_000):
+        stage.server.open_agent(f"npc-{number:04}")
+    await stage.open(page, "sessions")
+    await expect(page.get_by_text("5,000 in all")).to_be_visible(timeout=SOON_MS)
+    view = page.get_by_role("region", name="Sessions")
+
+    await expect(page.locator(".row").first).to_be_visible(timeout=SOON_MS)
+    first = await page.locator(".row").first.inner_text()
+    for _ in range(5):
+        await view.evaluate("(each) => { each.scrollTop = each.scrollHeight; }")
+        await page.wait_for_function("document.querySelector('.list-view').scrollHeight > 0")
+    await expect(page.locator(".row").first).not_to_have_text(first, timeout=SOON_MS)
+
+    assert await page.locator(".row").count() < 60
+    await page.get_by_label("Search sessions").fill("npc-4999")
+    await expect(page.locator(".row")).to_have_count(1, timeout=SOON_MS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_no_page_is_wider_than_a_phone_and_both_colours_are_there(browser: Browser, scheme: str) -> None:
+    async with staged() as stage:
+        session, room = await stage.joins()
+        context = await browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]  # of a parameter
+        page = await context.new_page()
+        for path in (*LISTS, f"sessions/{session.id}", f"rooms/{room.id}", f"players/{session.player_id}"):
+            await stage.open(page, path)
+            await expect(page.locator("h1")).to_be_visible()
+            await expect(page.locator(".loading")).to_have_count(0, timeout=SOON_MS)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+        ground = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert (sum(map(int, ground.removeprefix("rgb(").removesuffix(")").split(","))) > 384) is (scheme == "light")
+        await page.get_by_role("button", name="Menu").click()
+        await page.get_by_role("link", name="Rooms").click()
+        await expect(page.get_by_role("heading", name="Rooms")).to_be_visible()
+        await context.close()
+
+
+async def test_everything_is_reached_with_the_keyboard(page: Page, stage: Stage) -> None:
+    await stage.joins()
+    await stage.open(page, "sessions")
+    await expect(page.locator(".row")).to_have_count(1, timeout=SOON_MS)
+
+    await page.get_by_role("region", name="Sessions").focus()
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".verdict")).to_be_visible()
+    await page.get_by_role("button", name="End session").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await page.keyboard.press("Escape")
+
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await expect(page.get_by_role("button", name="End session")).to_be_focused()
+
+
+async def test_a_server_that_is_gone_is_told_and_found_again(page: Page) -> None:
+    lost = page.get_by_text("Connection to the server lost, trying again")
+    async with staged() as stage:
+        await stage.open(page)
+        await expect(page.locator(".number").first).to_be_visible(timeout=SOON_MS)
+        await expect(lost).to_be_hidden()
+        port = stage.server.addresses["http"][1]
+
+    await expect(lost).to_be_visible(timeout=SOON_MS)
+    async with staged(port=port):
+        await expect(lost).to_be_hidden(timeout=SOON_MS)

@@ -1,0 +1,148 @@
+"""`holdfast demo` in a browser: the plug, the lag, the crash, the refresh; and the numbers that must stay 0."""
+
+import asyncio
+import re
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import pytest
+from playwright.async_api import Page, expect
+
+from holdfast.cli.demo.page import Page as DemoPage
+from tests.e2e.serving import holdfast_process, read_until
+
+DEADLINE_MS = 60_000
+# Each way.
+LAG_MS = 150
+
+if not DemoPage.is_built():
+    pytest.skip("the pages are not built: `make web`", allow_module_level=True)
+
+
+class Demo(NamedTuple):
+    """One that runs."""
+
+    process: Process
+    url: str
+
+
+@pytest.fixture
+async def demo() -> AsyncIterator[Demo]:
+    """A demo of its own."""
+    async with holdfast_process("demo", "--plain", "--port", "0", "--bots", "3", "--cut-every", "0") as process:
+        seen = await read_until(process, r"^Play: http")
+        found = re.search(r"http://[\d.:]+", seen)
+        assert found is not None
+        yield Demo(process, found[0])
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
+
+
+@pytest.fixture
+async def game(page: Page, demo: Demo) -> Page:
+    """Somebody plays."""
+    page.set_default_timeout(DEADLINE_MS)
+    expect.set_options(timeout=DEADLINE_MS)
+    await page.goto(demo.url)
+    await sails(page, "ArrowRight")
+    return page
+
+
+async def sails(page: Page, key: str) -> None:
+    """Hold a key until some commands more are sent."""
+    before = await number(page, "sent")
+    await page.keyboard.down(key)
+    await until(page, "sent", lambda sent: sent > before + 10)
+    await page.keyboard.up(key)
+
+
+async def until(page: Page, name: str, is_met: Callable[[int], bool]) -> None:
+    """Wait for a figure. (Not within the page: its policy allows no code but its own.)"""
+    async with asyncio.timeout(DEADLINE_MS / 1_000):
+        while not is_met(await number(page, name)):  # noqa: ASYNC110 - the page cannot tell us
+            await asyncio.sleep(0.05)
+
+
+async def number(page: Page, name: str) -> int:
+    """One of the figures, as a whole number."""
+    found = re.match(r"[\d,]+", await page.inner_text(f"#{name}"))
+    return int(found[0].replace(",", "")) if found is not None else 0
+
+
+async def nothing_is_wrong(page: Page) -> None:
+    """The room has answered everything, and both ends have counted."""
+    await expect(page.locator("#notice")).to_be_empty()
+    await expect(page.locator("#ships .own")).to_have_count(1)
+    assert (await number(page, "lost"), await number(page, "doubled")) == (0, 0)
+
+
+async def test_a_ship_sails_and_comes_by_its_coins(game: Page) -> None:
+    await expect(game.locator("#ships li")).to_have_count(4)
+    await nothing_is_wrong(game)
+
+
+async def test_the_plug_is_pulled_and_what_was_done_meanwhile_arrives(game: Page) -> None:
+    await game.click("#plug")
+    await expect(game.locator("#notice")).to_contain_text("Unplugged")
+    await sails(game, "ArrowDown")
+    await game.click("#plug")
+
+    await expect(game.locator("#log li").first).to_contain_text("0 lost, 0 doubled")
+    await expect(game.locator("#replayed")).not_to_have_text("0")
+    await expect(game.locator("#drops")).to_have_text("1")
+    await nothing_is_wrong(game)
+
+
+async def test_the_server_is_killed_while_playing(game: Page) -> None:
+    await game.click("#crash")
+    await sails(game, "ArrowLeft")
+
+    await expect(game.locator("#log")).to_contain_text("The server is up again")
+    await expect(game.locator("#log")).to_contain_text(re.compile("Back after .* 0 lost, 0 doubled"))
+    await sails(game, "ArrowUp")
+    await nothing_is_wrong(game)
+
+
+async def test_a_page_that_is_loaded_again_has_the_same_ship(game: Page) -> None:
+    ship = await game.inner_text("#ships .own .name")
+    sent = await number(game, "sent")
+    await game.reload()
+
+    await expect(game.locator("#log")).to_contain_text("loaded again: same ship")
+    await sails(game, "ArrowLeft")
+    assert await game.inner_text("#ships .own .name") == ship
+    assert await number(game, "sent") > sent
+    await nothing_is_wrong(game)
+
+
+async def test_lag_is_felt_and_goes_again(game: Page) -> None:
+    await game.click("#lag")
+    await until(game, "rtt", lambda ms: ms >= LAG_MS)
+    await game.click("#lag")
+    await until(game, "rtt", lambda ms: ms < LAG_MS)
+    await nothing_is_wrong(game)
+
+
+async def test_another_player_is_another_one(game: Page) -> None:
+    async with game.context.expect_page() as opened:
+        await game.click("#another")
+    other = await opened.value
+
+    await expect(other.locator("#ships .own")).to_have_count(1)
+    assert await other.inner_text("#ships .own .name") != await game.inner_text("#ships .own .name")
+
+
+async def test_a_demo_that_has_ended_says_so(game: Page, demo: Demo) -> None:
+    demo.process.terminate()
+
+    await expect(game.locator("#notice")).to_contain_text("The demo has ended")
+
+
+async def test_it_fits_a_phone(game: Page) -> None:
+    await game.set_viewport_size({"width": 390, "height": 844})
+
+    assert await game.evaluate("document.documentElement.scrollWidth") == 390
+    for name in ("plug", "lag", "crash", "another"):
+        await expect(game.locator(f"#{name}")).to_be_visible()

@@ -1,0 +1,84 @@
+"""What the dashboard asks for beside the directory: overview, settings, kinds, states, messages, broadcasts."""
+
+from tests.http.reader import reading
+from tests.http.world import World, problem_in
+
+
+async def test_the_overview_is_shown_once_and_again_and_again(world: World) -> None:
+    world.backend.add_session("s", "ann")
+    client = await world.client()
+
+    once = (await client.get("/v1/overview")).json()
+    async with reading(client, "/v1/overview/live") as reader:
+        world.backend.publish("overview", players=1)
+        live = await reader.event()
+
+    assert (once["players"], once["node"]["name"]) == (1, "node-1")
+    assert live is not None
+    assert (live[1]["type"], live[1]["body"]) == ("overview", {"players": 1})
+
+
+async def test_settings_and_kinds_are_shown(world: World) -> None:
+    client = await world.client()
+
+    settings = (await client.get("/v1/settings")).json()
+    kinds = (await client.get("/v1/kinds")).json()["kinds"]
+
+    assert settings["urls"] == {"websocket": "ws://127.0.0.1:7777"}
+    assert [kind["kind"] for kind in kinds] == ["arena", "chess"]
+    assert kinds[0]["messages"][0]["schema"]["properties"] == {"x": {"type": "number"}}
+
+
+async def test_a_room_is_looked_into(world: World) -> None:
+    world.backend.add_room("r")
+    world.backend.add_session("s", "ann", "r")
+    client = await world.client()
+
+    state = (await client.get("/v1/rooms/r/state")).json()
+
+    assert state["state"] == {"round": 3}
+    assert state["players"] == [{"id": "ann", "seat": "taken", "data": {"hp": 100}, "owned": []}]
+    problem_in(await client.get("/v1/rooms/none/state"), 404, "not_found")
+
+
+async def test_what_is_said_in_a_room_is_read_as_it_is_said(world: World) -> None:
+    world.backend.add_room("r")
+    client = await world.client()
+
+    async with reading(client, "/v1/rooms/r/messages") as reader:
+        world.backend.publish("message", player="ann", type="say")
+        event = await reader.event()
+
+    assert event is not None
+    assert event[1]["body"] == {"player": "ann", "type": "say"}
+    problem_in(await client.get("/v1/rooms/none/messages"), 404, "not_found")
+
+
+async def test_everybody_in_a_room_is_told_something(world: World) -> None:
+    world.backend.add_room("r")
+    world.backend.add_session("s", "ann", "r")
+    client = await world.client()
+
+    answer = await client.post("/v1/rooms/r/broadcast", json={"type": "notice", "body": {"text": "hello"}})
+
+    assert answer.json() == {"players": 1}
+    assert world.backend.told == [("broadcast", "r", "notice", {"text": "hello"})]
+    problem_in(await client.post("/v1/rooms/r/broadcast", json={"type": "holdfast.left"}), 400, "invalid")
+    problem_in(await client.post("/v1/rooms/none/broadcast", json={"type": "notice"}), 404, "not_found")
+
+
+async def test_a_connection_is_dropped_and_sessions_are_searched(world: World) -> None:
+    for number, player in enumerate(["ann", "bob", "anna"]):
+        world.backend.add_session(f"s{number}", player)
+    client = await world.client()
+
+    found = (await client.get("/v1/sessions", params={"search": "ann", "status": "connected"})).json()
+    players = (await client.get("/v1/players", params={"search": "bo"})).json()
+    dropped = await client.post("/v1/sessions/s1/drop", params={"reason": "a test"})
+
+    assert [session["player"] for session in found["sessions"]] == ["ann", "anna"]
+    assert (await client.get("/v1/sessions", params={"status": "ended"})).json()["sessions"] == []
+    assert [player["id"] for player in players["players"]] == ["bob"]
+    assert dropped.status_code == 204
+    assert world.backend.told == [("drop_session", "s1", "a test")]
+    problem_in(await client.post("/v1/sessions/none/drop"), 404, "not_found")

@@ -1,0 +1,114 @@
+"""When a client that was made for one version of messages is understood by a server with another."""
+
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from msgspec import Struct, defstruct
+
+from holdfast import Message
+from holdfast.core.wishes import MESSAGE_VERSION_CHARS_MAX
+from holdfast.server.messages.spoken import Spoken
+from holdfast.server.messages.version import FACTS_MAX, is_understood, name_of, version_of
+
+
+def message(name: str, *fields: Any, **options: Any) -> type[Message]:
+    made: type[Message] = defstruct(name, fields, bases=(Message,), **options)  # type: ignore[assignment]
+    return made
+
+
+def point(*fields: Any) -> type[Struct]:
+    return defstruct("Point", fields)
+
+
+def up(*fields: Any, **options: Any) -> Spoken:
+    """A room that takes one message, `move`, with these fields."""
+    return Spoken((message("Move", *fields, **options),), ())
+
+
+def down(*fields: Any, **options: Any) -> Spoken:
+    """A room that sends one message, `moved`, with these fields."""
+    return Spoken((), (message("Moved", *fields, **options),))
+
+
+X = ("x", float)
+Y = ("y", float)
+OPTIONAL_Y = ("y", float, 0.0)
+NOTHING = Spoken((), ())
+
+UNDERSTOOD = {
+    "the same": (up(X, Y), up(X, Y)),
+    "fields in another order": (up(X, Y), up(Y, X)),
+    "a new message to the server": (NOTHING, up(X)),
+    "a new message to the client": (NOTHING, down(X)),
+    "a new optional field to the server": (up(X), up(X, OPTIONAL_Y)),
+    "a new field to the client": (down(X), down(X, Y)),
+    "a new optional field at the end of an array": (up(X, array_like=True), up(X, OPTIONAL_Y, array_like=True)),
+    "a new optional field within": (up(("to", point(X))), up(("to", point(X, OPTIONAL_Y)))),
+    "a default where there was one": (up(X, ("y", float, 0.0)), up(X, ("y", float, 1.0))),
+}
+NOT_UNDERSTOOD = {
+    "a message that is gone": (up(X), NOTHING),
+    "a message that goes the other way": (up(X), Spoken((), up(X).to_server)),
+    "another type": (up(X), up(("x", int))),
+    "another type of an optional field": (up(X, OPTIONAL_Y), up(X, ("y", str, ""))),
+    "another name": (up(X), up(Y)),
+    "a new field that is needed": (up(X), up(X, Y)),
+    "an optional field that is gone": (up(X, OPTIONAL_Y), up(X)),
+    "an optional field that is needed now": (up(X, OPTIONAL_Y), up(X, Y)),
+    "a field of the server's that is gone": (down(X, Y), down(X)),
+    "a field that may be null now": (down(X), down(("x", float | None))),
+    "a needed field within": (up(("to", point(X))), up(("to", point(X, Y)))),
+    "an array instead of an object": (up(X), up(X, array_like=True)),
+    "another order in an array": (up(X, ("y", int), array_like=True), up(("y", int), X, array_like=True)),
+    "another tag": (up(X, tag="a"), up(X, tag="b")),
+    "another name on the wire": (up(X), up(X, rename="upper")),
+}
+
+
+@pytest.mark.parametrize(("client", "server"), UNDERSTOOD.values(), ids=UNDERSTOOD)
+def test_a_client_is_understood_while_all_it_knows_is_still_so(client: Spoken, server: Spoken) -> None:
+    assert is_understood(version_of(client), by=version_of(server))
+
+
+@pytest.mark.parametrize(("client", "server"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
+def test_a_client_is_not_understood_when_something_it_knows_has_changed(client: Spoken, server: Spoken) -> None:
+    assert not is_understood(version_of(client), by=version_of(server))
+
+
+@pytest.mark.parametrize("garbage", ["x", "1.2.3", "deadbeef.AAAA", "deadbeef.AA", "\x00", "." + "A" * 4000])
+def test_text_that_is_no_version_is_not_understood(garbage: str) -> None:
+    assert not is_understood(garbage, by=version_of(up(X)))
+
+
+def test_every_kind_of_type_has_words_of_its_own() -> None:
+    kinds = [bool, int, float, str, bytes, None, list[int], list[str], dict[str, int], set[int], tuple[int, str], Any]
+
+    versions = {version_of(up(("x", kind))) for kind in kinds}
+
+    assert len(versions) == len(kinds)
+
+
+def test_a_type_that_contains_itself_has_a_version() -> None:
+    class Tree(Struct):
+        children: list["Tree"]
+
+    # Names in a function cannot be looked up later.
+    Tree.__annotations__["children"] = list[Tree]
+
+    assert version_of(up(("tree", Tree)))
+
+
+def test_a_version_has_a_short_name_and_is_never_too_long_to_be_given() -> None:
+    few = version_of(up(X))
+    many = version_of(down(*((f"field_{n}", int) for n in range(FACTS_MAX + 1))))
+
+    assert len(name_of(few)) == 8
+    assert len(few) < 32
+    assert len(many) <= MESSAGE_VERSION_CHARS_MAX
+    assert is_understood(many, by=many)
+    assert not is_understood(many, by=few)
+
+
+def test_limits_are_no_part_of_a_version() -> None:
+    assert version_of(up(X)) == version_of(up(("x", Annotated[float, msgspec.Meta(ge=0)])))

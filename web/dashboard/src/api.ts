@@ -1,0 +1,245 @@
+// The HTTP API, and the few of its answers that this page shows. The key is kept for this tab alone and sent as a header:
+// never in a URL, never as a cookie, so no other page can make this browser use it.
+
+export interface NodeInfo {
+  name: string;
+  region: string;
+  is_ready: boolean;
+  is_healthy: boolean;
+  rooms: number;
+  rooms_max: number;
+  sessions: number;
+  reasons: string[];
+}
+export interface Spread {
+  bounds: number[];
+  counts: number[];
+  sum: number;
+}
+export interface LimitHit {
+  limit: string;
+  action: string;
+  times: number;
+}
+export interface Overview {
+  at: number;
+  node: NodeInfo;
+  players: number;
+  sessions: Record<string, number>;
+  rooms: Record<string, number>;
+  totals: Record<string, number>;
+  drops: Record<string, number>;
+  spreads: Record<string, Spread>;
+  limits: LimitHit[];
+}
+export interface SessionInfo {
+  id: string;
+  player: string;
+  status: string;
+  room: string;
+  transport: string;
+  latency_ms: number;
+  age_s: number;
+  idle_s: number;
+  drops: number;
+  resumes: number;
+  expires_in_s: number;
+  flags: string[];
+}
+export interface TimelineInfo {
+  session: string;
+  player: string;
+  status: string;
+  explanation: string;
+  advice: string;
+  reason: string;
+  forgotten: number;
+  entries: { at: number; type: string; text: string; body: Record<string, unknown> }[];
+}
+export interface RoomInfo {
+  id: string;
+  kind: string;
+  name: string;
+  players: number;
+  max_players: number;
+  open_seats: number;
+  phase: string;
+  status: string;
+  reason: string;
+  visibility: string;
+  join_policy: string;
+  is_locked: boolean;
+  has_password: boolean;
+  code: string;
+  creator: string;
+  host: string;
+  created_at: number;
+  version: number;
+  properties: Record<string, unknown>;
+}
+export interface SeatInfo {
+  player: string;
+  state: string;
+  session: string;
+  latency_ms: number;
+  expires_in_s: number;
+  is_host: boolean;
+}
+export interface RoomState {
+  room: string;
+  state: unknown;
+  attributes: Record<string, unknown>;
+  players: { id: string; seat: string; data: unknown; owned: string[] }[];
+}
+export interface PlayerInfo {
+  id: string;
+  sessions: string[];
+  rooms: string[];
+}
+export interface BanInfo {
+  subject: string;
+  why: string;
+  until: number;
+  since: number;
+}
+export interface PlacementInfo {
+  id: string;
+  queue: string;
+  status: string;
+  players: string[];
+  reason: string;
+  node: string;
+  room: RoomInfo | null;
+  started_at: number;
+  ended_at: number;
+}
+export interface QueueInfo {
+  name: string;
+  destinations: string[];
+  timeout_s: number;
+  pending: number;
+}
+export interface Settings {
+  version: string;
+  started_at: number;
+  urls: Record<string, string>;
+  origins: string[];
+  auth: string[];
+  store: string;
+  grace_s: number;
+  too_many_sessions: string;
+  limits: { name: string; value: number | string; default: number | string }[];
+}
+export interface Schema {
+  $ref?: string;
+  $defs?: Record<string, Schema>;
+  type?: string | string[];
+  anyOf?: Schema[];
+  enum?: unknown[];
+  const?: unknown;
+  title?: string;
+  description?: string;
+  properties?: Record<string, Schema>;
+  required?: string[];
+  items?: Schema | boolean;
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+}
+export interface MessageKind {
+  type: string;
+  role: string;
+  schema: Schema;
+}
+export interface KindInfo {
+  kind: string;
+  settings: Record<string, unknown>;
+  messages: MessageKind[];
+}
+export interface EventInfo {
+  id: number;
+  type: string;
+  at: number;
+  body: Record<string, unknown>;
+}
+
+/** The server said no, and why; or it did not answer at all (code "unreachable"). */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    detail: string,
+  ) {
+    super(detail);
+  }
+}
+
+type Query = Record<string, string | number | undefined>;
+
+const STORED = "holdfast.key";
+let key = sessionStorage.getItem(STORED) ?? "";
+let refused: () => void = () => {};
+
+export function hasKey(): boolean {
+  return key !== "";
+}
+
+/** Use this key from now on; an empty one forgets it. */
+export function setKey(value: string): void {
+  key = value;
+  if (value) {
+    sessionStorage.setItem(STORED, value);
+  } else {
+    sessionStorage.removeItem(STORED);
+  }
+}
+
+/** What to do when the server asks for another key. */
+export function onRefused(then: () => void): void {
+  refused = then;
+}
+
+export async function ask(method: string, path: string, query: Query = {}, body?: unknown): Promise<Response> {
+  const url = new URL(path, location.origin);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== "") {
+      url.searchParams.set(name, String(value));
+    }
+  }
+  const headers: Record<string, string> = {};
+  if (key) {
+    headers.Authorization = `Bearer ${key}`;
+  }
+  if (body !== undefined) {
+    headers["Content-Type"] = "application/json";
+  }
+  let answer: Response;
+  try {
+    const content = body === undefined ? null : JSON.stringify(body);
+    answer = await fetch(url, { method, headers, body: content, credentials: "omit", cache: "no-store" });
+  } catch {
+    throw new Problem(0, "unreachable", "The server does not answer.");
+  }
+  if (!answer.ok) {
+    const told = (await answer.json().catch(() => ({}))) as { code?: string; detail?: string };
+    if (answer.status === 401) {
+      refused();
+    }
+    throw new Problem(answer.status, told.code ?? "unknown", told.detail ?? answer.statusText);
+  }
+  return answer;
+}
+
+export async function get<T>(path: string, query: Query = {}): Promise<T> {
+  return (await (await ask("GET", path, query)).json()) as T;
+}
+
+export async function act<T = void>(method: string, path: string, query: Query = {}, body?: unknown): Promise<T> {
+  const answer = await ask(method, path, query, body);
+  return (answer.status === 204 ? undefined : await answer.json()) as T;
+}
+
+/** A path with ids in it: path`/v1/rooms/${id}`. */
+export function path(parts: TemplateStringsArray, ...ids: string[]): string {
+  return parts.reduce((so_far, text, index) => so_far + encodeURIComponent(ids[index - 1] ?? "") + text);
+}

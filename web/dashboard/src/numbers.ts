@@ -1,0 +1,101 @@
+// What the overviews of the last minutes mean: rates and quantiles, from the differences of two looks.
+
+import type { Overview, Spread } from "./api";
+
+/** Ten minutes, one look a second. */
+export const KEPT = 600;
+/** Round trips and commits are measured now and then: their quantiles are of this many seconds. */
+const WINDOW_S = 10;
+
+export interface Sample {
+  at: number;
+  players: number;
+  connected: number;
+  away: number;
+  rooms: number;
+  applied: number | null;
+  received: number | null;
+  sent: number | null;
+  drops: number | null;
+  resumes: number | null;
+  roundTrip: number | null;
+  roundTrip95: number | null;
+  commit: number | null;
+  commit99: number | null;
+  lag99: number | null;
+}
+
+/** The looks that are remembered, and what follows from each. */
+export class History {
+  private readonly looks: Overview[] = [];
+  readonly samples: Sample[] = [];
+
+  get last(): Overview | undefined {
+    return this.looks.at(-1);
+  }
+
+  add(look: Overview): void {
+    const before = this.looks.at(-1);
+    if (before !== undefined && (look.totals.connections ?? 0) < (before.totals.connections ?? 0)) {
+      // Another start of the server: nothing is to be compared with what was before.
+      this.looks.length = 0;
+    }
+    this.looks.push(look);
+    this.samples.push(this.sample(look));
+    if (this.looks.length > WINDOW_S * 3) {
+      this.looks.shift();
+    }
+    if (this.samples.length > KEPT) {
+      this.samples.shift();
+    }
+  }
+
+  private sample(look: Overview): Sample {
+    const before = this.looks.at(-2);
+    const rate = (...names: string[]): number | null => {
+      const seconds = before === undefined ? 0 : look.at - before.at;
+      const sum = (of: Overview | undefined): number => names.reduce((all, name) => all + (of?.totals[name] ?? 0), 0);
+      return seconds > 0 ? (sum(look) - sum(before)) / seconds : null;
+    };
+    const old = this.looks.find((each) => each.at > look.at - WINDOW_S) ?? look;
+    const quantile = (name: string, share: number): number | null =>
+      quantileOf(look.spreads[name], old === look ? undefined : old.spreads[name], share);
+    return {
+      at: look.at,
+      players: look.players,
+      connected: look.sessions.connected ?? 0,
+      away: look.sessions.disconnected ?? 0,
+      rooms: Object.values(look.rooms).reduce((sum, each) => sum + each, 0),
+      applied: rate("messages_applied"),
+      received: rate("frames_received"),
+      sent: rate("frames_sent"),
+      drops: rate("drops"),
+      resumes: rate("resumed", "resynced", "reset"),
+      roundTrip: quantile("round_trip", 0.5),
+      roundTrip95: quantile("round_trip", 0.95),
+      commit: quantile("commit", 0.5),
+      commit99: quantile("commit", 0.99),
+      lag99: quantile("loop_lag", 0.99),
+    };
+  }
+}
+
+/** The value below which this share of the values lies, of those that came after `before`; null if none came. */
+export function quantileOf(now: Spread | undefined, before: Spread | undefined, share: number): number | null {
+  if (now === undefined) {
+    return null;
+  }
+  const counts = now.counts.map((count, index) => count - (before?.counts[index] ?? 0));
+  const all = counts.at(-1) ?? 0;
+  if (all <= 0) {
+    return null;
+  }
+  const wanted = all * share;
+  const bucket = counts.findIndex((count) => count >= wanted);
+  const last = now.bounds.at(-1) ?? 0;
+  const high = now.bounds[bucket] ?? last;
+  const low = bucket > 0 ? (now.bounds[bucket - 1] ?? 0) : 0;
+  const below = bucket > 0 ? (counts[bucket - 1] ?? 0) : 0;
+  const inside = (counts[bucket] ?? 0) - below;
+  return inside > 0 ? low + ((high - low) * (wanted - below)) / inside : high;
+}

@@ -1,0 +1,68 @@
+// Who is not welcome.
+
+import { act, type BanInfo, get, path } from "../api";
+import type { Page } from "../page";
+import { attempt, confirm, field, reasonOf } from "../ui/dialog";
+import { every, fill, h, part } from "../ui/dom";
+import { date } from "../ui/format";
+import { card, heading, loading, nothing, table } from "../ui/parts";
+
+export const bans: Page = (root) => {
+  const shown = h("div", null, loading());
+  root.append(heading("Bans", h("button", { class: "danger", onclick: () => ban() }, "Ban somebody")), card("", shown));
+  const show = part(shown, (all: BanInfo[]) =>
+    all.length === 0
+      ? nothing("Nobody is banned.", "Ban a player from their session, or an address from here.")
+      : table(
+          ["Who", "Why", "Since", "Until", ""],
+          all.map((each) => [
+            h("code", null, each.subject),
+            each.why || "–",
+            date(each.since),
+            each.until > 0 ? date(each.until) : "for good",
+            h("button", { class: "small", "data-key": each.subject, onclick: () => lift(each.subject) }, "Lift"),
+          ]),
+        ),
+  );
+  const look = async (): Promise<void> => {
+    try {
+      show((await get<{ bans: BanInfo[] }>("/v1/bans", { limit: 100 })).bans);
+    } catch (error) {
+      fill(shown, h("p", { class: "problem" }, reasonOf(error)));
+    }
+  };
+  const lift = async (subject: string): Promise<void> => {
+    const text = [h("code", null, subject), " may sign in again. Sessions that the ban has ended stay ended."];
+    if (await confirm({ title: "Lift this ban?", text, action: "Lift the ban" })) {
+      await attempt(() => act("DELETE", path`/v1/bans/${subject}`), "The ban was lifted.");
+      await look();
+    }
+  };
+  const ban = async (): Promise<void> => {
+    const told = await confirm({
+      title: "Ban a player or an address?",
+      text: "Their sessions end at once, and nobody gets in from there.",
+      fields: [
+        field(
+          "Who",
+          h(
+            "select",
+            { name: "what" },
+            h("option", { value: "address" }, "Address or range"),
+            h("option", { value: "player" }, "Player"),
+          ),
+        ),
+        field("Name", h("input", { name: "name", required: true }), "As in 203.0.113.0/24, or a player's id."),
+        field("Why", h("input", { name: "why", maxlength: 256 }), "They are told this."),
+      ],
+      action: "Ban",
+      isDangerous: true,
+    });
+    if (told !== null) {
+      const wish = { [String(told.get("what"))]: String(told.get("name")), why: String(told.get("why")) };
+      await attempt(() => act("POST", "/v1/bans", {}, wish), "The ban is in force.");
+      await look();
+    }
+  };
+  return every(5, look);
+};

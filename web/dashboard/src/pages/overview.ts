@@ -1,0 +1,175 @@
+// The node at a glance: numbers that move, and what happened last.
+
+import type { Overview } from "../api";
+import type { Sample } from "../numbers";
+import type { Page } from "../page";
+import { Chart } from "../ui/chart";
+import { fill, h, part } from "../ui/dom";
+import { eventList } from "../ui/events";
+import { compact, count, took, words } from "../ui/format";
+import { badge, card, heading, loading, nothing } from "../ui/parts";
+
+export const overview: Page = (root, _, shared) => {
+  const numbers = h("div", { class: "numbers" }, loading());
+  const health = h("div");
+  const charts = [
+    chart(
+      "Players online",
+      [
+        ["players", "good", "players"],
+        ["away", "warn", "away"],
+      ],
+      count,
+    ),
+    chart(
+      "Traffic per second",
+      [
+        ["messages", "good", "applied"],
+        ["in", "info", "received"],
+        ["out", "violet", "sent"],
+      ],
+      compact,
+    ),
+    chart(
+      "Round trip",
+      [
+        ["median", "info", "roundTrip"],
+        ["95 %", "warn", "roundTrip95"],
+      ],
+      took,
+    ),
+    chart(
+      "Drops and resumes per second",
+      [
+        ["drops", "bad", "drops"],
+        ["resumes", "good", "resumes"],
+      ],
+      compact,
+    ),
+    chart(
+      "Commit latency",
+      [
+        ["median", "violet", "commit"],
+        ["99 %", "warn", "commit99"],
+      ],
+      took,
+    ),
+    chart("Event loop lag, 99 %", [["lag", "bad", "lag99"]], took),
+  ];
+  const outcomes = h("div");
+  const events = h("div");
+  root.append(
+    heading("Overview"),
+    health,
+    numbers,
+    h("div", { class: "charts" }, ...charts.map((each) => each.chart.element)),
+    h("div", { class: "columns" }, card("Resumes by outcome", outcomes), card("What happens", events)),
+  );
+  const showOutcomes = part(outcomes, drawOutcomes);
+  const showEvents = eventList(events, "Joins, drops, resumes and more are told here as they happen.");
+  const showHealth = part(health, drawHealth);
+  const show = (look: Overview): void => {
+    const { samples } = shared.history;
+    const now = samples.at(-1);
+    if (now === undefined) {
+      return;
+    }
+    drawNumbers(numbers, look, now);
+    showEvents(shared.events);
+    showHealth([look.node.is_ready, look.node.is_healthy, look.node.reasons]);
+    showOutcomes([look.totals.resumed ?? 0, look.totals.resynced ?? 0, look.totals.reset ?? 0, look.drops]);
+    const at = samples.map((each) => each.at);
+    for (const each of charts) {
+      each.chart.show(at, ...each.fields.map((name) => samples.map((sample) => sample[name])));
+    }
+  };
+  const last = shared.history.last;
+  if (last !== undefined) {
+    show(last);
+  }
+  const stops = [shared.onOverview(show), ...charts.map((each) => () => each.chart.close())];
+  return () => {
+    for (const stop of stops) {
+      stop();
+    }
+  };
+};
+
+type Field = Exclude<keyof Sample, "at">;
+
+function chart(title: string, lines: [string, string, Field][], format: (value: number) => string) {
+  return {
+    chart: new Chart(
+      title,
+      lines.map(([name, colour]) => ({ name, colour })),
+      format,
+    ),
+    fields: lines.map(([, , field]) => field),
+  };
+}
+
+function drawNumbers(root: HTMLElement, look: Overview, now: Sample): void {
+  const totals = (name: string): number => look.totals[name] ?? 0;
+  const perSecond = (value: number | null): string => (value === null ? "–" : `${compact(value)}/s`);
+  const kinds = Object.entries(look.rooms).filter(([, each]) => each > 0);
+  const shown: [string, string, string][] = [
+    ["Players online", count(look.players), `${count(now.connected)} connected · ${count(now.away)} away`],
+    ["Rooms", count(now.rooms), kinds.map(([kind, each]) => `${count(each)} ${kind}`).join(" · ") || "none yet"],
+    ["Messages", perSecond(now.applied), `${compact(totals("messages_applied"))} applied in all`],
+    ["Frames out", perSecond(now.sent), `${perSecond(now.received)} in`],
+    ["Round trip", took(now.roundTrip), `95 %: ${took(now.roundTrip95)}`],
+    ["Drops", count(totals("drops")), `${perSecond(now.drops)} now`],
+    [
+      "Resumes",
+      count(totals("resumed") + totals("resynced") + totals("reset")),
+      `${count(totals("messages_replayed"))} messages sent again`,
+    ],
+    [
+      "Commit, 99 %",
+      took(now.commit99),
+      now.commit === null ? "nothing was saved just now" : `median ${took(now.commit)}`,
+    ],
+  ];
+  if (root.childElementCount !== shown.length) {
+    const card = ([name]: [string, string, string]) =>
+      h("div", { class: "card number" }, h("h2", null, name), h("strong", null, ""), h("small", null, ""));
+    fill(root, ...shown.map(card));
+  }
+  for (const [index, [, value, about]] of shown.entries()) {
+    const [, strong, small] = root.children[index]?.children ?? [];
+    if (strong !== undefined && small !== undefined) {
+      strong.textContent = value;
+      small.textContent = about;
+    }
+  }
+}
+
+function drawHealth([isReady, isHealthy, reasons]: [boolean, boolean, string[]]) {
+  if (isReady && isHealthy) {
+    return null;
+  }
+  const what = isHealthy ? "This node takes no new rooms" : "This node is not healthy";
+  return h("p", { class: "warning", role: "alert" }, `${what}: ${reasons.join("; ") || "it does not say why"}.`);
+}
+
+function drawOutcomes([resumed, resynced, reset, drops]: [number, number, number, Record<string, number>]) {
+  const all = resumed + resynced + reset;
+  if (all === 0 && Object.keys(drops).length === 0) {
+    return nothing("Nobody has dropped yet.", "When a connection breaks, this shows how its player came back.");
+  }
+  const row = (name: string, value: number, about: string) => {
+    const meter = h("meter", { min: 0, max: Math.max(1, all), value, class: name, "aria-label": name });
+    return h("div", { class: "outcome" }, badge(name), meter, h("b", null, count(value)), h("small", null, about));
+  };
+  return [
+    row("resumed", resumed, "with everything they missed"),
+    row("resynced", resynced, "with the state of now: too much was missed"),
+    row("reset", reset, "to a new session"),
+    h("h3", null, "Why connections dropped"),
+    ...Object.entries(drops)
+      .sort(([, one], [, other]) => other - one)
+      .map(([reason, times]) =>
+        h("div", { class: "pair" }, h("span", null, words(reason)), h("b", null, count(times))),
+      ),
+  ];
+}

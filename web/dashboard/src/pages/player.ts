@@ -1,0 +1,54 @@
+// One player: their sessions and rooms, and what became of the latest session.
+
+import { askToBan, askToSignOut } from "../actions";
+import { get, type PlayerInfo, Problem, path, type TimelineInfo } from "../api";
+import type { Page } from "../page";
+import { every, fill, h, part } from "../ui/dom";
+import { card, facts, heading, loading, nothing, roomLink, sessionLink } from "../ui/parts";
+
+export const player: Page = (root, player_id) => {
+  const about = h("div", null, loading());
+  const explained = h("div", null, loading());
+  root.append(
+    heading(
+      ["Player ", player_id],
+      h("button", { onclick: () => askToSignOut(player_id) }, "Sign out everywhere"),
+      h("button", { class: "danger", onclick: () => askToBan(player_id) }, "Ban player"),
+    ),
+    h("div", { class: "columns" }, card("Now", about), card("Latest session, explained", explained)),
+  );
+  const showAbout = part(about, (info: PlayerInfo) =>
+    facts(
+      ["Sessions", lines(info.sessions.map((each) => sessionLink(each) as HTMLElement))],
+      ["Rooms", lines(info.rooms.map((each) => roomLink(each) as HTMLElement))],
+    ),
+  );
+  const showExplained = part(explained, (told: TimelineInfo) => [
+    h("p", { class: "verdict" }, told.explanation),
+    told.advice !== "" && h("p", { class: "advice" }, told.advice),
+    h("p", null, "Its whole timeline: ", sessionLink(told.session)),
+  ]);
+  return every(2, async () => {
+    try {
+      showAbout(await get<PlayerInfo>(path`/v1/players/${player_id}`));
+    } catch (error) {
+      if (error instanceof Problem && error.code === "not_found") {
+        fill(about, nothing("This player is not here.", "They have no session and no seat on this node."));
+      }
+    }
+    try {
+      showExplained(await get<TimelineInfo>(path`/v1/players/${player_id}/timeline`));
+    } catch (error) {
+      if (error instanceof Problem && error.code === "not_found") {
+        fill(
+          explained,
+          nothing("No session is remembered.", "Timelines are kept for a while after a session has ended."),
+        );
+      }
+    }
+  });
+};
+
+function lines(links: HTMLElement[]): HTMLElement | string {
+  return links.length === 0 ? "–" : h("div", { class: "stack" }, ...links);
+}

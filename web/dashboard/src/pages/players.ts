@@ -1,0 +1,44 @@
+// Who is here.
+
+import { get, type PlayerInfo } from "../api";
+import type { Page } from "../page";
+import { h } from "../ui/dom";
+import { count } from "../ui/format";
+import { List, PAGE } from "../ui/list";
+import { cell, heading, nothing, whenTyped, wide } from "../ui/parts";
+
+export const players: Page = (root, _, shared) => {
+  const search = h("input", { type: "search", placeholder: "A part of a player's id", "aria-label": "Search players" });
+  const total = h("span", { class: "total" });
+  const list = new List<PlayerInfo>({
+    label: "Players",
+    columns: ["Player", "Sessions", "Rooms"],
+    load: async (cursor) => {
+      const query = { search: search.value.trim(), limit: PAGE, cursor };
+      const page = await get<{ players: PlayerInfo[]; cursor: string }>("/v1/players", query);
+      return { items: page.players, cursor: page.cursor };
+    },
+    id: (each) => each.id,
+    link: (each) => `#/players/${encodeURIComponent(each.id)}`,
+    cells: (each) => [
+      cell(h("b", null, each.id)),
+      cell(each.sessions.length === 1 ? "1 session" : `${each.sessions.length} sessions`),
+      wide(h("code", null, each.rooms.join(", ") || "–")),
+    ],
+    empty: () =>
+      search.value === ""
+        ? nothing("Nobody is here.", "A player is here with a session, a seat, or a seat that is kept for them.")
+        : nothing("No player is called so.", "Search for a part of the id, with its capital letters."),
+  });
+  whenTyped(search, () => list.reset());
+  const showTotal = (): void => {
+    total.textContent = `${count(shared.history.last?.players ?? 0)} online`;
+  };
+  showTotal();
+  root.append(heading(["Players ", total]), h("div", { class: "filters" }, search), list.element);
+  const stop = shared.onOverview(showTotal);
+  return () => {
+    stop();
+    list.close();
+  };
+};

@@ -1,0 +1,126 @@
+// Play as test players: join a room, send what it understands, watch what comes back, and make the network bad.
+
+import { get, type KindInfo, type RoomInfo, type Settings } from "../api";
+import type { Page } from "../page";
+import { field, reasonOf } from "../ui/dialog";
+import { fill, h } from "../ui/dom";
+import { card, heading, loading, nothing } from "../ui/parts";
+import { TestPlayer } from "./test_player";
+
+const PLAYERS_MAX = 8;
+
+// They play on while other pages are looked at: that is how to see what the server knows of them.
+const players = h("div", { class: "test-players" });
+
+export const playground: Page = (root, room_id) => {
+  const form = h("div", null, loading());
+  root.append(heading("Playground"), h("div", { class: "play" }, card("A test player", form), players));
+  showHint();
+  void Promise.all([
+    get<Settings>("/v1/settings"),
+    get<{ kinds: KindInfo[] }>("/v1/kinds"),
+    get<{ rooms: RoomInfo[] }>("/v1/rooms", { where: "open_seats > 0", limit: 50 }),
+  ]).then(
+    ([settings, { kinds }, { rooms }]) => fill(form, drawForm(settings, kinds, rooms, room_id)),
+    (error) => fill(form, h("p", { class: "problem" }, reasonOf(error))),
+  );
+  return () => {};
+};
+
+function drawForm(settings: Settings, kinds: KindInfo[], rooms: RoomInfo[], room_id: string): HTMLElement {
+  const url = h("input", { type: "url", required: true, class: "code", value: addressOf(settings) });
+  const where = h(
+    "select",
+    { onchange: () => showFields() },
+    ...kinds.map((each) => h("option", { value: `kind ${each.kind}` }, `${each.kind}: a free seat, or a new room`)),
+    ...kinds.map((each) => h("option", { value: `new ${each.kind}` }, `${each.kind}: a new room`)),
+    ...rooms.map((each) => h("option", { value: `room ${each.id}`, selected: each.id === room_id }, nameOf(each))),
+    h("option", { value: "id" }, "A room by its id or code …"),
+  );
+  const byId = h("input", { class: "code", value: room_id, autocomplete: "off" });
+  if (room_id !== "" && !rooms.some((each) => each.id === room_id)) {
+    where.value = "id";
+  }
+  const idField = field("Id or code of the room", byId);
+  const scheme = h("select", { onchange: () => showFields() }, ...settings.auth.map((each) => h("option", null, each)));
+  scheme.value = settings.auth.includes("guest") ? "guest" : (settings.auth[0] ?? "");
+  const credential = h("input", { type: "password", autocomplete: "off" });
+  const credentialField = field("Credential", credential, "What this way to sign in asks for; empty: a new player.");
+  const problem = h("p", { class: "problem", role: "alert" });
+  const button = h("button", { type: "submit", class: "primary" }, "Join as a test player");
+  const showFields = (): void => {
+    idField.hidden = where.value !== "id";
+    credentialField.hidden = scheme.value === "guest";
+  };
+  showFields();
+  const join = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    problem.textContent = "";
+    if (players.querySelectorAll(".test-player").length >= PLAYERS_MAX) {
+      problem.textContent = `${PLAYERS_MAX} test players are as many as there may be here: leave with one first.`;
+      return;
+    }
+    button.disabled = true;
+    const [how = "", ...rest] = where.value.split(" ");
+    try {
+      const player = await TestPlayer.join({
+        url: url.value,
+        auth: { scheme: scheme.value, credential: credential.value },
+        how,
+        target: how === "id" ? byId.value.trim() : rest.join(" "),
+        kinds,
+        gone: () => showHint(),
+      });
+      players.prepend(player.element);
+      showHint();
+    } catch (error) {
+      problem.textContent = `${reasonOf(error)} ${originHint(settings)}`;
+    }
+    button.disabled = false;
+  };
+  return h(
+    "form",
+    { class: "form", onsubmit: join },
+    field("Server", url),
+    field("Room", where),
+    idField,
+    settings.auth.length > 1 && field("Sign in as", scheme),
+    credentialField,
+    problem,
+    button,
+    h(
+      "small",
+      null,
+      "It is a real player over a real WebSocket, with the JavaScript client. It plays on while you look at other pages, and leaves when you close this tab.",
+    ),
+  );
+}
+
+function nameOf(room: RoomInfo): string {
+  return `${room.kind}: ${room.name || room.id} (${room.players} of ${room.max_players})`;
+}
+
+/** Where clients connect; a server that listens everywhere is where this page came from. */
+function addressOf(settings: Settings): string {
+  const url = settings.urls.websocket ?? `ws://${location.hostname}:7777`;
+  return url.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`);
+}
+
+function originHint(settings: Settings): string {
+  return settings.origins.length === 0 || settings.origins.includes(location.origin)
+    ? ""
+    : `The server names the pages that may connect, and this one is not among them: --origin ${location.origin}`;
+}
+
+function showHint(): void {
+  const hasPlayers = players.querySelector(".test-player") !== null;
+  players.querySelector(".nothing")?.remove();
+  if (!hasPlayers) {
+    players.append(
+      nothing(
+        "Nobody plays yet.",
+        "Join with a test player: then send messages, cut the connection, and see that nothing is lost.",
+      ),
+    );
+  }
+}

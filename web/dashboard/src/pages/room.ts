@@ -1,0 +1,200 @@
+// One room: who sits in it, its state as a tree that moves, what is said in it, and what can be done to it.
+
+import { act, get, Problem, path, type RoomInfo, type RoomState, type SeatInfo } from "../api";
+import type { Page } from "../page";
+import { attempt, confirm, field, reasonOf } from "../ui/dialog";
+import { every, fill, h, part } from "../ui/dom";
+import { date, milliseconds, span } from "../ui/format";
+import { badge, card, facts, heading, id, loading, nothing, playerLink, sessionLink, table } from "../ui/parts";
+import { Traffic } from "../ui/traffic";
+import { Tree } from "../ui/tree";
+
+export const room: Page = (root, room_id) => {
+  const title = h("span", null, id(room_id));
+  const actions = h("div", { class: "buttons" });
+  const about = h("div", null, loading());
+  const seats = h("div", { class: "seats" }, loading());
+  const tree = new Tree();
+  const problem = h("p", { class: "problem" });
+  const traffic = new Traffic(path`/v1/rooms/${room_id}/messages`);
+  root.append(
+    heading(["Room ", title], actions),
+    h(
+      "div",
+      { class: "columns" },
+      h("div", null, card("About", about), card("State, live", problem, tree.element)),
+      h("div", null, card("Seats", seats), card("Messages", traffic.element)),
+    ),
+  );
+  let info: RoomInfo | null = null;
+  const showTitle = part(title, (name: string) => (name === "" ? id(room_id) : name));
+  const showAbout = part(about, drawAbout);
+  const showSeats = part(seats, (all: SeatInfo[]) => drawSeats(all, kick));
+  const showActions = part(
+    actions,
+    ([isHere, isLocked]: boolean[]) =>
+      isHere && [
+        h(
+          "a",
+          { "data-key": "play", class: "button", href: `#/playground/${encodeURIComponent(room_id)}` },
+          "Play here",
+        ),
+        h("button", { "data-key": "broadcast", onclick: () => broadcast() }, "Broadcast"),
+        h("button", { "data-key": "lock", onclick: () => lock(!isLocked) }, isLocked ? "Unlock" : "Lock"),
+        h("button", { "data-key": "export", onclick: () => download() }, "Export"),
+        h("button", { "data-key": "end", class: "danger", onclick: () => end() }, "End room"),
+      ],
+  );
+  const look = async (): Promise<void> => {
+    try {
+      info = await get<RoomInfo>(path`/v1/rooms/${room_id}`);
+      showTitle(info.name);
+      showAbout(info);
+      const isHere = info.status !== "ended" && info.status !== "failed";
+      showActions([isHere, info.is_locked]);
+      if (!isHere) {
+        fill(seats, nothing("The room is over.", info.reason && `Why: ${info.reason}.`));
+        return;
+      }
+      const [sitting, state] = await Promise.all([
+        get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`),
+        get<RoomState>(path`/v1/rooms/${room_id}/state`),
+      ]);
+      showSeats(sitting.seats);
+      problem.textContent = "";
+      tree.show(pictured(state));
+    } catch (error) {
+      if (error instanceof Problem && error.code === "not_found" && info === null) {
+        fill(about, nothing("There is no such room.", "It may have ended a while ago."));
+        fill(seats);
+        showActions([false, false]);
+      } else if (!(error instanceof Problem) || error.status !== 0) {
+        problem.textContent = reasonOf(error);
+      }
+    }
+  };
+  const kick = async (player: string): Promise<void> => {
+    const told = await confirm({
+      title: "Kick this player?",
+      text: [h("b", null, player), " loses the seat and what goes with it."],
+      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "The player is told this."),
+      action: "Kick",
+      isDangerous: true,
+    });
+    if (told !== null) {
+      const reason = String(told.get("reason"));
+      await attempt(
+        () => act("DELETE", path`/v1/rooms/${room_id}/seats/${player}`, { reason }),
+        `${player} was kicked.`,
+      );
+      await look();
+    }
+  };
+  const broadcast = async (): Promise<void> => {
+    const told = await confirm({
+      title: "Say something to everybody in this room",
+      text: "It is sent as a message of the game: its clients must know the type.",
+      fields: [
+        field("Type", h("input", { name: "type", value: "notice", required: true, maxlength: 64, class: "code" })),
+        field(
+          "Body",
+          h("textarea", { name: "body", rows: 4, class: "code", spellcheck: "false", value: '{"text": "Hello"}' }),
+          "JSON, an object.",
+        ),
+      ],
+      action: "Send to everybody",
+    });
+    if (told !== null) {
+      await attempt(async () => {
+        const wish = { type: String(told.get("type")), body: JSON.parse(String(told.get("body"))) as unknown };
+        await act("POST", path`/v1/rooms/${room_id}/broadcast`, {}, wish);
+      }, "It was sent to everybody in the room.");
+    }
+  };
+  const lock = (locked: boolean): Promise<void> =>
+    attempt(
+      () => act("PATCH", path`/v1/rooms/${room_id}`, {}, { locked }),
+      locked ? "The room takes nobody new." : "The room takes players again.",
+    ).then(look);
+  const end = async (): Promise<void> => {
+    const told = await confirm({
+      title: "End this room?",
+      text: "Everybody leaves it, then it is gone, with its state.",
+      fields: field("Reason", h("input", { name: "reason", maxlength: 256 })),
+      action: "End room",
+      isDangerous: true,
+    });
+    if (told !== null) {
+      await attempt(
+        () => act("DELETE", path`/v1/rooms/${room_id}`, { reason: String(told.get("reason")) }),
+        "The room was ended.",
+      );
+      await look();
+    }
+  };
+  const download = (): Promise<boolean> =>
+    attempt(async () => {
+      const state = await get<RoomState>(path`/v1/rooms/${room_id}/state`);
+      const { seats: sitting } = await get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`);
+      const whole = new Blob([JSON.stringify({ ...state, room: info, seats: sitting }, null, 2)], {
+        type: "application/json",
+      });
+      const link = h("a", { href: URL.createObjectURL(whole), download: `${room_id}.json` });
+      link.click();
+      URL.revokeObjectURL(link.href);
+    }, "The room was written to a file, for reading.");
+  const stop = every(1, look);
+  return () => {
+    stop();
+    traffic.close();
+  };
+};
+
+/** What there is to see: empty things are left out. */
+function pictured(room: RoomState): Record<string, unknown> {
+  const shown: Record<string, unknown> = {};
+  if (room.state !== null) {
+    shown.state = room.state;
+  }
+  Object.assign(shown, room.attributes);
+  shown.players = Object.fromEntries(
+    room.players.map((each) => [each.id, each.owned.length > 0 ? { data: each.data, owns: each.owned } : each.data]),
+  );
+  return shown;
+}
+
+function drawAbout(info: RoomInfo) {
+  const properties = Object.entries(info.properties).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+  return facts(
+    ["Status", [badge(info.status), " ", badge(info.phase), " ", info.is_locked && badge("locked")]],
+    ["Kind", info.kind],
+    ["Players", `${info.players} of ${info.max_players}`],
+    ["Code", h("code", null, info.code || "–")],
+    ["Visible to", info.visibility === "public" ? "everybody" : info.visibility],
+    ["Password", info.has_password ? "yes" : "no"],
+    ["Host", playerLink(info.host)],
+    ["Made", date(info.created_at)],
+    ["Properties", properties.length > 0 ? h("code", null, properties.join(", ")) : "–"],
+    ["Id", id(info.id)],
+  );
+}
+
+function drawSeats(seats: SeatInfo[], kick: (player: string) => void) {
+  if (seats.length === 0) {
+    return nothing("Nobody sits here.", "The room ends by itself if that stays so.");
+  }
+  return table(
+    ["Player", "Seat", "Round trip", "Session", ""],
+    seats.map((seat) => [
+      [playerLink(seat.player), seat.is_host && h("span", { class: "badge info" }, "host")],
+      [badge(seat.state), seat.expires_in_s > 0 && h("small", null, ` ${span(seat.expires_in_s)} left`)],
+      milliseconds(seat.latency_ms),
+      h("span", { class: "short" }, sessionLink(seat.session)),
+      h(
+        "button",
+        { class: "small danger", "data-key": `kick ${seat.player}`, onclick: () => kick(seat.player) },
+        "Kick",
+      ),
+    ]),
+  );
+}

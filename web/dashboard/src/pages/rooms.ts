@@ -1,0 +1,84 @@
+// All rooms, found with the grammar that games and backends search with.
+
+import { get, type KindInfo, type RoomInfo } from "../api";
+import type { Page } from "../page";
+import { h } from "../ui/dom";
+import { count, span } from "../ui/format";
+import { List, PAGE } from "../ui/list";
+import { badge, cell, heading, nothing, whenTyped, wide } from "../ui/parts";
+
+const EXAMPLES = ["open_seats > 0", "players = 0", "phase = 'playing'", "is_locked = true"];
+
+export const rooms: Page = (root, _, shared) => {
+  const where = h("input", {
+    type: "search",
+    class: "code",
+    placeholder: "players > 0 AND properties.map = 'dust'",
+    "aria-label": "Where",
+    spellcheck: "false",
+    autocomplete: "off",
+  });
+  const kind = h(
+    "select",
+    { "aria-label": "Kind", onchange: () => list.reset() },
+    h("option", { value: "" }, "Any kind"),
+  );
+  const examples = EXAMPLES.map((text) => h("button", { class: "chip", onclick: () => search(text) }, text));
+  const total = h("span", { class: "total" });
+  const list = new List<RoomInfo>({
+    label: "Rooms",
+    columns: ["Room", "Players", "Phase", "Kind", "Status", "Code", "Age"],
+    load: async (cursor) => {
+      const query = { where: where.value.trim(), kind: kind.value, limit: PAGE, cursor };
+      const page = await get<{ rooms: RoomInfo[]; cursor: string }>("/v1/rooms", query);
+      return { items: page.rooms, cursor: page.cursor };
+    },
+    id: (each) => each.id,
+    link: (each) => `#/rooms/${encodeURIComponent(each.id)}`,
+    cells: (each) => [
+      cell(h("b", null, each.name || each.id)),
+      cell(`${each.players} / ${each.max_players}`),
+      cell(badge(each.is_locked ? "locked" : each.phase)),
+      wide(each.kind),
+      wide(badge(each.status)),
+      wide(h("code", null, each.code || "–")),
+      wide(span(Date.now() / 1000 - each.created_at)),
+    ],
+    empty: () =>
+      where.value !== "" || kind.value !== ""
+        ? nothing(
+            "No room is like this.",
+            "Fields are players, open_seats, kind, phase, name, is_locked and properties.…",
+          )
+        : nothing(
+            "There are no rooms.",
+            "Make one in the ",
+            h("a", { href: "#/playground" }, "playground"),
+            ", or let a client join.",
+          ),
+  });
+  const search = (text: string): void => {
+    where.value = text;
+    list.reset();
+  };
+  whenTyped(where, () => list.reset());
+  const showTotal = (): void => {
+    total.textContent = `${count(shared.history.last?.node.rooms ?? 0)} in all`;
+  };
+  showTotal();
+  const know = (told: { kinds: KindInfo[] }): void =>
+    kind.append(...told.kinds.map((each) => h("option", { value: each.kind }, each.kind)));
+  // Without them all kinds are shown.
+  get<{ kinds: KindInfo[] }>("/v1/kinds").then(know, () => {});
+  root.append(
+    heading(["Rooms ", total]),
+    h("div", { class: "filters" }, where, kind),
+    h("div", { class: "chips" }, ...examples),
+    list.element,
+  );
+  const stop = shared.onOverview(showTotal);
+  return () => {
+    stop();
+    list.close();
+  };
+};

@@ -1,0 +1,172 @@
+// One session: what it is, what happened to it in plain words, and what can be done about it.
+
+import { askToBan } from "../actions";
+import { act, get, Problem, path, type SessionInfo, type TimelineInfo } from "../api";
+import type { Page } from "../page";
+import { attempt, confirm, field, reasonOf } from "../ui/dialog";
+import { every, fill, h, part } from "../ui/dom";
+import { clock, date, milliseconds, span } from "../ui/format";
+import { badge, card, facts, heading, id, loading, nothing, playerLink, roomLink } from "../ui/parts";
+
+export const session: Page = (root, session_id) => {
+  const actions = h("div", { class: "buttons" });
+  const about = h("div", null, loading());
+  const explained = h("div");
+  const timeline = h("div");
+  root.append(
+    heading(["Session ", id(session_id)], actions),
+    h("div", { class: "columns" }, card("Now", about), card("Explained", explained)),
+    card("Timeline", timeline),
+  );
+  let info: SessionInfo | null = null;
+  const showAbout = part(about, drawAbout);
+  const showExplained = part(explained, drawExplained);
+  const showTimeline = part(timeline, drawTimeline);
+  const showActions = part(
+    actions,
+    ([isHere, isLogged, isConnected, hasRoom]: boolean[]) =>
+      isHere && [
+        h(
+          "button",
+          { "data-key": "log", "aria-pressed": String(isLogged), onclick: () => logPackets(!isLogged) },
+          isLogged ? "Stop packet log" : "Log packets",
+        ),
+        isConnected && h("button", { "data-key": "drop", onclick: () => drop() }, "Drop connection"),
+        hasRoom && h("button", { "data-key": "kick", onclick: () => kick() }, "Kick from room"),
+        h("button", { "data-key": "end", class: "danger", onclick: () => end() }, "End session"),
+        h("button", { "data-key": "ban", class: "danger", onclick: () => info && askToBan(info.player) }, "Ban player"),
+      ],
+  );
+  const look = async (): Promise<void> => {
+    try {
+      info = await get<SessionInfo>(path`/v1/sessions/${session_id}`);
+      showAbout({
+        ...info,
+        age_s: Math.round(info.age_s),
+        idle_s: Math.round(info.idle_s),
+        expires_in_s: Math.round(info.expires_in_s),
+      });
+    } catch (error) {
+      info = null;
+      if (error instanceof Problem && error.code === "not_found") {
+        fill(about, nothing("This session is over.", "Its timeline is kept for a while."));
+      } else if (!(error instanceof Problem) || error.status !== 0) {
+        fill(about, h("p", { class: "problem" }, reasonOf(error)));
+      }
+    }
+    showActions([
+      info !== null,
+      info?.flags.includes("packet_logging") ?? false,
+      info?.status === "connected",
+      (info?.room ?? "") !== "",
+    ]);
+    try {
+      const told = await get<TimelineInfo>(path`/v1/sessions/${session_id}/timeline`);
+      showExplained(told);
+      showTimeline(told);
+    } catch (error) {
+      if (error instanceof Problem && error.code === "not_found") {
+        fill(
+          explained,
+          nothing("Nothing is known of this session.", "It was never here, or it was over too long ago."),
+        );
+      }
+    }
+  };
+  const logPackets = (isOn: boolean) =>
+    attempt(
+      () => act(isOn ? "PUT" : "DELETE", path`/v1/packet-log/${session_id}`),
+      isOn ? "Its packets go to the node's log for ten minutes." : "Its packets are logged no more.",
+    ).then(look);
+  const drop = async (): Promise<void> => {
+    const text =
+      "Its connection is closed, as if the network had. The seat is held, and the client comes back by itself.";
+    if (await confirm({ title: "Drop this connection?", text, action: "Drop connection" })) {
+      await attempt(() => act("POST", path`/v1/sessions/${session_id}/drop`), "The connection was closed.");
+      await look();
+    }
+  };
+  const kick = async (): Promise<void> => {
+    const seat = info;
+    const told = await confirm({
+      title: "Kick from the room?",
+      text: [
+        "The player ",
+        h("b", null, seat?.player ?? ""),
+        " loses the seat and what goes with it. The session lives on.",
+      ],
+      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "The player is told this."),
+      action: "Kick",
+      isDangerous: true,
+    });
+    if (told !== null && seat !== null) {
+      const seats = path`/v1/rooms/${seat.room}/seats/${seat.player}`;
+      await attempt(() => act("DELETE", seats, { reason: String(told.get("reason")) }), `${seat.player} was kicked.`);
+      await look();
+    }
+  };
+  const end = async (): Promise<void> => {
+    const told = await confirm({
+      title: "End this session?",
+      text: "For good: the connection closes, the seat is freed, and nobody comes back with this session's token.",
+      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "The player is told this."),
+      action: "End session",
+      isDangerous: true,
+    });
+    if (told !== null) {
+      await attempt(
+        () => act("DELETE", path`/v1/sessions/${session_id}`, { reason: String(told.get("reason")) }),
+        "The session was ended.",
+      );
+      await look();
+    }
+  };
+  return every(2, look);
+};
+
+function drawAbout(info: SessionInfo) {
+  return facts(
+    ["Status", [badge(info.status), info.expires_in_s > 0 && ` ends in ${span(info.expires_in_s)}`]],
+    ["Player", playerLink(info.player)],
+    ["Room", roomLink(info.room)],
+    ["Round trip", milliseconds(info.latency_ms)],
+    ["Transport", info.transport || "–"],
+    ["Age", span(info.age_s)],
+    ["Last said something", `${span(info.idle_s)} ago`],
+    ["Drops / resumes", `${info.drops} / ${info.resumes}`],
+    ["Flags", info.flags.join(", ").replaceAll("_", " ") || "–"],
+  );
+}
+
+function drawExplained(told: TimelineInfo) {
+  return [
+    h("p", { class: "verdict" }, told.explanation),
+    told.advice !== "" && h("p", { class: "advice" }, told.advice),
+    h("p", { class: "faint" }, "Times in these sentences are UTC."),
+  ];
+}
+
+function drawTimeline(told: TimelineInfo) {
+  return [
+    told.forgotten > 0 && h("p", { class: "faint" }, `${told.forgotten} earlier entries are not kept any more.`),
+    h(
+      "ol",
+      { class: "timeline" },
+      ...told.entries.map((entry) =>
+        h(
+          "li",
+          { class: tone(entry.type) },
+          h("time", { title: date(entry.at) }, clock(entry.at)),
+          h("div", null, h("b", null, entry.text), h("code", null, entry.type)),
+        ),
+      ),
+    ),
+  ];
+}
+
+function tone(type: string): string {
+  if (/dropped|failed|reused|exceeded/.test(type)) {
+    return "warn";
+  }
+  return /ended|left|ban/.test(type) ? "bad" : /resumed|joined|opened|authenticated/.test(type) ? "good" : "";
+}

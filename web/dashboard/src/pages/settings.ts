@@ -1,0 +1,106 @@
+// How this node was set up: what is in force, and what was changed.
+
+import { get, type KindInfo, type Settings } from "../api";
+import type { Page } from "../page";
+import { reasonOf } from "../ui/dialog";
+import { fill, h } from "../ui/dom";
+import { date, span } from "../ui/format";
+import { card, facts, heading, loading, table } from "../ui/parts";
+
+export const settings: Page = (root) => {
+  const node = h("div", null, loading());
+  const kinds = h("div");
+  const limits = h("div");
+  const only = h("input", { type: "checkbox", onchange: () => showLimits() });
+  const search = h("input", {
+    type: "search",
+    placeholder: "Name of a limit",
+    "aria-label": "Search limits",
+    oninput: () => showLimits(),
+  });
+  let all: Settings["limits"] = [];
+  const showLimits = (): void => {
+    const shown = all.filter(
+      (each) => each.name.includes(search.value.trim()) && !(only.checked && each.value === each.default),
+    );
+    fill(
+      limits,
+      table(
+        ["Limit", "In force", "Default"],
+        shown.map((each) => [
+          h("code", null, each.name),
+          each.value === each.default ? value(each.value) : h("b", { class: "changed" }, value(each.value)),
+          h("span", { class: "faint" }, value(each.default)),
+        ]),
+      ),
+      shown.length === 0 && h("p", { class: "faint" }, "No limit is like this."),
+    );
+  };
+  root.append(
+    heading("Settings in force"),
+    card("Node", node),
+    card("Kinds of rooms", kinds),
+    card(
+      "Limits",
+      h("div", { class: "filters" }, search, h("label", { class: "check" }, only, "Only changed ones")),
+      limits,
+    ),
+  );
+  const look = async (): Promise<void> => {
+    try {
+      const [told, offered] = await Promise.all([
+        get<Settings>("/v1/settings"),
+        get<{ kinds: KindInfo[] }>("/v1/kinds"),
+      ]);
+      all = told.limits;
+      fill(node, drawNode(told));
+      fill(kinds, ...offered.kinds.map(drawKind));
+      showLimits();
+    } catch (error) {
+      fill(node, h("p", { class: "problem" }, reasonOf(error)));
+    }
+  };
+  void look();
+  return () => {};
+};
+
+function drawNode(told: Settings) {
+  return facts(
+    ["Version", told.version],
+    ["Started", `${date(told.started_at)} (${span(Date.now() / 1000 - told.started_at)} ago)`],
+    [
+      "Clients connect to",
+      h("div", { class: "stack" }, ...Object.values(told.urls).map((url) => h("code", null, url))),
+    ],
+    ["Pages that may connect", told.origins.join(", ") || "of all sites"],
+    ["Ways to sign in", told.auth.join(", ")],
+    ["Store", told.store || "none: rooms end with the process"],
+    ["Grace without a seat", span(told.grace_s)],
+    ["Too many sessions", told.too_many_sessions === "replace" ? "the oldest ends" : "the new one is refused"],
+  );
+}
+
+function drawKind(kind: KindInfo) {
+  const settings = Object.entries(kind.settings).map(([name, each]) => [
+    h("code", null, name),
+    value(each as number | string),
+  ]);
+  const messages = kind.messages.map((each) =>
+    h("li", null, h("code", null, each.type), each.role !== "" && ` needs the role ${each.role}`),
+  );
+  return h(
+    "details",
+    { class: "kind" },
+    h("summary", null, h("b", null, kind.kind), h("span", { class: "faint" }, ` ${kind.messages.length} messages`)),
+    h(
+      "div",
+      { class: "columns" },
+      table(["Setting", "Value"], settings),
+      h("div", null, h("h3", null, "Players may send"), h("ul", null, ...messages)),
+    ),
+  );
+}
+
+function value(of: number | string | boolean): string {
+  return typeof of === "number" ? of.toLocaleString("en", { maximumFractionDigits: 6 }) : of === "" ? "–" : String(of);
+}

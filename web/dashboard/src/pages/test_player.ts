@@ -1,0 +1,233 @@
+// One test player: a session of the JavaScript client behind a network that can be made bad.
+
+import { type ClientRoom, type ClientSession, connect } from "holdfast";
+import type { KindInfo } from "../api";
+import { Network, socketsOf } from "../network";
+import { attempt, reasonOf, say } from "../ui/dialog";
+import { type Child, fill, h } from "../ui/dom";
+import { MessageForm } from "../ui/form";
+import { milliseconds, words } from "../ui/format";
+import { badge, roomLink, sessionLink } from "../ui/parts";
+import { Lines } from "../ui/traffic";
+
+const OFFLINE_S = 5;
+const CODE_CHARS_MAX = 8;
+
+export interface Wish {
+  url: string;
+  auth: { scheme: string; credential: string };
+  /** kind: any seat of it; new: a new room of it; room, id: this room. */
+  how: string;
+  target: string;
+  kinds: KindInfo[];
+  gone: () => void;
+}
+
+export class TestPlayer {
+  readonly element: HTMLElement;
+  private readonly status = h("span", null, badge("connected"));
+  private readonly latency = h("span", { class: "faint" });
+  private readonly happened = h("p", { class: "happened", role: "status" });
+  private readonly lines = new Lines();
+  private readonly only = h("input", {
+    type: "search",
+    placeholder: "Only these types",
+    "aria-label": "Only these types",
+  });
+  private readonly timer: number;
+
+  static async join(wish: Wish): Promise<TestPlayer> {
+    const network = new Network();
+    const auth = wish.auth.credential === "" && wish.auth.scheme === "guest" ? {} : { auth: wish.auth };
+    const session = await connect(wish.url, {
+      ...auth,
+      storage: null,
+      WebSocket: socketsOf(network),
+    });
+    try {
+      return new TestPlayer(session, await seat(session, wish), network, wish);
+    } catch (error) {
+      session.close();
+      throw error;
+    }
+  }
+
+  private constructor(
+    private readonly session: ClientSession,
+    private readonly room: ClientRoom,
+    private readonly network: Network,
+    private readonly wish: Wish,
+  ) {
+    this.element = h(
+      "section",
+      { class: "card test-player", "aria-label": `Test player ${session.playerId}` },
+      h(
+        "header",
+        { class: "heading" },
+        h("h2", null, session.playerId, " ", this.status, " ", this.latency),
+        h(
+          "div",
+          { class: "buttons" },
+          h("button", { onclick: () => this.drop() }, "Drop"),
+          h("button", { onclick: () => this.goOffline() }, `Go offline for ${OFFLINE_S} s`),
+          h("button", { class: "danger", onclick: () => this.leave() }, "Leave"),
+        ),
+      ),
+      h("p", { class: "faint" }, "Room ", roomLink(room.id), " · session ", sessionLink(session.id)),
+      this.happened,
+      h("div", { class: "columns" }, this.sendForm(), this.networkForm()),
+      h("div", { class: "filters" }, h("h3", null, "Traffic"), this.only),
+      this.lines.element,
+    );
+    this.note("Joined over a new connection.");
+    this.listen();
+    this.timer = window.setInterval(() => {
+      this.latency.textContent = session.connected ? milliseconds(session.latencyMs) : "";
+    }, 1000);
+  }
+
+  private listen(): void {
+    const { session, room } = this;
+    room.on("*", (body, type) => this.show("out", type, body));
+    room.on("holdfast.left", ({ reason, message }) => this.over(`The seat is gone: ${words(reason)}. ${message}`));
+    session.on("drop", ({ reason }) => {
+      fill(this.status, badge("disconnected"));
+      this.note(`The connection is lost (${words(reason)}).`);
+    });
+    session.on("reconnecting", ({ attempt: number, waitS }) =>
+      this.note(`Attempt ${number} to come back, in ${waitS.toFixed(1)} s.`),
+    );
+    session.on("resume", ({ kind, replayed, reason }) => {
+      fill(this.status, badge("connected"));
+      this.note(
+        `Back: ${kind}${kind === "resumed" ? `, ${replayed} messages were sent again` : ""}${reason ? ` (${words(reason)})` : ""}.`,
+      );
+    });
+    session.on("close", (error) => this.over(`The session is over: ${reasonOf(error)}`));
+  }
+
+  private note(text: string): void {
+    this.happened.textContent = text;
+    this.lines.note(text);
+  }
+
+  private show(direction: string, type: string, body: unknown): void {
+    if (type.includes(this.only.value.trim())) {
+      this.lines.add({ at: Date.now() / 1000, direction, type, body });
+    }
+  }
+
+  private sendForm(): HTMLElement {
+    const messages = this.wish.kinds.find((each) => each.kind === this.room.kind)?.messages ?? [];
+    if (messages.length === 0) {
+      return h("div", null, h("h3", null, "Send"), h("p", { class: "faint" }, "This kind of room takes no messages."));
+    }
+    const body = h("div");
+    let form = new MessageForm(messages[0]?.schema ?? {});
+    const type = h(
+      "select",
+      { "aria-label": "Type of message", onchange: () => choose() },
+      ...messages.map((each) =>
+        h("option", { value: each.type }, each.role === "" ? each.type : `${each.type} (${each.role} only)`),
+      ),
+    );
+    const choose = (): void => {
+      form = new MessageForm(messages[type.selectedIndex]?.schema ?? {});
+      fill(body, form.element);
+    };
+    choose();
+    const send = async (event: Event): Promise<void> => {
+      event.preventDefault();
+      try {
+        const content = form.value();
+        this.show("in", type.value, content);
+        await this.room.send(type.value, content);
+      } catch (error) {
+        say(reasonOf(error), true);
+      }
+    };
+    return h(
+      "form",
+      { class: "form", onsubmit: send },
+      h("h3", null, "Send"),
+      type,
+      body,
+      h("button", { type: "submit", class: "primary" }, "Send"),
+    );
+  }
+
+  private networkForm(): HTMLElement {
+    return h(
+      "div",
+      { class: "form" },
+      h("h3", null, "Network"),
+      slider("Latency, each way", 1000, " ms", (value) => {
+        this.network.latencyMs = value;
+      }),
+      slider("Jitter", 500, " ms", (value) => {
+        this.network.jitterMs = value;
+      }),
+      slider("Loss, shown as delay", 30, " %", (value) => {
+        this.network.lossPercent = value;
+      }),
+      h(
+        "small",
+        null,
+        "WebSocket runs over TCP, which loses nothing: what is lost is sent again, and all that comes after waits for it. So loss is played as that wait.",
+      ),
+    );
+  }
+
+  private drop(): void {
+    this.session.cut();
+  }
+
+  private goOffline(): void {
+    this.network.isDown = true;
+    this.note(`Offline for ${OFFLINE_S} s.`);
+    this.session.cut();
+    setTimeout(() => {
+      this.network.isDown = false;
+    }, OFFLINE_S * 1000);
+  }
+
+  private async leave(): Promise<void> {
+    await attempt(async () => this.session.close(), `${this.session.playerId} has left.`);
+    this.element.remove();
+    this.wish.gone();
+  }
+
+  private over(text: string): void {
+    window.clearInterval(this.timer);
+    fill(this.status, badge("ended"));
+    this.note(text);
+  }
+}
+
+async function seat(session: ClientSession, { how, target }: Wish): Promise<ClientRoom> {
+  switch (how) {
+    case "kind":
+      return session.joinOrCreate(target);
+    case "new":
+      return session.join((await session.create(target)).id);
+    default:
+      // Codes are for people to type, and shorter than any id.
+      return session.join(target.length <= CODE_CHARS_MAX ? { code: target } : target);
+  }
+}
+
+function slider(label: string, max: number, unit: string, set: (value: number) => void): Child {
+  // No <output>: a label would be taken for that one's.
+  const shown = h("b", null, `0${unit}`);
+  const input = h("input", {
+    type: "range",
+    min: 0,
+    max,
+    value: 0,
+    oninput: () => {
+      set(Number(input.value));
+      shown.textContent = `${input.value}${unit}`;
+    },
+  });
+  return h("label", { class: "slider" }, h("span", null, label), shown, input);
+}

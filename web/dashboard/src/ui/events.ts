@@ -1,0 +1,38 @@
+// What happened last on the node, drawn with every overview.
+
+import type { EventInfo } from "../api";
+import { h, part } from "./dom";
+import { clock, span, words } from "./format";
+import { badge, nothing, playerLink, roomLink, sessionLink } from "./parts";
+
+const SHOWN_MAX = 40;
+
+/** Draws the newest of these events into an element. */
+export function eventList(element: HTMLElement, empty: string): (events: EventInfo[]) => void {
+  const draw = part(element, (events: EventInfo[]) =>
+    events.length === 0
+      ? nothing("Nothing yet.", empty)
+      : h("ol", { class: "events", tabindex: 0, "aria-label": "What happened last" }, ...events.map(drawEvent)),
+  );
+  return (events) => draw(events.slice(-SHOWN_MAX).reverse());
+}
+
+function drawEvent(event: EventInfo): HTMLElement {
+  const { player, session, room, reason, kind, away_s, limit, action, address } = event.body as Record<string, string>;
+  const who = player ? playerLink(player) : session ? sessionLink(session) : room ? roomLink(room) : address;
+  return h(
+    "li",
+    null,
+    h("time", null, clock(event.at)),
+    h("span", { class: "event-type" }, limit ? h("code", null, limit) : words(event.type)),
+    h(
+      "span",
+      { class: "event-who" },
+      action && [badge(action), " "],
+      who,
+      kind && ` ${kind}`,
+      reason && reason !== "dropped" && ` ${words(reason)}`,
+      away_s !== undefined && ` after ${span(Number(away_s))}`,
+    ),
+  );
+}

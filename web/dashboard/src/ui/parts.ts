@@ -1,0 +1,116 @@
+// The few pieces that all pages are made of.
+
+import { type Child, h } from "./dom";
+
+// One colour for each meaning, whatever it is the state of.
+const TONES: Record<string, string> = {
+  connected: "good",
+  taken: "good",
+  active: "good",
+  fulfilled: "good",
+  resumed: "good",
+  playing: "info",
+  preconnect: "info",
+  pending: "info",
+  creating: "info",
+  reserved: "info",
+  lobby: "quiet",
+  disconnected: "warn",
+  held: "warn",
+  ending: "warn",
+  released: "warn",
+  resynced: "warn",
+  locked: "warn",
+  warned: "warn",
+  dropped: "warn",
+  refused: "warn",
+  closed: "bad",
+  cancelled: "quiet",
+  ended: "bad",
+  failed: "bad",
+  timed_out: "bad",
+  reset: "bad",
+};
+const WORDS: Record<string, string> = { disconnected: "away", timed_out: "timed out" };
+
+/** A state, in its colour. */
+export function badge(state: string): HTMLElement {
+  return h("span", { class: `badge ${TONES[state] ?? "quiet"}` }, WORDS[state] ?? state);
+}
+
+export function heading(title: Child, ...actions: Child[]): HTMLElement {
+  return h("header", { class: "heading" }, h("h1", null, title), h("div", { class: "buttons" }, ...actions));
+}
+
+export function card(title: string, ...children: Child[]): HTMLElement {
+  return h("section", { class: "card" }, title !== "" && h("h2", null, title), ...children);
+}
+
+/** Names and values. */
+export function facts(...pairs: [string, Child][]): HTMLElement {
+  return h(
+    "dl",
+    { class: "facts" },
+    ...pairs.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
+  );
+}
+
+/** Nothing is here: say so, and what would change that. */
+export function nothing(title: string, ...hint: Child[]): HTMLElement {
+  return h("div", { class: "nothing" }, h("strong", null, title), h("p", null, ...hint));
+}
+
+export function loading(): HTMLElement {
+  return h("p", { class: "loading", role: "status" }, "Loading …");
+}
+
+export function id(text: string): HTMLElement {
+  return h("code", { class: "id", title: text }, text);
+}
+
+export function link(to: string, text: Child): HTMLAnchorElement {
+  return h("a", { href: to, "data-key": to }, text);
+}
+
+export function roomLink(room: string): Child {
+  return room === "" ? "–" : link(`#/rooms/${encodeURIComponent(room)}`, id(room));
+}
+
+export function sessionLink(session: string): Child {
+  return session === "" ? "–" : link(`#/sessions/${encodeURIComponent(session)}`, id(session));
+}
+
+export function playerLink(player: string): Child {
+  return player === "" ? "–" : link(`#/players/${encodeURIComponent(player)}`, player);
+}
+
+/** A column that narrow screens leave out. */
+export function wide(...children: Child[]): HTMLElement {
+  return h("span", { class: "wide" }, ...children);
+}
+
+export function cell(...children: Child[]): HTMLElement {
+  return h("span", null, ...children);
+}
+
+export function table(columns: string[], rows: Child[][]): HTMLElement {
+  return h(
+    "div",
+    { class: "table", tabindex: 0 },
+    h(
+      "table",
+      null,
+      h("thead", null, h("tr", null, ...columns.map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", null, ...rows.map((cells) => h("tr", null, ...cells.map((each) => h("td", null, each))))),
+    ),
+  );
+}
+
+/** Call only when nothing has been typed for a moment. */
+export function whenTyped(input: HTMLInputElement, then: () => void): void {
+  let timer = 0;
+  input.addEventListener("input", () => {
+    window.clearTimeout(timer);
+    timer = window.setTimeout(then, 250);
+  });
+}

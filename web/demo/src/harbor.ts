@@ -1,0 +1,51 @@
+/** The demo's own small API: this page's link, and the server's fate. Served by the process that restarts the server. */
+
+export interface Status {
+  room: string;
+  /** The server's process; null while it is away. */
+  pid: number | null;
+  crashes: number;
+  back_after_s: number;
+  dashboard: string;
+}
+
+export interface Link {
+  link: string;
+  url: string;
+}
+
+const LINK = "holdfast-demo-link";
+
+/** This tab's link through the demo's proxy; the same one after the page is loaded again. */
+export async function openLink(): Promise<Link> {
+  const link: Link = await ask("link", { link: sessionStorage.getItem(LINK) ?? "" });
+  sessionStorage.setItem(LINK, link.link);
+  return link;
+}
+
+/** Another player has another link: what a duplicated tab has copied is not its own. */
+export function forgetLink(): void {
+  sessionStorage.removeItem(LINK);
+}
+
+export async function change(link: string, wish: { is_plugged?: boolean; delay_ms?: number }): Promise<void> {
+  await ask("link/change", { link, ...wish });
+}
+
+export async function crash(): Promise<void> {
+  await ask("crash", {});
+}
+
+export async function status(): Promise<Status> {
+  return answer(await fetch("status"));
+}
+
+async function ask<T>(path: string, body: object): Promise<T> {
+  const headers = { "Content-Type": "application/json" };
+  return answer(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+async function answer<T>(response: Response): Promise<T> {
+  if (!response.ok) throw new Error(`The demo answered ${response.status}: ${await response.text()}`);
+  return response.status === 204 ? (undefined as T) : response.json();
+}

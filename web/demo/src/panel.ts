@@ -1,0 +1,82 @@
+/** The strip beside the game: figures, what just happened, who is on the water. */
+
+import type { Game } from "./game";
+import { colorOf } from "./sea";
+
+export type Tone = "good" | "warn" | "bad" | "";
+
+const LOG_MAX = 8;
+
+export function byId<T extends HTMLElement>(id: string): T {
+  const element = document.getElementById(id);
+  if (element === null) throw new Error(`The page has no #${id}.`);
+  return element as T;
+}
+
+/** A line in the log; the newest is on top. */
+export function tell(text: string, tone: Tone = ""): void {
+  const line = document.createElement("li");
+  const time = document.createElement("time");
+  time.textContent = new Date().toLocaleTimeString([], { hour12: false });
+  const what = document.createElement("span");
+  what.textContent = text;
+  if (tone) what.dataset.tone = tone;
+  line.append(time, what);
+  const log = byId("log");
+  log.prepend(line);
+  while (log.childElementCount > LOG_MAX) log.lastElementChild?.remove();
+}
+
+/** What matters right now, over the sea; empty when all is well. */
+export function notice(text: string, tone: Tone = ""): void {
+  const element = byId("notice");
+  if (element.textContent !== text) element.textContent = text;
+  element.dataset.tone = tone;
+}
+
+export function set(id: string, text: string): void {
+  const element = byId(id);
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function figures(
+  game: Game,
+  link: { replayed: number; drops: number; backMs: number | null; rttMs: number },
+): void {
+  set("lost", `${game.lost}`);
+  set("doubled", `${game.doubled}`);
+  byId("lost").classList.toggle("wrong", game.lost > 0);
+  byId("doubled").classList.toggle("wrong", game.doubled > 0);
+  set("replayed", link.replayed.toLocaleString());
+  set("drops", `${link.drops}`);
+  set("back", link.backMs === null ? "–" : duration(link.backMs));
+  set("rtt", link.rttMs ? `${link.rttMs.toFixed(link.rttMs < 10 ? 1 : 0)} ms` : "–");
+  set("sent", game.sent.toLocaleString());
+  set("received", game.received.toLocaleString());
+}
+
+export function duration(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+export function ships(game: Game): void {
+  const list = byId("ships");
+  const entries = Object.entries(game.view?.ships ?? {}).sort(([, a], [, b]) => b.coins - a.coins);
+  list.replaceChildren(
+    ...entries.map(([id, ship]) => {
+      const line = document.createElement("li");
+      line.classList.toggle("own", id === game.ship);
+      line.classList.toggle("away", !ship.is_here);
+      const mark = document.createElement("span");
+      mark.className = "mark";
+      mark.style.background = colorOf(id);
+      const name = document.createElement("span");
+      name.className = "name";
+      name.textContent = ship.name + (id === game.ship ? " (you)" : "") + (ship.is_here ? "" : ", away");
+      const coins = document.createElement("span");
+      coins.textContent = `${ship.coins}`;
+      line.append(mark, name, coins);
+      return line;
+    }),
+  );
+}
