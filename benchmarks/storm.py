@@ -109,25 +109,27 @@ def together(results: list[Result]) -> Result:
 
 def run_server(pipe: Connection) -> None:
     """Serve until the pipe says stop; answer with CPU seconds, wrong numbers and counters."""
+    allow_descriptors()
+    tasks = set()
 
-    async def main() -> None:
-        async with holdfast.Server([Hall], port=0, tcp_port=0) as server:
-            pipe.send(server.addresses)
-            loop = asyncio.get_running_loop()
-            while await loop.run_in_executor(None, pipe.recv) != "stop":
-                counters = server.counters
-                pipe.send(
-                    {
-                        "cpu_s": time.process_time(),
-                        "wrong": Hall.wrong,
-                        "resumed": counters.resumed,
-                        "resynced": counters.resynced,
-                        "reset": counters.reset,
-                        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-                    }
-                )
+    async def answer(server: holdfast.Server) -> None:
+        pipe.send(server.addresses)
+        while await asyncio.get_running_loop().run_in_executor(None, pipe.recv) != "stop":
+            counters = server.counters
+            pipe.send(
+                {
+                    "cpu_s": time.process_time(),
+                    "wrong": Hall.wrong,
+                    "links": counters.connections + counters.connections_refused,
+                    "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                }
+            )
+        signal.raise_signal(signal.SIGTERM)
 
-    run(main)
+    holdfast.run(
+        holdfast.Server([Hall], port=0, tcp_port=0, limits=replace(Limits(), drain_s=0.1)),
+        ready=lambda server: tasks.add(asyncio.ensure_future(answer(server))),
+    )
 
 
 # The clients
@@ -217,6 +219,7 @@ async def storm(pipe: Connection, url: str, size: int) -> None:
     # So many clients in one process would else be looked through by the garbage collector in the middle of the storm.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
     pipe.send("ready")
     await loop.run_in_executor(None, pipe.recv)
     cut_at = time.perf_counter()
@@ -336,10 +339,15 @@ def run_crowd(pipe: Connection, port: int, size: int) -> None:
 def run(main: Callable[[], Coroutine[Any, Any, None]], *, loop: Callable[[], Any] = uvloop.new_event_loop) -> None:
     """The life of a process: as many descriptors as it may have, and no traceback for Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    allow_descriptors()
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(main())
+
+
+def allow_descriptors() -> None:
+    """As many as there may be."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Worker:
@@ -386,12 +394,13 @@ def round_of(clients: int, hostile: int, over: str, progress: Progress) -> tuple
     for worker in (*crews, server, crowd):
         if worker is not None:
             worker.end()
-    return result, after | {"cpu_s": after["cpu_s"] - before["cpu_s"]}, opened
+    return result, after | {name: after[name] - before[name] for name in ("cpu_s", "links")}, opened
 
 
 FIGURES = (
     *("back, by outcome", "back after, p50", "back after, p99", "back after, the last"),
-    *("messages sent", "lost", "doubled", "hostile links opened", "server: CPU", "server: memory"),
+    *("messages sent", "lost", "doubled", "hostile links opened"),
+    *("server: links accepted", "server: CPU", "server: memory"),
 )
 
 
@@ -402,6 +411,7 @@ def figures(result: Result, server: dict[str, float], opened: int) -> list[str]:
         ", ".join(f"{outcome} {number:,}" for outcome, number in result.outcomes.items()),
         *(f"{seconds:.2f} s" for seconds in (hundredths[49], hundredths[98], result.back_s[-1])),
         *(f"{number:,}" for number in (result.sent, result.lost, result.doubled + int(server["wrong"]), opened)),
+        f"{server['links']:,}",
         f"{server['cpu_s']:.1f} s",
         f"{server['rss_mib']:.0f} MiB",
     ]

@@ -87,6 +87,11 @@ class Arrival:
         assert self._socket is not None
         return self._socket
 
+    @property
+    def is_over(self) -> bool:
+        """It is a link now, or gone."""
+        return self._deadline is None
+
     def is_for(self, client: Address) -> bool:
         """A proxy says whose it is: whether there may be one more of those."""
         household = self._arrivals.enter(client[0])
@@ -105,7 +110,7 @@ class Arrival:
         self._transport = transport
 
     def over(self) -> None:
-        """It is a link now, or gone."""
+        """No longer count it: it is a link now, or gone."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -120,3 +125,5 @@ class Arrival:
         elif self.task is not None:
             # When that has ended, it is over: not before, for it may be waiting for the socket.
             self.task.cancel()
+        else:
+            self.over()

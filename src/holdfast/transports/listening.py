@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -27,12 +28,14 @@ MakeProtocol = Callable[[Arrival], asyncio.BaseProtocol]
 # Connections that the kernel completes while we are busy: many clients come back at once after a cut. It is what Linux
 # allows if nobody changed it.
 _BACKLOG = 4096
-# Those that are accepted in one turn of the loop: more would make everybody else wait.
-_ACCEPTED_PER_TURN = 64
-# When so many are on their way, a pause between two such turns: clients that connect faster than they speak, as
-# thousands of them in one program do, are waited for. The next wait in the kernel, and are not too many for us. It is
-# short, so that those who never speak cannot keep the others waiting for long.
-_CROWD = 1024
+# Those that are accepted in one turn of the loop, and those that go on from there: more would make everybody else wait.
+# To accept one is cheap, and whom the kernel has no place for tries again after a second, and then after two and four.
+_ACCEPTED_PER_TURN = 256
+_LET_IN_PER_TURN = 64
+# When that much of what may be on its way is, a pause between two such turns: clients that connect faster than they
+# speak, as thousands of them in one program do, are waited for. The next wait in the kernel, and are not too many for
+# us. It is short, so that those who never speak cannot keep the others waiting for long.
+_CROWD = 0.75
 _CROWD_PAUSE_S = 0.05
 # Out of descriptors or memory: a pause, as asyncio makes it.
 _EXHAUSTED_S = 1.0
@@ -53,6 +56,9 @@ class SocketListener:
         self._options: dict[str, Any] = {}
         self._header_bytes_max = 0
         self._sockets: list[socket.socket] = []
+        self._crowd = 0.0
+        # Who was accepted and has not gone on.
+        self._waiting: deque[tuple[Arrival, bool]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(
@@ -67,6 +73,7 @@ class SocketListener:
                 "ssl_shutdown_timeout": limits.close_s,
             }
         self._header_bytes_max = limits.proxy_header_bytes_max
+        self._crowd = _CROWD * min(limits.unopened_per_address_max, limits.unopened_max)
         self._sockets = await _bind(host, port, limits)
         self.addresses = [sock.getsockname()[:2] for sock in self._sockets]
         for sock in self._sockets:
@@ -92,7 +99,7 @@ class SocketListener:
                 self._pause(listening, _EXHAUSTED_S)
                 return
             self._admit(sock, address[0])
-        if self._arrivals.count >= _CROWD:
+        if self._arrivals.count >= self._crowd:
             self._pause(listening, _CROWD_PAUSE_S)
 
     async def _accept_one_by_one(self, listening: socket.socket) -> None:
@@ -119,9 +126,20 @@ class SocketListener:
         if arrival is None:
             return
         sock.setblocking(False)
-        task = arrival.task = asyncio.create_task(self._let_in(arrival, is_proxy=is_proxy))
-        self._keep(task)
-        task.add_done_callback(lambda task: arrival.over() if task.cancelled() else None)
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._let_some_in)
+        self._waiting.append((arrival, is_proxy))
+
+    def _let_some_in(self) -> None:
+        for _ in range(min(_LET_IN_PER_TURN, len(self._waiting))):
+            arrival, is_proxy = self._waiting.popleft()
+            if arrival.is_over:
+                continue
+            task = arrival.task = asyncio.create_task(self._let_in(arrival, is_proxy=is_proxy))
+            self._keep(task)
+            task.add_done_callback(partial(_given_up, arrival))
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._let_some_in)
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
@@ -153,10 +171,17 @@ class SocketListener:
                 loop.remove_reader(sock)
             sock.close()
         self._sockets.clear()
+        while self._waiting:
+            self._waiting.popleft()[0].over()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
+
+
+def _given_up(arrival: Arrival, task: asyncio.Task[None]) -> None:
+    if task.cancelled():
+        arrival.over()
 
 
 async def _read(sock: socket.socket, size: int) -> bytes:
