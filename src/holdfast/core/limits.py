@@ -106,8 +106,8 @@ class Limits:
     # nobody else waits long for them.
     lane_ahead_s: float = 0.02
     lane_frames_max: int = 64
-    lane_portion_max: int = 16
-    lane_turn_s: float = 0.000_25
+    lane_portion_max: int = 4
+    lane_turn_s: float = 0.000_1
     lane_pause_s: float = 0.004
     # What was read of one client and waits in the slow lane, each payload with 256 bytes more: one read of its socket.
     # More comes only of payloads that were compressed to become large here.
