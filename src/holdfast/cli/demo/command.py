@@ -1,6 +1,8 @@
 """`holdfast demo`: reads the options, runs the show, draws it."""
 
 import asyncio
+import os
+import sys
 import webbrowser
 from importlib import import_module
 from random import Random
@@ -79,7 +81,7 @@ def demo(  # noqa: PLR0913 - one parameter for each option
     if cut_every is None:
         cut_every = _CUT_EVERY_S if page is None else _CALM_CUT_EVERY_S
     settings = Settings(bots, seconds, cut_every, crash_every, seed, has_keys=is_live and are_there_keys())
-    if page is not None and opens and is_live:
+    if page is not None and opens and is_live and _has_desktop():
         webbrowser.open(page.url)
     try:
         if is_live:
@@ -92,6 +94,11 @@ def demo(  # noqa: PLR0913 - one parameter for each option
     console.print(verdict(show), soft_wrap=True)
     if seconds is not None and not Totals.of(show.bots).is_whole:
         raise SystemExit(1)
+
+
+def _has_desktop() -> bool:
+    """Whether a browser would have a window: one in this terminal would only be in the way."""
+    return sys.platform in {"darwin", "win32"} or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 def _page(seed: int | None, port: int) -> "Page | None":
