@@ -94,7 +94,7 @@ fuzz: $(STAMP) ## feed the decoders whatever reaches new code (MINUTES=5)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 audit: $(STAMP) ## ask the advisory databases about every package that is installed (needs the internet)
-	$(BIN)/pip-audit --requirement constraints.txt --disable-pip --no-deps
+	$(BIN)/pip-audit --strict --requirement constraints.txt --disable-pip --no-deps
 
 storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42)
 	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(SEED),--seed $(SEED))

@@ -15,7 +15,7 @@ import holdfast
 from holdfast import Message
 from holdfast.cli.reload.watching import changed, snapshot, syntax_errors
 from tests.cli.served_games import CHAT, Say, write
-from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, websocket_address
+from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, python_process, read_until, websocket_address
 
 COUNTER = """
     import msgspec
@@ -230,6 +230,56 @@ async def test_a_server_does_not_outlive_a_supervisor_that_was_killed(game: Path
 
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(*websocket_address(announcement))
+
+
+ENDLESS = """
+    import asyncio, signal, sys
+    from pathlib import Path
+    from holdfast.cli.reload.supervised import Supervised
+
+    async def main():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, sys.exit)
+        Supervised(Path()).obey(patience_s=0.1)
+        print("up", flush=True)
+        while True:
+            pass
+
+    asyncio.run(main())
+"""
+
+
+async def test_a_server_that_is_caught_in_a_loop_does_not_outlive_its_supervisor_either(tmp_path: Path) -> None:
+    # The supervisor's end of the pipe is the only one, and closes with it.
+    reads, writes = os.pipe()
+    with os.fdopen(reads), os.fdopen(writes, "w") as supervisor:
+        async with python_process(str(write(tmp_path, ENDLESS)), stdin=reads) as process:
+            await read_until(process, "up")
+            supervisor.close()
+            result = await end_of(process)
+
+    assert result.exit_code == 1
+
+
+async def test_what_a_server_started_ends_with_it_when_it_has_to_be_killed(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        import signal, subprocess, sys, time
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(90)"])
+        print("deaf", flush=True)
+        time.sleep(90)
+        """,
+    )
+
+    async with supervised("serve", "game.py", "--reload", *ANY_PORTS, cwd=tmp_path) as process:
+        await read_until(process, "deaf")
+        process.send_signal(signal.SIGINT)
+        # Its output ends when nobody is left who could write to it.
+        result = await end_of(process)
+
+    assert result == (0, "Stopped.\n", "")
 
 
 async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> None:

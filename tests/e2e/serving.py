@@ -28,11 +28,12 @@ class Result(NamedTuple):
 
 @asynccontextmanager
 async def python_process(
-    *arguments: str, cwd: Path = ROOT, environment: Mapping[str, str] | None = None
+    *arguments: str, cwd: Path = ROOT, environment: Mapping[str, str] | None = None, stdin: int | None = None
 ) -> AsyncIterator[Process]:
     """A Python like this one; SIGKILL at the end of the block, if it still runs."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *arguments),
+        stdin=stdin,
         stdout=PIPE,
         stderr=PIPE,
         cwd=cwd,

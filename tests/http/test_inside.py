@@ -1,6 +1,12 @@
 """What the dashboard asks for beside the directory: overview, settings, kinds, states, messages, broadcasts."""
 
-from tests.http.reader import reading
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast.core.infos import EventInfo
+from tests.http.reader import DEADLINE_S, reading
 from tests.http.world import World, problem_in
 
 
@@ -52,6 +58,50 @@ async def test_what_is_said_in_a_room_is_read_as_it_is_said(world: World) -> Non
     assert event is not None
     assert event[1]["body"] == {"player": "ann", "type": "say"}
     problem_in(await client.get("/v1/rooms/none/messages"), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("source", "path"), [("room_messages", "/v1/rooms/r/messages"), ("overviews", "/v1/overview/live")]
+)
+async def test_who_watches_is_waited_for_when_much_is_told_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, source: str, path: str
+) -> None:
+    async def burst(*_: str) -> AsyncIterator[EventInfo]:
+        for number in range(1, 51):
+            yield EventInfo(number, "message", 0.0, {"text": "x" * 8_000})
+
+    monkeypatch.setattr(world.backend, source, burst)
+    client = await world.client(await world.serve(stream_bytes_max=50_000))
+
+    async with reading(client, path) as reader:
+        heard = [await reader.event() for _ in range(50)]
+        end = await reader.event()
+
+    assert [event and event[0] for event in heard] == [str(number) for number in range(1, 51)]
+    assert end is None
+
+
+async def test_who_watches_and_takes_nothing_is_cut_off_in_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = asyncio.Event()
+
+    async def endless(_: str) -> AsyncIterator[EventInfo]:
+        try:
+            while True:
+                yield EventInfo(1, "message", 0.0, {"text": "x" * 50_000})
+        finally:
+            left.set()
+
+    monkeypatch.setattr(world.backend, "room_messages", endless)
+    server = await world.serve(stream_bytes_max=100_000, heartbeat_s=0.01)
+    stuck = await world.dial(server, buffer_bytes=2048)
+
+    stuck.say("GET /v1/rooms/r/messages HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await stuck.hear("retry: 1000")
+
+    async with asyncio.timeout(DEADLINE_S):
+        await left.wait()
 
 
 async def test_everybody_in_a_room_is_told_something(world: World) -> None:

@@ -108,12 +108,16 @@ export const MSGPACK = new Codec({
   comma: "",
 });
 
+const PLAIN = / (Object|Array|String|Number|Boolean|Null|Undefined|BigInt)]/;
+
 export const JSON_TEXT = new Codec({
   name: "holdfast.v1.json",
   text: true,
   encode(value) {
     // What JSON would quietly write as null is refused, and half a surrogate pair replaced, as MessagePack does.
-    const text = JSON.stringify(value, (_, part) => {
+    const text = JSON.stringify(value, function (this: Record<string, unknown>, key, part) {
+      // As it was given: JSON would make a text of a date, and nothing of bytes, a map or a function.
+      if (!PLAIN.test(Object.prototype.toString.call(this[key]))) throw new TypeError("JSON has no place for this");
       if (typeof part === "number" && !Number.isFinite(part)) throw new TypeError(`JSON has no ${part}`);
       return typeof part === "string" ? textOf(bytesOf(part)) : part;
     });

@@ -12,7 +12,12 @@ import { Tab } from "./tabs.js";
 import type { Auth } from "./types.js";
 
 export interface ConnectOptions {
-  /** How to sign in; a new guest if you say nothing, a known one with `{ credential }`. */
+  /**
+   * How to sign in; a new guest if you say nothing, a known one with `{ credential }`.
+   *
+   * A session that this tab has kept goes first: before somebody else signs in here, `close()` it, or give each account
+   * a `name` of its own.
+   */
   auth?: Auth;
   /** Go on with this session, from `session.save()` or `session.suspend()`. */
   resume?: string;

@@ -10,6 +10,8 @@ import { advice } from "./reasons.js";
 // A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. One that
 // was lost sooner is a flaky link, or a server that welcomes everybody and then fails: a little more patience.
 const SETTLED_S = 2;
+// A server may allow any silence, but a timer of more than 24 days ends at once.
+const LOOK_S_MAX = 3600;
 const UNSETTLED_ATTEMPT_MAX = 2;
 
 /** Where the server is, how to get there, and for how long to try. */
@@ -200,7 +202,7 @@ export class Connector {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const look = () => {
       if (this.#isSilent(link)) link.abort();
-      else timer = setTimeout(look, (link.heardAt + this.#protocol.limits.silenceS - now()) * 1000);
+      else timer = setTimeout(look, Math.min(link.heardAt + this.#protocol.limits.silenceS - now(), LOOK_S_MAX) * 1000);
     };
     look();
     const end = await link.ended;

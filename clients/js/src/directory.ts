@@ -138,7 +138,7 @@ export abstract class Directory {
     const line = new Line(this.exchange, this.news, room, password);
     let isSeated = false;
     try {
-      await this.news.begin(line);
+      await this.news.begin(line, () => gaveUp !== "");
       while (true) {
         await line.offered(onPosition, () => gaveUp !== "");
         if (gaveUp) throw new HoldfastError(`${gaveUp} in room ${room}`);

@@ -43,6 +43,8 @@ export class Exchange {
   #answered = new Map<number, Answered>();
   readonly #posts = new Map<string, [Wish, Answered]>();
   readonly #waiters = new Set<Waiter>();
+  /** Whether it was us who ended it. */
+  isClosedHere = false;
   #end: HoldfastError | null = null;
   #isFlushDue = false;
   #timer: ReturnType<typeof setTimeout> | null = null;
@@ -60,6 +62,7 @@ export class Exchange {
 
   /** End the connection in order, and with it the session on this side of the wire. */
   close(code: number, reason: string, message: string): void {
+    this.isClosedHere = true;
     this.ended(new SessionEnded(reason, message));
     this.connector.close(code, reason);
   }

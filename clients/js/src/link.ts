@@ -63,8 +63,8 @@ export class Link {
     };
     socket.onmessage = ({ data }: { data: string | ArrayBuffer }) => this.#onMessage(data);
     socket.onclose = ({ code, reason }: { code: number; reason: string }) => this.#lost(code, reason);
-    // Its end follows, and says as much.
-    socket.onerror = () => {};
+    // Its end follows, and says as much; only Node 22's own socket says nothing more of a dial that failed.
+    socket.onerror = () => this.wasOpen || this.#lost(VANISHED, "");
   }
 
   #onMessage(data: string | ArrayBuffer): void {

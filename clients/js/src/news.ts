@@ -54,8 +54,8 @@ export class News {
     this.#exchange = exchange;
   }
 
-  /** Follow something, and wait for the first answer; a refusal is thrown. */
-  async begin(follower: Follower): Promise<void> {
+  /** Follow something, and wait for the first answer, or until it `isOff`; a refusal is thrown. */
+  async begin(follower: Follower, isOff = () => false): Promise<void> {
     let isAsked = false;
     try {
       await this.#exchange.until(() => {
@@ -65,7 +65,7 @@ export class News {
           this.ask(follower);
         }
         if (follower.refusal) throw follower.refusal;
-        return follower.isTold;
+        return follower.isTold || isOff();
       });
     } catch (error) {
       this.end(follower);

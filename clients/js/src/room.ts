@@ -146,7 +146,12 @@ export class ClientRoom<M extends Described = AnyMessages> {
   deliver(): void {
     if (!this.#isListening || this.#isDelivering) return;
     this.#isDelivering = true;
-    for (let entry = this.#inbox.next(); entry; entry = this.#inbox.next()) this.#emit(entry.type, entry.body);
+    // What is left when a listener ends the session is not for this page: whoever goes on with it gets it.
+    while (!this.#exchange.isClosedHere) {
+      const entry = this.#inbox.next();
+      if (!entry) break;
+      this.#emit(entry.type, entry.body);
+    }
     this.#isDelivering = false;
     if (this.left && !this.#isLeftTold) {
       this.#isLeftTold = true;

@@ -32,9 +32,7 @@ const VERSION = 1;
 
 /** The state as text. Bodies are bytes: one letter for each. */
 export function write(state: SavedState): string {
-  return JSON.stringify([VERSION, state], (_, part) =>
-    part instanceof Uint8Array ? Array.from(part, (byte) => String.fromCharCode(byte)).join("") : part,
-  );
+  return JSON.stringify([VERSION, state], (_, part) => (part instanceof Uint8Array ? textOf(part) : part));
 }
 
 /** What `write` wrote; refused as `invalid` if it is anything else. */
@@ -58,6 +56,15 @@ export function read(text: string): SavedState {
 
 function check(...numbers: number[]): void {
   if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0)) throw new TypeError("a number is wrong");
+}
+
+// A body never changes, and is written again every turn until it is acknowledged.
+const texts = new WeakMap<Uint8Array, string>();
+
+function textOf(bytes: Uint8Array): string {
+  const text = texts.get(bytes) ?? Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+  texts.set(bytes, text);
+  return text;
 }
 
 function bytesOf(text: string): Uint8Array {

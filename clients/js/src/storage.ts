@@ -7,10 +7,10 @@ export interface SessionStorage {
   removeItem(key: string): void;
 }
 
-/** The page's own storage; null where there is none, or the browser does not allow it. */
+/** The page's own storage; null where there is no page, as in Node and Deno, or the browser does not allow it. */
 export function pageStorage(): SessionStorage | null {
   try {
-    return globalThis.sessionStorage ?? null;
+    return typeof document === "undefined" ? null : globalThis.sessionStorage;
   } catch {
     return null;
   }
@@ -53,7 +53,8 @@ export class Keeper {
   }
 
   forget(): void {
-    this.#storage?.removeItem(this.#key);
+    // Another session of this page may have taken the place.
+    if (this.found()?.tab === this.tab) this.#storage?.removeItem(this.#key);
     this.#last = "";
   }
 }

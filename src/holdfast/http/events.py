@@ -1,5 +1,5 @@
 """Server-sent events: what happens on a node, as it happens. Who falls too far behind is cut off, and comes back
-with the id of the last event that it has seen."""
+with the id of the last event that it has seen; or is waited for, where the source drops what is too much for itself."""
 
 import asyncio
 from collections import deque
@@ -24,6 +24,8 @@ ABORT = "holdfast.abort"
 # How long a browser waits before it comes back.
 _GREETING = b"retry: 1000\n\n"
 _HEARTBEAT = b": still here\n\n"
+# Who is waited for and takes nothing for so many heartbeats is gone.
+_PATIENCE_HEARTBEATS = 4
 
 _log = get_logger("holdfast.http")
 
@@ -31,14 +33,17 @@ _log = get_logger("holdfast.http")
 class EventStream:
     """One reader's events on their way: taken from the node as they happen, kept while its socket is busy."""
 
-    def __init__(self, streams: "Streams", source: AsyncIterator[EventInfo]) -> None:
+    def __init__(self, streams: "Streams", source: AsyncIterator[EventInfo], *, waits: bool = False) -> None:
+        """`waits`: the source keeps little and leaves out the rest, so a slow reader is waited for, not cut off."""
         self._streams = streams
+        self._waits = waits
         self._limits = streams.limits
         self._source = source
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._is_over = False
         self._changed = asyncio.Event()
+        self._drained = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the node or the reader has had enough."""
@@ -63,13 +68,16 @@ class EventStream:
         """Send what is left, and no more."""
         self._is_over = True
         self._changed.set()
+        self._drained.set()
 
     async def _take(self, abort: Callable[[], None] | None) -> None:
         """Not the writer's work: the node's events must not pile up behind a slow socket."""
         try:
             async for event in self._source:
+                if self._is_over:
+                    break
                 self._keep(event)
-                if self._is_too_far_behind:
+                if self._is_too_far_behind and not await self._is_caught_up():
                     _log.info("a reader of events is too slow, and is cut off")
                     self._forget()
                     if abort is not None:
@@ -91,6 +99,18 @@ class EventStream:
         limits = self._limits
         return len(self._waiting) > limits.stream_events_max or self._waiting_bytes > limits.stream_bytes_max
 
+    async def _is_caught_up(self) -> bool:
+        """Whether the reader, if it is waited for, has taken what was kept for it."""
+        if not self._waits:
+            return False
+        self._drained.clear()
+        try:
+            async with asyncio.timeout(_PATIENCE_HEARTBEATS * self._limits.heartbeat_s):
+                await self._drained.wait()
+        except TimeoutError:
+            return False
+        return True
+
     async def _until_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
@@ -100,6 +120,7 @@ class EventStream:
     def _forget(self) -> None:
         self._waiting.clear()
         self._waiting_bytes = 0
+        self._drained.set()
 
     async def _write(self, send: Send) -> None:
         chunk = _GREETING

@@ -35,8 +35,11 @@ def is_made_up(player_id: str) -> bool:
 
 
 def is_player_id(text: str) -> bool:
-    """Whether this can be a player's id: it is shown in logs and lists, so it is one line of printable text."""
-    return 0 < len(text) <= PLAYER_CHARS_MAX and text.isprintable()
+    """Whether this can be a player's id: it is shown in logs and lists, so it is one line of printable text.
+
+    It is also part of URLs, in which "." and ".." are folded away, however they are written.
+    """
+    return 0 < len(text) <= PLAYER_CHARS_MAX and text.isprintable() and text not in {".", ".."}
 
 
 def are_roles(roles: list[str]) -> bool:

@@ -288,6 +288,56 @@ def test_what_cannot_be_said_is_an_error_that_names_class_and_field(tmp_path: Pa
     assert says in line
 
 
+@pytest.mark.parametrize(
+    ("field", "written"),
+    [
+        ('Annotated[int, Meta(description="how many")]', "number"),
+        ('list[Annotated[int | None, Meta(title="Number")]]', "(number | null)[]"),
+        ('dict[Annotated[str, Meta(examples=["a"])], int]', "Record<string, number>"),
+        ('dict[Annotated[Literal["a"], Meta(title="Key")], int]', 'Partial<Record<"a", number>>'),
+    ],
+)
+def test_a_type_is_the_same_with_words_about_it(tmp_path: Path, field: str, written: str) -> None:
+    imports = "from typing import Annotated, Literal\n        from msgspec import Meta\n        from holdfast import"
+    game = game_with(field).replace("from holdfast import", imports)
+
+    text = types_of(write(tmp_path, game, f"described_{abs(hash(field))}.py"))
+
+    assert members(text, "Inner") == {"field": written}
+
+
+def test_a_class_that_is_called_as_half_of_another_is_an_error(tmp_path: Path) -> None:
+    game = write(
+        tmp_path,
+        """
+        import msgspec
+        from holdfast import Message, PlayerData, Room, on
+
+        class Point(msgspec.Struct):
+            x: int = 0
+
+        class PointToServer(msgspec.Struct):
+            z: str
+
+        class Move(Message):
+            to: Point
+
+        class Moved(Message):
+            to: Point
+            other: PointToServer
+
+        class Arena(Room[PlayerData]):
+            @on(Move)
+            def moved(self, player, move): ...
+        """,
+        "half_of_another.py",
+    )
+
+    line = complaint_of(game)
+
+    assert "two classes would be called PointToServer: give one of them another name" in line
+
+
 def test_two_classes_of_one_name_are_told_apart_by_their_modules(tmp_path: Path) -> None:
     write(tmp_path, "import msgspec\nclass Point(msgspec.Struct):\n    x: int\n", "items_one.py")
     write(tmp_path, "import msgspec\nclass Point(msgspec.Struct):\n    x: str\n", "maps_two.py")

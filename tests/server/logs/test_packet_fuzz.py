@@ -12,7 +12,7 @@ from msgspec import Raw
 from holdfast import Limits
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
 from holdfast.core.frames import Ack, Auth, Data, Frame, FromClient, Hello, Position, Request, Resume
-from holdfast.server.seeing.packet_text import PacketReader
+from holdfast.server.seeing.packet_text import PacketReader, with_text_keys
 
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 STRANGER = pytest.mark.parametrize("is_stranger", [True, False], ids=["stranger", "known"])
@@ -134,3 +134,9 @@ def test_nor_does_one_of_ours_with_a_byte_that_is_wrong(codec: Codec, data: st.D
 
     read(codec, bytes(payload), is_stranger=True)
     read(codec, bytes(payload), is_stranger=False)
+
+
+def test_an_extension_is_shown_in_words() -> None:
+    shown = with_text_keys({"a": [msgspec.msgpack.Ext(5, b"xyz")]})
+
+    assert shown == {"a": ["(extension 5, 3 bytes)"]}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Failed, Invalid, Limits, NotFound, Parts, Player, PlayerData, Refused, Room, Untyped
+from holdfast import Failed, Invalid, Limits, NotFound, Parts, Player, PlayerData, Refused, Room, Throttled, Untyped
 from holdfast.server.operate.operator import Operator
 from tests.server.world import Chat, Say, World, chat, hear, until_resumed
 
@@ -75,6 +75,75 @@ async def test_a_state_that_is_too_large_or_cannot_be_taken_is_refused(world: Wo
         operator.room_state(broken.id)
     with pytest.raises(NotFound):
         operator.room_state("nothing")
+
+
+async def test_a_room_that_is_dear_to_look_into_is_left_alone_for_a_while(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dear(Chat):
+        def snapshot(self) -> Any:
+            monkeypatch.setattr(server.node, "now", lambda: began + 1.0)
+            return "x" * 100
+
+    server = await world.serve(chat(Dear), Cards, limits=Limits(state_shown_bytes_max=80))
+    dear, cards = await server.create_room("chat"), await server.create_room("cards")
+    operator = Operator(server.node)
+    began = server.node.now()
+
+    with pytest.raises(Refused, match="at most 80 are shown"):
+        operator.room_state(dear.id)
+    with pytest.raises(Throttled, match=r"in 50\.0 s"):
+        operator.room_state(dear.id)
+    # Another room is another matter.
+    assert operator.room_state(cards.id).state
+    monkeypatch.setattr(server.node, "now", lambda: began + 51.1)
+    with pytest.raises(Refused, match="at most 80 are shown"):
+        operator.room_state(dear.id)
+
+
+async def test_a_state_that_is_shown_but_took_long_is_not_taken_again_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Chat):
+        def snapshot(self) -> Any:
+            now = server.node.now()
+            monkeypatch.setattr(server.node, "now", lambda: now + takes_s)
+            return "shown"
+
+    server = await world.serve(chat(Slow))
+    room = await server.create_room("chat")
+    operator = Operator(server.node)
+
+    takes_s = 0.01
+    assert [operator.room_state(room.id).state for _ in range(2)] == ["shown", "shown"]
+    takes_s = 0.1
+    assert operator.room_state(room.id).state == "shown"
+    with pytest.raises(Throttled):
+        operator.room_state(room.id)
+
+
+async def test_half_a_character_in_a_game_fails_alone(world: World) -> None:
+    class Half(Cards):
+        def on_create(self, config: dict[str, Any]) -> None:
+            self.state = {"text": "\ud800"}
+            self.whole = "ü"
+
+    server = await world.serve(Half)
+    room = await server.create_room("half")
+
+    shown = Operator(server.node).room_state(room.id)
+
+    assert (shown.state, shown.attributes) == ("(dict: cannot be shown)", {"whole": "ü"})
+    assert msgspec.json.encode(shown)
+
+
+@pytest.mark.parametrize("name", ['"', "\\", "\n"])
+async def test_a_broadcast_with_a_name_that_no_field_can_have_is_refused(world: World, name: str) -> None:
+    server = await world.serve(chat())
+    room = await server.create_room("chat")
+
+    with pytest.raises(Invalid, match="body: "):
+        await Operator(server.node).broadcast(room.id, "notice", {name: 1})
 
 
 async def test_a_broadcast_reaches_everybody_in_the_room_in_order(world: World) -> None:

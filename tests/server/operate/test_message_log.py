@@ -10,6 +10,8 @@ import pytest
 from holdfast import Limits, Message, NotFound, Player, Server, on
 from holdfast.core.infos import EventInfo
 from holdfast.server.operate.operator import Operator
+from holdfast.server.seeing import line_limit, message_log
+from holdfast.server.seeing.packet_secrets import masked_view
 from tests.server.raw_client import DEADLINE_S
 from tests.server.world import Chat, Hero, Say, World, chat, hear, server_side
 
@@ -145,6 +147,70 @@ async def test_too_many_messages_are_left_out_and_counted(world: World) -> None:
     left_out = sum(event.body["left_out"] for event in watcher.events if event.type == "gap")
     assert shown < 40
     assert left_out > 0
+
+
+async def test_a_busy_room_takes_nothing_from_who_watches_a_quiet_one(world: World) -> None:
+    server = await world.serve(chat(), limits=Limits(packet_lines_per_s=3))
+    ada, bob = await world.connect(server), await world.connect(server)
+    busy, quiet = await ada.join((await ada.create("chat")).id), await bob.join((await bob.create("chat")).id)
+
+    async with watching(server, busy.id), watching(server, quiet.id) as watcher:
+        for number in range(20):
+            await busy.send(Say(str(number)))
+        await hear(busy, "19")
+        await quiet.send(Say("hello"))
+        await hear(quiet, "hello")
+        said, answer = await watcher.saw(2)
+
+    assert (said["type"], answer["type"]) == ("say", "said")
+
+
+async def test_what_is_too_much_to_show_is_not_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+
+    def spy(frames: Any, *args: Any, **kwargs: Any) -> Any:
+        read.append(frames)
+        return masked_view(frames, *args, **kwargs)
+
+    monkeypatch.setattr(message_log, "masked_view", spy)
+    # Its second never ends: nothing is shown after the first three.
+    monkeypatch.setattr(line_limit, "_WINDOW_S", 3600.0)
+    server = await world.serve(chat(), limits=Limits(packet_lines_per_s=3))
+    ada = await world.connect(server)
+    room = await ada.join_or_create("chat")
+
+    async with watching(server, room.id) as watcher:
+        for number in range(3):
+            await room.send(Say(str(number)))
+        await hear(room, "2")
+        await watcher.saw(3)
+        read.clear()
+        for number in range(3, 20):
+            await room.send(Say(str(number)))
+        await hear(room, "19")
+
+    assert read == []
+
+
+async def test_a_watch_ends_with_its_room(world: World) -> None:
+    server = await world.serve(chat())
+    ada = await world.connect(server)
+    room = await ada.join_or_create("chat")
+    operator = Operator(server.node)
+    watcher = Watcher()
+    reading = asyncio.create_task(watcher.read(operator.room_messages(room.id)))
+    await asyncio.sleep(0)
+    await room.send(Say("last words"))
+    await hear(room, "last words")
+
+    await operator.end_room(room.id, "")
+
+    async with asyncio.timeout(DEADLINE_S):
+        await reading
+    assert [event.type for event in watcher.events] == ["message", "message"]
+    connection = server.node.connection_of(server_side(server, ada))
+    assert connection is not None
+    assert connection.tap is None
 
 
 async def test_a_payload_that_is_too_long_is_shown_by_its_length(world: World) -> None:

@@ -1,9 +1,11 @@
 """The node at a glance: numbers that are right, settings that are in force, kinds that say what they understand."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+import pytest
 
 from holdfast import Limits, Message, Player, PlayerData, Room, on
 from holdfast.core.infos import EventInfo
@@ -91,6 +93,22 @@ async def test_who_watches_is_shown_the_numbers_again_and_again(world: World) ->
     assert (opened.type, opened.body["player"]) == ("session.opened", "bot")
     assert (second.id, second.type, second.body["players"]) == (2, "overview", 1)
     assert second.at - first.at >= overview.OVERVIEW_S * 0.9
+
+
+async def test_all_who_watch_share_one_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await world.serve(chat())
+    began = server.node.now()
+    monkeypatch.setattr(server.node, "now", lambda: began)
+    operator = Operator(server.node)
+    first = await anext(operator.overviews())
+    server.open_agent("bot")
+
+    shared = await asyncio.gather(*(anext(operator.overviews()) for _ in range(3)))
+    monkeypatch.setattr(server.node, "now", lambda: began + overview.OVERVIEW_S)
+    later = await anext(operator.overviews())
+
+    assert [(look.id, look.at, look.body["players"]) for look in shared] == [(1, first.at, 0)] * 3
+    assert later.body["players"] == 1
 
 
 async def test_of_a_storm_who_watches_is_shown_the_newest(world: World) -> None:

@@ -239,7 +239,10 @@ export async function act<T = void>(method: string, path: string, query: Query =
   return (answer.status === 204 ? undefined : await answer.json()) as T;
 }
 
-/** A path with ids in it: path`/v1/rooms/${id}`. */
+/** A path with ids in it: path`/v1/rooms/${id}`. Raises for an id that a URL would take for a way up its path. */
 export function path(parts: TemplateStringsArray, ...ids: string[]): string {
+  if (ids.some((id) => id === "" || id === "." || id === "..")) {
+    throw new Error("no URL can name this id");
+  }
   return parts.reduce((so_far, text, index) => so_far + encodeURIComponent(ids[index - 1] ?? "") + text);
 }

@@ -3,12 +3,14 @@
 import { ask, type EventInfo, Problem } from "./api";
 
 const RETRY_S = [0.5, 1, 2, 4];
+/** The server says something every 15 s: after this long without a word it is gone, whatever the socket says. */
+const SILENCE_S = 40;
 
 export interface Live {
   /** Something happened. */
   event: (event: EventInfo) => void;
-  /** The stream runs, or it broke off and is tried again. */
-  state?: (isUp: boolean) => void;
+  /** The stream runs, or it broke off and is tried again; why, if the server said so. */
+  state?: (isUp: boolean, why?: Problem) => void;
   /** It is over for good: what is watched is gone, or the key does not open it. */
   over?: (problem: Problem) => void;
 }
@@ -19,6 +21,7 @@ export function live(path: string, on: Live): () => void {
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const run = async (): Promise<void> => {
     for (let failures = 0; !stopped; failures += 1) {
+      let why: Problem | undefined;
       try {
         const answer = await ask("GET", path);
         reader = answer.body?.getReader();
@@ -35,18 +38,24 @@ export function live(path: string, on: Live): () => void {
           }
           return;
         }
+        why = error instanceof Problem && error.status !== 0 ? error : undefined;
+      } finally {
+        cancel();
       }
       if (!stopped) {
-        on.state?.(false);
+        on.state?.(false, why);
         await new Promise((done) => setTimeout(done, (RETRY_S[Math.min(failures, RETRY_S.length - 1)] ?? 4) * 1000));
       }
     }
+  };
+  const cancel = (): void => {
     void reader?.cancel().catch(() => {});
+    reader = undefined;
   };
   void run();
   return () => {
     stopped = true;
-    void reader?.cancel().catch(() => {});
+    cancel();
   };
 }
 
@@ -54,7 +63,7 @@ async function read(reader: ReadableStreamDefaultReader<Uint8Array>, event: (eve
   const lines = new Lines();
   const decoder = new TextDecoder();
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await unlessSilent(reader.read());
     if (done) {
       return;
     }
@@ -62,6 +71,14 @@ async function read(reader: ReadableStreamDefaultReader<Uint8Array>, event: (eve
       event(JSON.parse(data) as EventInfo);
     }
   }
+}
+
+function unlessSilent<T>(word: Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const silence = new Promise<never>((_, fail) => {
+    timer = setTimeout(() => fail(new Problem(0, "unreachable", "The server does not answer.")), SILENCE_S * 1000);
+  });
+  return Promise.race([word, silence]).finally(() => clearTimeout(timer));
 }
 
 /** The data of the events in a text that comes in pieces. */

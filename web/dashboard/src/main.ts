@@ -23,6 +23,8 @@ import { session } from "./pages/session";
 import { sessions } from "./pages/sessions";
 import { settings } from "./pages/settings";
 import { signIn } from "./pages/sign_in";
+import { placeOf } from "./place";
+import { reasonOf } from "./ui/dialog";
 import { fill, h } from "./ui/dom";
 import { nothing } from "./ui/parts";
 import { themeButton } from "./ui/theme";
@@ -44,7 +46,8 @@ const PAGES: Record<string, [string, Page, Page?]> = {
 const EVENTS_MAX = 500;
 
 const view = h("main", { id: "view", tabindex: -1 });
-const lost = h("div", { class: "lost", role: "alert", hidden: true }, "Connection to the server lost, trying again …");
+const LOST = "Connection to the server lost, trying again …";
+const lost = h("div", { class: "lost", role: "alert", hidden: true }, LOST);
 const where = h("span", { class: "where" });
 const account = h("div", { class: "account" });
 const nav = h("nav", { id: "nav", "aria-label": "Pages" });
@@ -83,10 +86,10 @@ function toggleMenu(isOpen = menu.getAttribute("aria-expanded") === "false"): vo
 }
 
 function show(): void {
-  const [name = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  const parameter = decodeURIComponent(rest.join("/"));
-  const [title, list, one] = PAGES[name] ?? ["", missing];
+  const { name, parameter, page } = placeOf(location.hash, PAGES);
+  const [title, list, one] = page ?? ["No such page", missing];
   close();
+  close = () => {};
   fill(view);
   toggleMenu(false);
   document.title = `${parameter || title} · Holdfast`;
@@ -94,7 +97,12 @@ function show(): void {
     const isHere = each.getAttribute("href") === `#/${name}`;
     isHere ? each.setAttribute("aria-current", "page") : each.removeAttribute("aria-current");
   }
-  close = (parameter !== "" && one !== undefined ? one : list)(view, parameter, shared);
+  try {
+    close = (parameter !== "" && one !== undefined ? one : list)(view, parameter, shared);
+  } catch (error) {
+    // An id that cannot be asked for.
+    fill(view, nothing(reasonOf(error), h("a", { href: "#/" }, "Back to the overview")));
+  }
   window.scrollTo(0, 0);
 }
 
@@ -189,8 +197,13 @@ async function start(): Promise<void> {
         each(look);
       }
     },
-    state: (isUp) => {
+    state: (isUp, why) => {
       lost.hidden = isUp;
+      lost.textContent = why === undefined ? LOST : `${reasonOf(why)}: trying again …`;
+    },
+    over: (problem) => {
+      lost.hidden = false;
+      lost.textContent = reasonOf(problem);
     },
   });
   addEventListener("hashchange", show);

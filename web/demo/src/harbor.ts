@@ -12,15 +12,18 @@ export interface Status {
 export interface Link {
   link: string;
   url: string;
+  /** Whether this tab, or the one that it was copied from, had it before. */
+  isOld: boolean;
 }
 
 const LINK = "holdfast-demo-link";
 
 /** This tab's link through the demo's proxy; the same one after the page is loaded again. */
 export async function openLink(): Promise<Link> {
-  const link: Link = await ask("link", { link: sessionStorage.getItem(LINK) ?? "" });
+  const kept = sessionStorage.getItem(LINK) ?? "";
+  const link: Omit<Link, "isOld"> = await ask("link", { link: kept });
   sessionStorage.setItem(LINK, link.link);
-  return link;
+  return { ...link, isOld: link.link === kept };
 }
 
 /** Another player has another link: what a duplicated tab has copied is not its own. */

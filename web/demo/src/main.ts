@@ -2,7 +2,7 @@
 
 import { type ClientRoom, type ClientSession, connect, type Outcome } from "holdfast";
 import { Game } from "./game";
-import { change, crash, type Link, openLink, type Status, status } from "./harbor";
+import { change, crash, forgetLink, type Link, openLink, type Status, status } from "./harbor";
 import { Helm } from "./helm";
 import { type ArenaMessages, arenaVersion } from "./messages";
 import { byId, duration, figures, notice, ships, tell } from "./panel";
@@ -32,10 +32,18 @@ const figure = { replayed: 0, drops: 0, backMs: null as number | null, rttMs: 0 
 const hasty = () => Math.random() / 8;
 
 async function begin(): Promise<void> {
-  [link, server] = await Promise.all([openLink(), status()]);
-  byId("dashboard").hidden = !server.dashboard;
-  byId<HTMLAnchorElement>("dashboard").href = server.dashboard;
+  link = await openLink();
+  const up = await serverUp();
+  server = up;
+  byId("dashboard").hidden = !up.dashboard;
+  byId<HTMLAnchorElement>("dashboard").href = up.dashboard;
   session = await connect(link.url, { afterRefresh: "replay", random: hasty });
+  if (link.isOld && session.outcome?.kind === "new") {
+    // A duplicated tab: the link that it has copied is the first one's.
+    session.close();
+    forgetLink();
+    return begin();
+  }
   session.on("drop", dropped);
   session.on("resume", resumed);
   session.on("close", (error) => ended(`The session is over: ${error.message}`));
@@ -46,6 +54,16 @@ async function begin(): Promise<void> {
     take(seat);
   } else {
     await join();
+  }
+}
+
+/** A session that is new is not tried again if nobody answers: wait for a server that is on its way back. */
+async function serverUp(): Promise<Status> {
+  while (true) {
+    const now = await status();
+    if (now.pid !== null) return now;
+    notice("The server was killed. Starting it again …", "bad");
+    await new Promise((resolve) => setTimeout(resolve, STATUS_MS));
   }
 }
 
@@ -81,7 +99,7 @@ function resumed(outcome: Outcome): void {
   droppedAt = null;
   if (outcome.kind === "reset") {
     tell(`Your session was gone (${outcome.reason}); this is a new one.`, "bad");
-    void join();
+    join().catch(failed);
     return;
   }
   figure.replayed += outcome.replayed;
@@ -127,6 +145,14 @@ async function watchServer(): Promise<void> {
 
 // Buttons
 
+let wishes = Promise.resolve();
+
+/** One after the other: two clicks must not overtake each other on their way. */
+function wish(what: Parameters<typeof change>[1]): Promise<void> {
+  wishes = wishes.then(() => change(link.link, what)).catch(failed);
+  return wishes;
+}
+
 byId("plug").addEventListener("click", async () => {
   isPlugged = !isPlugged;
   const button = byId("plug");
@@ -136,7 +162,7 @@ byId("plug").addEventListener("click", async () => {
   button.append(line("small", isPlugged ? "cut this page’s link" : "let it come back"));
   if (isPlugged) openSince = performance.now();
   else tell("You pulled the plug: this page’s connection is reset.", "warn");
-  await change(link.link, { is_plugged: isPlugged });
+  await wish({ is_plugged: isPlugged });
   // As the browser says it of a real network.
   if (isPlugged) dispatchEvent(new Event("online"));
 });
@@ -146,7 +172,7 @@ byId("lag").addEventListener("click", async () => {
   isSlow = !isSlow;
   byId("lag").setAttribute("aria-pressed", `${isSlow}`);
   tell(isSlow ? `Everything takes ${LAG_MS} ms longer, each way.` : "The lag is gone.");
-  await change(link.link, { delay_ms: isSlow ? LAG_MS : 0 });
+  await wish({ delay_ms: isSlow ? LAG_MS : 0 });
 });
 
 byId("crash").addEventListener("click", async () => {
@@ -190,8 +216,13 @@ function frame(now: number): void {
 }
 requestAnimationFrame(frame);
 
-begin().catch((error: unknown) => {
+// Left, and shown again as it was: its session was given up then, and is found again by a new page.
+addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
+
+begin().catch(failed);
+
+function failed(error: unknown): void {
   const text = error instanceof Error ? error.message : `${error}`;
   tell(`No game: ${text}`, "bad");
   notice(`No game: ${text}. Is \`holdfast demo\` still running? Then load the page again.`, "bad");
-});
+}

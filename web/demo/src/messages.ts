@@ -50,5 +50,5 @@ export interface ArenaMessages {
   version: typeof arenaVersion;
 }
 
-/** Version 9b323140 of these messages: give it when you create and join rooms. */
-export const arenaVersion = "9b323140.1XrUGpTYKPXkNJdENf9XR3-sUQUQV-HZWXQoZyhhamS5ar5xe9qAfZvrlNNXn3c8q6kBs9y7v90z";
+/** Version 512a0211 of these messages: give it when you create and join rooms. */
+export const arenaVersion = "512a0211.-G-x06dg0u9o4QWv6NSN7WLUB-PeDUAAEekZFw7FJUqXJyoHKsQAN1g_NDATO092RIrtSLINU5tsX2FZXIgzXohg_C9W_xPPbJPMfVO4fzAnhgbjiELgkipUv-VrwiYUwmrh";

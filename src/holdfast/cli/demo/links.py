@@ -31,6 +31,8 @@ class Links:
             proxy = Proxy(*self._target, random=self._random)
             await proxy.start()
         self._proxies[name] = proxy
+        # The server may have moved while the door was opened.
+        proxy.target = self._target
         proxy.plug()
         proxy.delay_s = 0.0
         while len(self._proxies) > LINKS_MAX:

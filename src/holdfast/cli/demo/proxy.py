@@ -112,6 +112,7 @@ class Proxy:
         self._refusals = 0
         self._refused = asyncio.Event()
         self._newest: Link | None = None
+        self._links: set[Link] = set()
         self._linked = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -160,8 +161,8 @@ class Proxy:
     def pull(self) -> None:
         """Cut, and let nobody through until `plug`."""
         self._is_plugged = False
-        if self._newest is not None:
-            self._newest.reset()
+        for link in list(self._links):
+            link.reset()
 
     def plug(self) -> None:
         """Let the client through again."""
@@ -185,11 +186,13 @@ class Proxy:
 
     async def _forward(self, reader: StreamReader, writer: StreamWriter) -> None:
         link = self._newest = Link(self._random, self._delay_s)
+        self._links.add(link)
         self._linked.set()
         try:
             await link.forward((reader, writer), *self.target)
         finally:
             self.cuts += link.was_cut
+            self._links.discard(link)
             if self._newest is link:
                 self._newest = None
                 self._linked.clear()

@@ -46,7 +46,8 @@ async def serve(folder: Path, http_port: int | None = None, origin: str = "") ->
         tcp_port=None,
         store=f"sqlite:{folder / 'demo.db'}",
         http=HttpApi(port=http_port) if http_port is not None else None,
-        origins=[origin] if origin else [],
+        # The page by its other name, too.
+        origins=[origin, origin.replace(DEFAULT_HOST, "localhost")] if origin else [],
         limits=_LIMITS,
     )
     async with server:

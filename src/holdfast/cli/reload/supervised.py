@@ -5,12 +5,14 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast import Room
+from holdfast.cli.reload.supervisor import STOP_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,9 @@ class Supervised:
         note.write_text(str(port), "ascii")
         return port
 
-    def obey(self) -> None:
+    def obey(self, *, patience_s: float = 2 * STOP_S) -> None:
         """End this process, as Ctrl-C would, when the supervisor closes our standard input or is gone itself."""
-        threading.Thread(target=_wait_for_the_end, name="supervised", daemon=True).start()
+        threading.Thread(target=_wait_for_the_end, args=(patience_s,), name="supervised", daemon=True).start()
 
     def facts(self, rooms: Sequence[type[Room[Any]]]) -> list[tuple[str, str]]:
         """What a change of the code does."""
@@ -53,7 +55,10 @@ class Supervised:
         return facts
 
 
-def _wait_for_the_end() -> None:
+def _wait_for_the_end(patience_s: float) -> None:
     while os.read(sys.stdin.fileno(), 1024):
         pass
     os.kill(os.getpid(), signal.SIGINT)
+    # A game that is caught in a loop does not hear it, and if the supervisor was killed nobody else ends us.
+    time.sleep(patience_s)
+    os._exit(1)

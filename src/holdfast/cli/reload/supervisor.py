@@ -15,8 +15,8 @@ import click
 from holdfast.cli.reload.watching import changed, snapshot, syntax_errors
 
 POLL_S = 0.3
-# How long a server has to save its rooms and say goodbye.
-_STOP_S = 10.0
+STOP_S = 10.0
+"""How long a server has to save its rooms and say goodbye."""
 
 
 def supervise(game: str) -> int:
@@ -76,16 +76,21 @@ class Supervisor:
         # It ends with its parent, so this is how it is told; see `Supervised.obey`.
         self._child.stdin.close()
         try:
-            self._child.wait(_STOP_S)
+            self._child.wait(STOP_S)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             self.kill()
         self._child = None
 
     def kill(self) -> None:
-        """Leave nothing behind."""
-        if self._child is not None:
+        """Leave nothing behind: neither the server nor what it started."""
+        if self._child is None or self._child.poll() is not None:
+            return
+        if sys.platform == "win32":
             self._child.kill()
-            self._child.wait()
+        else:
+            # The group of its own that `_start` gave it; it lasts at least until the server is waited for.
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
 
     def _start(self) -> None:
         # Of a file that is changed twice within a second, Python would take the first for the second.

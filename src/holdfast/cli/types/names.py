@@ -1,11 +1,11 @@
 """What the types of a game are called in TypeScript: as in Python, unless that says two things."""
 
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from pathlib import Path
 from typing import Any, get_args, get_origin
+
+from holdfast.server.messages.parts import file_name
 
 # What the generated file itself means something by. TypeScript's other words begin with a small letter.
 _TAKEN = frozenset({"Date", "Partial", "Record", "Uint8Array"})
@@ -41,9 +41,7 @@ def class_name(cls: Any) -> str:
 
 
 def _with_module(cls: Any) -> str:
-    # By its file: a module that is run, or loaded beside another of its name, is called something else.
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
-    return _camel(Path(file).stem) + class_name(cls)
+    return _camel(file_name(cls)) + class_name(cls)
 
 
 def _camel(text: str) -> str:

@@ -1,15 +1,11 @@
 """Which named types a game's messages are made of, and which way each of them travels."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, get_origin
+from typing import Any
 
-from msgspec import NODEFAULT
 from msgspec import inspect as mi
 
-Direction = Literal["toServer", "toClient"]
-Record = mi.StructType | mi.DataclassType | mi.TypedDictType | mi.NamedTupleType
-Named = Record | mi.EnumType
-RECORDS = (mi.StructType, mi.DataclassType, mi.TypedDictType, mi.NamedTupleType)
+from holdfast.server.messages.parts import RECORDS, Direction, Named, inner_types, may_be_missing, named_types
 
 
 class Reach:
@@ -36,47 +32,9 @@ class Reach:
 
     def is_split(self, cls: Any) -> bool:
         """Whether it travels both ways and does not look the same both ways."""
-        return len(self._directions[cls]) > 1 and any(map(_depends_on_direction, self._made_of(self.types[cls])))
-
-    def _made_of(self, kind: mi.Type) -> list[Named]:
-        found: dict[Any, Named] = {}
-        waiting: list[mi.Type] = [kind]
-        while waiting:
-            each = waiting.pop()
-            if isinstance(each, (*RECORDS, mi.EnumType)):
-                if each.cls in found:
-                    continue
-                found[each.cls] = each
-            waiting.extend(inner_types(each))
-        return list(found.values())
-
-
-def inner_types(kind: mi.Type) -> Iterator[mi.Type]:
-    """What a type is directly made of: the types of its fields, its items, its keys."""
-    if isinstance(kind, RECORDS):
-        for field in kind.fields:
-            yield field.type
-        return
-    for name in kind.__struct_fields__:
-        value = getattr(kind, name)
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, mi.Type):
-                yield each
-
-
-def may_be_missing(record: Record, field: mi.Field, direction: Direction) -> bool:
-    """Whether a field can be left out: on the way to the server with a default, on the way back as its struct says."""
-    if field.required:
-        return False
-    if direction == "toServer":
-        return True
-    if isinstance(record, mi.TypedDictType):
-        return True
-    is_unset = field.default is NODEFAULT and field.default_factory is NODEFAULT
-    is_array = isinstance(record, mi.NamedTupleType) or getattr(record, "array_like", False)
-    # Of a generic class with its arguments, the class without them knows.
-    omits = getattr(getattr(get_origin(record.cls) or record.cls, "__struct_config__", None), "omit_defaults", False)
-    return is_unset or (omits and not is_array)
+        return len(self._directions[cls]) > 1 and any(
+            map(_depends_on_direction, named_types([self.types[cls]]).values())
+        )
 
 
 def _depends_on_direction(kind: Named) -> bool:

@@ -11,9 +11,10 @@ from msgspec import Struct
 from msgspec import inspect as mi
 
 from holdfast.cli.types.names import TwoOfOneName, names_for
-from holdfast.cli.types.reach import Direction, Named, Reach, Record, may_be_missing
+from holdfast.cli.types.reach import Reach
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
+from holdfast.server.messages.parts import Direction, Named, Record, is_array, may_be_missing, without_words
 from holdfast.server.messages.spoken import Spoken, spoken_in
 from holdfast.server.messages.version import name_of, version_of
 
@@ -85,6 +86,10 @@ class _Writer:
             self._names = names_for(self._reach.types, taken)
         except TwoOfOneName as error:
             raise Unmappable(str(error)) from None
+        halves = {self._name(cls, "toServer") for cls in self._names if self._reach.is_split(cls)}
+        for double in sorted(halves.intersection(self._names.values())):
+            # TypeScript would take two interfaces of one name for one.
+            raise Unmappable(f"two classes would be called {double}: give one of them another name")
 
     def _take(self, talk: _Talk, direction: Direction, messages: Iterable[type[Message]]) -> None:
         wire_names: dict[str, type[Message]] = {}
@@ -133,7 +138,7 @@ class _Writer:
     def _declared(self, name: str, kind: Named, side: Direction) -> str:
         if isinstance(kind, mi.EnumType):
             return f"{_comment(kind.cls)}export type {name} = {_one_of(each.value for each in kind.cls)};\n"
-        if isinstance(kind, mi.NamedTupleType) or getattr(kind, "array_like", False):
+        if is_array(kind):
             return f"{_comment(kind.cls)}export type {name} = {self._tuple(kind, side)};\n"
         fields = [
             f"  {_key(field.encode_name)}{'?' if may_be_missing(kind, field, side) else ''}: "
@@ -160,6 +165,7 @@ class _Writer:
         return f"[{', '.join(parts)}]"
 
     def _type(self, kind: mi.Type, side: Direction, place: str) -> str:
+        kind = without_words(kind)
         match kind:
             case mi.StructType() | mi.DataclassType() | mi.TypedDictType() | mi.NamedTupleType() | mi.EnumType():
                 return self._name(kind.cls, side)
@@ -185,6 +191,7 @@ class _Writer:
                 raise Unmappable(f"{place} is of a type that has no place in TypeScript: {what}")
 
     def _mapping(self, key: mi.Type, value: str, side: Direction, place: str) -> str:
+        key = without_words(key)
         if isinstance(key, _TEXT_KEYS):
             return f"Record<string, {value}>"
         values: Iterable[Any] = ()

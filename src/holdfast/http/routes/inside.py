@@ -26,7 +26,7 @@ async def list_kinds(backend: Node) -> KindList:
     f"{_PATH}/state",
     tags=_TAGS,
     summary="Look into a room",
-    opt=needs(Scope.READ, "not_found", "refused", "failed"),
+    opt=needs(Scope.READ, "not_found", "refused", "throttled", "failed"),
 )
 async def get_room_state(backend: Node, room_id: RoomPath) -> RoomState:
     """The game's state, and the data of its players, as they are now."""
@@ -45,7 +45,7 @@ async def read_messages(backend: Node, request: ApiRequest, room_id: RoomPath) -
 
     Secrets are hidden. If there are too many messages to show, a "gap" says how many were left out.
     """
-    return EventAnswer(EventStream(context_of(request.app).streams, backend.room_messages(room_id)))
+    return EventAnswer(EventStream(context_of(request.app).streams, backend.room_messages(room_id), waits=True))
 
 
 @post(

@@ -31,7 +31,7 @@ async def watch_overview(backend: Node, request: ApiRequest) -> EventAnswer:
 
     One stream for all that a dashboard shows: browsers open six connections to a server, and not more.
     """
-    return EventAnswer(EventStream(context_of(request.app).streams, backend.overviews()))
+    return EventAnswer(EventStream(context_of(request.app).streams, backend.overviews(), waits=True))
 
 
 @get("/v1/settings", tags=_TAGS, summary="See the settings in force", opt=needs(Scope.READ))

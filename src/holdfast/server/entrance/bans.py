@@ -48,6 +48,8 @@ def check_player_id(player_id: str) -> None:
     """Refuse what nobody can be called."""
     if not 0 < len(player_id) <= PLAYER_CHARS_MAX:
         raise Invalid(f"player: an id has 1 to {PLAYER_CHARS_MAX} characters; got {len(player_id)}")
+    if player_id in {".", ".."}:
+        raise Invalid(f"player: nobody can be called {player_id!r}")
     try:
         player_id.encode()
     except UnicodeEncodeError:

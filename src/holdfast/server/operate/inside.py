@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from holdfast.core.errors import Failed, Invalid, NotFound, Refused
+from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
 from holdfast.core.infos import EventInfo
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.parts import Parts
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 log = get_logger("holdfast.server")
 
 _TEXT_CHARS_MAX = 200
+# A look that takes longer holds up the games: then nobody looks into that room again for so many times as long. So
+# looks take at most a fiftieth of the time, however many ask.
+_LOOK_S = 0.02
+_REST = 50
 # What Holdfast keeps on a room, and shows elsewhere.
 _OURS = frozenset(
     {
@@ -33,25 +38,41 @@ class InsideOperator:
     """See `holdfast.http.port.Backend`."""
 
     _node: "Node"
+    # Until when nobody looks into a room again.
+    _rests: "WeakKeyDictionary[RoomHost, float]"
 
     def room_state(self, room_id: str) -> RoomState:
         """What is inside a room as it is now, which may be in the middle of a turn."""
-        room = self._host(room_id).room
-        shown = RoomState(
+        host, began = self._host(room_id), self._node.now()
+        rest_s = self._rests.get(host, began) - began
+        if rest_s > 0:
+            raise Throttled(f"a look into this room holds up the games: the next is in {rest_s:.1f} s")
+        is_shown = False
+        try:
+            shown = self._look_into(host.room)
+            is_shown = True
+        finally:
+            ended = self._node.now()
+            if not is_shown or ended - began > _LOOK_S:
+                self._rests[host] = ended + _REST * (ended - began)
+        return shown
+
+    def _look_into(self, room: Room[Any]) -> RoomState:
+        picture = _Picture(self._node.limits.state_shown_bytes_max)
+        return RoomState(
             room=room.id,
-            state=_shown(self._snapshot(room)),
-            attributes={name: _shown(value) for name, value in vars(room).items() if _is_the_games(name)},
+            state=picture.of(self._snapshot(room)),
+            attributes={name: picture.of(value) for name, value in vars(room).items() if _is_the_games(name)},
             players=[
-                PlayerState(player.id, player.seat.value, _shown(player.data), sorted(player.owned))
+                PlayerState(
+                    player.id,
+                    player.seat.value,
+                    picture.of(player.data),
+                    [str(picture.of(name)) for name in sorted(player.owned)],
+                )
                 for player in room.players
             ],
         )
-        size, most = len(msgspec.json.encode(shown)), self._node.limits.state_shown_bytes_max
-        if size > most:
-            raise Refused(
-                f"the state has {size} bytes, and at most {most} are shown: raise Limits.state_shown_bytes_max"
-            )
-        return shown
 
     def _snapshot(self, room: Room[Any]) -> Any:
         try:
@@ -90,12 +111,26 @@ def _is_the_games(name: str) -> bool:
     return not name.startswith("_") and name not in _OURS
 
 
-def _shown(value: Any) -> Any:
-    """A game's value as plain data; one that cannot be read fails alone."""
-    try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=_as_text)
-    except Exception:  # noqa: BLE001 - whatever a game puts there: a key of an odd type, a loop, a broken __repr__
-        return f"({type(value).__name__}: cannot be shown)"
+class _Picture:
+    """A game's values as plain data, as long as they are not too large together."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+
+    def of(self, value: Any) -> Any:
+        """One value; if it cannot be read, it fails alone."""
+        try:
+            shown = msgspec.to_builtins(value, str_keys=True, enc_hook=_as_text)
+            self._bytes += len(msgspec.json.encode(shown))
+        except Exception:  # noqa: BLE001 - whatever a game puts there: a key of an odd type, a loop, half a character
+            return f"({type(value).__name__}: cannot be shown)"
+        if self._bytes > self._bytes_max:
+            raise Refused(
+                f"the state has more than {self._bytes} bytes, and at most {self._bytes_max} are shown: "
+                "raise Limits.state_shown_bytes_max"
+            )
+        return shown
 
 
 def _as_text(value: Any) -> Any:
@@ -110,9 +145,11 @@ def _message(name: str, body: Mapping[str, Any]) -> Message:
     if name.startswith(RESERVED):
         raise Invalid(f"type: names that begin with {RESERVED!r} are Holdfast's own")
     names = {f"field_{number}": each for number, each in enumerate(body)}
-    made = msgspec.defstruct(
-        "Broadcast", [(each, Any) for each in names], bases=(Message,), namespace={"wire_name": name}, rename=names
-    )
+    fields = [(each, Any) for each in names]
+    try:
+        made = msgspec.defstruct("Broadcast", fields, bases=(Message,), namespace={"wire_name": name}, rename=names)
+    except ValueError:
+        raise Invalid("body: a field's name may not have quotes, backslashes or control characters") from None
     message = made(*body.values())
     assert isinstance(message, Message)
     return message

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.infos import (
@@ -29,7 +30,7 @@ from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacemen
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.operate.accounts import AccountOperator
 from holdfast.server.operate.inside import InsideOperator
-from holdfast.server.operate.overview import OverviewOperator
+from holdfast.server.operate.overview import OverviewOperator, SharedLook
 from holdfast.server.operate.standing import StandingOperator
 from holdfast.server.operate.timeline import TimelineOperator
 from holdfast.server.pages import page_of
@@ -48,6 +49,8 @@ class Operator(StandingOperator, AccountOperator, TimelineOperator, OverviewOper
         super().__init__(node)
         self._doors = doors
         self._started_at = node.wall()
+        self._rests = WeakKeyDictionary()
+        self._shared_look = SharedLook()
 
     # Rooms
 

@@ -1,8 +1,9 @@
 """The half of a node's operator that shows the node at a glance: its numbers, its settings, its kinds of rooms."""
 
 import asyncio
+import math
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 OVERVIEW_S = 1.0
 """How often who watches is shown the numbers."""
+# How long a look serves others who watch. Less than the above: nobody is shown the same look twice.
+_SHARED_S = 0.9 * OVERVIEW_S
 # And how many events with them: in a storm nobody reads all.
 _EVENTS_MAX = 100
 
@@ -39,12 +42,30 @@ _SETTINGS = [name for name in Room.__annotations__ if name not in {"kind", "stat
 _STATES = (SessionState.PRECONNECT, SessionState.CONNECTED, SessionState.DISCONNECTED)
 
 
+class SharedLook:
+    """The newest overview: counting all sessions is not done for each who watches."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._at = -math.inf
+        self._look: OverviewInfo | None = None
+
+    async def get(self, now: Callable[[], float], look: Callable[[], Awaitable[OverviewInfo]]) -> OverviewInfo:
+        """The one that there is, unless it is too old."""
+        async with self._lock:
+            if self._look is None or now() - self._at >= _SHARED_S:
+                self._at = now()
+                self._look = await look()
+            return self._look
+
+
 class OverviewOperator:
     """See `holdfast.http.port.Backend`."""
 
     _node: "Node"
     _doors: "Doors | None"
     _started_at: float
+    _shared_look: SharedLook
 
     async def overview(self) -> OverviewInfo:
         """The numbers of now. Sessions and rooms are counted in slices: the games do not wait for it."""
@@ -82,7 +103,7 @@ class OverviewOperator:
         number, position = 0, events.last_id
         while True:
             number += 1
-            overview = await self.overview()
+            overview = await self._shared_look.get(self._node.now, self.overview)
             yield EventInfo(number, "overview", overview.at, msgspec.to_builtins(overview))
             happened, position = events.since(position, _EVENTS_MAX), events.last_id
             for event in happened:

@@ -24,6 +24,10 @@ class LineLimit:
         self._counts[kind] += 1
         return self._counts[kind] <= self._per_s
 
+    def is_full(self, kind: str) -> bool:
+        """Whether no more lines of this kind may be written in this second."""
+        return self._counts[kind] >= self._per_s
+
     def close(self) -> None:
         """The second is over: tell what was left out."""
         if self._end is not None:

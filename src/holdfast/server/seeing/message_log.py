@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.core.codec import CODECS, DECODE_ERRORS
+from holdfast.core.events import Event, RoomEnded
 from holdfast.core.infos import EventInfo
 from holdfast.server.seeing.line_limit import LineLimit
 from holdfast.server.seeing.packet_secrets import masked_view
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Where the type and the body stand in the frames that carry messages.
 _MESSAGES = {"data": (4, 5), "latest": (2, 3)}
+_NAMES = [name.encode() for name in _MESSAGES]
 _LINES = "messages"
 # Frames as lists that begin with their name.
 _DECODE = {codec: codec.body_decoder(list[list[Any]]).decode for codec in CODECS.values()}
@@ -37,30 +39,43 @@ class Tap(Protocol):
 
 
 class _Watch:
-    """One reader: what it has not read yet. The oldest gives way."""
+    """One reader: what it has not read yet. The oldest gives way, and so does what is too much for a second."""
 
-    def __init__(self, room_id: str, waiting_max: int) -> None:
+    def __init__(self, room_id: str, loop: asyncio.AbstractEventLoop, per_s: int) -> None:
         self.room_id = room_id
-        self._waiting: deque[dict[str, Any]] = deque(maxlen=waiting_max)
+        self._waiting: deque[dict[str, Any]] = deque(maxlen=per_s)
         self._left_out = 0
+        self._is_over = False
         self._changed = asyncio.Event()
+        self._lines = LineLimit(loop, per_s, self._leave_out)
+
+    def takes(self, payload: bytes) -> bool:
+        """Whether it is worth reading: what comes in a second that is full already is only counted."""
+        if not self._lines.is_full(_LINES):
+            return True
+        if any(name in payload for name in _NAMES):
+            self._lines.allow(_LINES)
+        return False
 
     def add(self, message: dict[str, Any]) -> None:
         """Somebody said something."""
+        if not self._lines.allow(_LINES):
+            return
         if len(self._waiting) == self._waiting.maxlen:
             self._left_out += 1
         self._waiting.append(message)
         self._changed.set()
 
-    def leave_out(self, count: int) -> None:
-        """There was too much to show."""
-        self._left_out += count
+    def end(self) -> None:
+        """Nothing more will be said."""
+        self._lines.close()
+        self._is_over = True
         self._changed.set()
 
     async def next(self) -> list[tuple[str, dict[str, Any]]]:
-        """What has been said since the last time, and how much of it is not shown."""
+        """What has been said since the last time, and how much of it is not shown; nothing at the end."""
         self._changed.clear()
-        if not self._waiting and not self._left_out:
+        if not self._waiting and not self._left_out and not self._is_over:
             await self._changed.wait()
         told: list[tuple[str, dict[str, Any]]] = [("message", message) for message in self._waiting]
         if self._left_out:
@@ -69,32 +84,38 @@ class _Watch:
         self._left_out = 0
         return told
 
+    def _leave_out(self, _: str, count: int) -> None:
+        self._left_out += count
+        self._changed.set()
+
 
 class MessageLog:
     """Who watches which room, and the taps that this needs."""
 
     def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, renew_taps: Callable[[], None]) -> None:
         self.node = node
+        self._loop = loop
         self._renew_taps = renew_taps
         self._watches: set[_Watch] = set()
-        self._lines = LineLimit(loop, node.limits.packet_lines_per_s, self._tell_left_out)
+        node.bus.observe(self._happened)
 
     def tap(self, connection: "LiveConnection", inner: Tap | None) -> Tap | None:
         """What a connection tells its payloads: who watches, and `inner`; the latter alone if nobody does."""
         return _MessageTap(self, connection, inner) if self._watches else inner
 
     async def read(self, room_id: str) -> AsyncIterator[EventInfo]:
-        """What is said in a room from now on."""
-        watch = _Watch(room_id, self.node.limits.packet_lines_per_s)
+        """What is said in a room from now on, until it ends."""
+        watch = _Watch(room_id, self._loop, self.node.limits.packet_lines_per_s)
         self._watches.add(watch)
         self._renew_taps()
         number = 0
         try:
-            while True:
-                for kind, body in await watch.next():
+            while told := await watch.next():
+                for kind, body in told:
                     number += 1
                     yield EventInfo(number, kind, body.pop("at", 0.0) or self.node.wall(), body)
         finally:
+            watch.end()
             self._watches.discard(watch)
             self._renew_taps()
 
@@ -102,17 +123,15 @@ class MessageLog:
         """Who watches a room."""
         return [watch for watch in self._watches if watch.room_id == room_id]
 
-    def allow(self) -> bool:
-        """Whether one more message may be shown in this second."""
-        return self._lines.allow(_LINES)
-
     def close(self) -> None:
         """The node has stopped."""
-        self._lines.close()
-
-    def _tell_left_out(self, _: str, count: int) -> None:
         for watch in self._watches:
-            watch.leave_out(count)
+            watch.end()
+
+    def _happened(self, event: Event) -> None:
+        if isinstance(event, RoomEnded):
+            for watch in self.of(event.room):
+                watch.end()
 
 
 class _MessageTap:
@@ -142,7 +161,7 @@ class _MessageTap:
         session = self._connection.session
         if session is None or session.room is None:
             return
-        watches = self._log.of(session.room.id)
+        watches = [watch for watch in self._log.of(session.room.id) if watch.takes(payload)]
         if not watches:
             return
         node = self._log.node
@@ -157,10 +176,10 @@ class _MessageTap:
 
     def _messages(self, payload: bytes) -> list[dict[str, Any]]:
         if len(payload) > self._log.node.limits.message_shown_bytes_max:
-            return [{"type": "", "body": None, "bytes": len(payload)}] if self._log.allow() else []
+            return [{"type": "", "body": None, "bytes": len(payload)}]
         try:
             frames = [frame for frame in self._decode(payload) if _is_message(frame)]
-            shown = masked_view([frame for frame in frames if self._log.allow()], hide, is_stranger=False)
+            shown = masked_view(frames, hide, is_stranger=False)
         except DECODE_ERRORS:
             return []
         return [

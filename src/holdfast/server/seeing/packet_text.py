@@ -158,6 +158,8 @@ def with_text_keys(value: Any) -> Any:
             return {key if isinstance(key, str) else repr(key): with_text_keys(each) for key, each in value.items()}
         case list():
             return [with_text_keys(each) for each in value]
+        case msgspec.msgpack.Ext():
+            return f"(extension {value.code}, {memoryview(value.data).nbytes} bytes)"
         case _:
             return value
 

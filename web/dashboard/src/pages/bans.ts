@@ -7,26 +7,50 @@ import { every, fill, h, part } from "../ui/dom";
 import { date } from "../ui/format";
 import { card, heading, loading, nothing, table } from "../ui/parts";
 
+const PAGE = 100;
+const SHOWN_MAX = 1000;
+
+interface Bans {
+  bans: BanInfo[];
+  hasMore: boolean;
+}
+
+/** As many as are shown, page by page. */
+async function load(): Promise<Bans> {
+  const bans: BanInfo[] = [];
+  let cursor = "";
+  do {
+    const page = await get<{ bans: BanInfo[]; cursor?: string }>("/v1/bans", { limit: PAGE, cursor });
+    bans.push(...page.bans);
+    cursor = page.cursor ?? "";
+  } while (cursor !== "" && bans.length < SHOWN_MAX);
+  return { bans, hasMore: cursor !== "" };
+}
+
 export const bans: Page = (root) => {
   const shown = h("div", null, loading());
   root.append(heading("Bans", h("button", { class: "danger", onclick: () => ban() }, "Ban somebody")), card("", shown));
-  const show = part(shown, (all: BanInfo[]) =>
-    all.length === 0
+  const show = part(shown, (all: Bans) =>
+    all.bans.length === 0
       ? nothing("Nobody is banned.", "Ban a player from their session, or an address from here.")
-      : table(
-          ["Who", "Why", "Since", "Until", ""],
-          all.map((each) => [
-            h("code", null, each.subject),
-            each.why || "–",
-            date(each.since),
-            each.until > 0 ? date(each.until) : "for good",
-            h("button", { class: "small", "data-key": each.subject, onclick: () => lift(each.subject) }, "Lift"),
-          ]),
-        ),
+      : [
+          table(
+            "Bans",
+            ["Who", "Why", "Since", "Until", ""],
+            all.bans.map((each) => [
+              h("code", null, each.subject),
+              each.why || "–",
+              date(each.since),
+              each.until > 0 ? date(each.until) : "for good",
+              h("button", { class: "small", "data-key": each.subject, onclick: () => lift(each.subject) }, "Lift"),
+            ]),
+          ),
+          all.hasMore && h("p", { class: "faint" }, `These are the first ${all.bans.length}: more are not shown.`),
+        ],
   );
   const look = async (): Promise<void> => {
     try {
-      show((await get<{ bans: BanInfo[] }>("/v1/bans", { limit: 100 })).bans);
+      show(await load());
     } catch (error) {
       fill(shown, h("p", { class: "problem" }, reasonOf(error)));
     }

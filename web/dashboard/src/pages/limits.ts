@@ -22,6 +22,7 @@ export const limits: Page = (root, _, shared) => {
           "When a client does too much of something, it shows here what, and what was done.",
         )
       : table(
+          "Limits that were reached",
           ["Limit", "Set to", "What was done", "Times"],
           [...all]
             .sort((one, other) => other.times - one.times)

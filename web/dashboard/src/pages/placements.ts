@@ -20,6 +20,7 @@ export const placements: Page = (root) => {
           ".",
         )
       : table(
+          "Queues",
           ["Queue", "Destinations", "Gives up after", "Pending"],
           all.map((each) => [
             h("b", null, each.name),
@@ -33,6 +34,7 @@ export const placements: Page = (root) => {
     all.length === 0
       ? nothing("Nothing was placed lately.", "A backend starts one with ", h("code", null, "POST /v1/placements"), ".")
       : table(
+          "Placements",
           ["Placement", "Status", "Queue", "Players", "Room", "Started", ""],
           all.map((each) => [
             id(each.id),

@@ -3,6 +3,7 @@
 import { askToBan, askToSignOut } from "../actions";
 import { get, type PlayerInfo, Problem, path, type TimelineInfo } from "../api";
 import type { Page } from "../page";
+import { showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
 import { card, facts, heading, loading, nothing, roomLink, sessionLink } from "../ui/parts";
 
@@ -34,6 +35,8 @@ export const player: Page = (root, player_id) => {
     } catch (error) {
       if (error instanceof Problem && error.code === "not_found") {
         fill(about, nothing("This player is not here.", "They have no session and no seat on this node."));
+      } else {
+        showProblem(about, error);
       }
     }
     try {
@@ -44,6 +47,8 @@ export const player: Page = (root, player_id) => {
           explained,
           nothing("No session is remembered.", "Timelines are kept for a while after a session has ended."),
         );
+      } else {
+        showProblem(explained, error);
       }
     }
   });

@@ -2,12 +2,15 @@
 
 import { act, get, Problem, path, type RoomInfo, type RoomState, type SeatInfo } from "../api";
 import type { Page } from "../page";
-import { attempt, confirm, field, reasonOf } from "../ui/dialog";
+import { attempt, confirm, field, reasonOf, showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
 import { date, milliseconds, span } from "../ui/format";
 import { badge, card, facts, heading, id, loading, nothing, playerLink, sessionLink, table } from "../ui/parts";
 import { Traffic } from "../ui/traffic";
 import { Tree } from "../ui/tree";
+
+/** How long a server is left alone that did not show the state: to make it holds up the games. */
+const REFUSED_S = 30;
 
 export const room: Page = (root, room_id) => {
   const title = h("span", null, id(room_id));
@@ -56,20 +59,31 @@ export const room: Page = (root, room_id) => {
         fill(seats, nothing("The room is over.", info.reason && `Why: ${info.reason}.`));
         return;
       }
-      const [sitting, state] = await Promise.all([
-        get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`),
-        get<RoomState>(path`/v1/rooms/${room_id}/state`),
-      ]);
-      showSeats(sitting.seats);
-      problem.textContent = "";
-      tree.show(pictured(state));
+      showSeats((await get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`)).seats);
+      await lookInside();
     } catch (error) {
       if (error instanceof Problem && error.code === "not_found" && info === null) {
         fill(about, nothing("There is no such room.", "It may have ended a while ago."));
         fill(seats);
         showActions([false, false]);
-      } else if (!(error instanceof Problem) || error.status !== 0) {
+      } else {
+        showProblem(info === null ? about : seats, error);
+      }
+    }
+  };
+  let insideAgainAt = 0;
+  const lookInside = async (): Promise<void> => {
+    if (performance.now() < insideAgainAt) {
+      return;
+    }
+    try {
+      const state = await get<RoomState>(path`/v1/rooms/${room_id}/state`);
+      problem.textContent = "";
+      tree.show(pictured(state));
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 0) {
         problem.textContent = reasonOf(error);
+        insideAgainAt = performance.now() + REFUSED_S * 1000;
       }
     }
   };
@@ -184,6 +198,7 @@ function drawSeats(seats: SeatInfo[], kick: (player: string) => void) {
     return nothing("Nobody sits here.", "The room ends by itself if that stays so.");
   }
   return table(
+    "Seats",
     ["Player", "Seat", "Round trip", "Session", ""],
     seats.map((seat) => [
       [playerLink(seat.player), seat.is_host && h("span", { class: "badge info" }, "host")],

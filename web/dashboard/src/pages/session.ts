@@ -3,7 +3,7 @@
 import { askToBan } from "../actions";
 import { act, get, Problem, path, type SessionInfo, type TimelineInfo } from "../api";
 import type { Page } from "../page";
-import { attempt, confirm, field, reasonOf } from "../ui/dialog";
+import { attempt, confirm, field, showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
 import { clock, date, milliseconds, span } from "../ui/format";
 import { badge, card, facts, heading, id, loading, nothing, playerLink, roomLink } from "../ui/parts";
@@ -50,8 +50,8 @@ export const session: Page = (root, session_id) => {
       info = null;
       if (error instanceof Problem && error.code === "not_found") {
         fill(about, nothing("This session is over.", "Its timeline is kept for a while."));
-      } else if (!(error instanceof Problem) || error.status !== 0) {
-        fill(about, h("p", { class: "problem" }, reasonOf(error)));
+      } else {
+        showProblem(about, error);
       }
     }
     showActions([
@@ -70,6 +70,8 @@ export const session: Page = (root, session_id) => {
           explained,
           nothing("Nothing is known of this session.", "It was never here, or it was over too long ago."),
         );
+      } else {
+        showProblem(explained, error);
       }
     }
   };
@@ -100,8 +102,11 @@ export const session: Page = (root, session_id) => {
       isDangerous: true,
     });
     if (told !== null && seat !== null) {
-      const seats = path`/v1/rooms/${seat.room}/seats/${seat.player}`;
-      await attempt(() => act("DELETE", seats, { reason: String(told.get("reason")) }), `${seat.player} was kicked.`);
+      const reason = String(told.get("reason"));
+      await attempt(
+        () => act("DELETE", path`/v1/rooms/${seat.room}/seats/${seat.player}`, { reason }),
+        `${seat.player} was kicked.`,
+      );
       await look();
     }
   };

@@ -26,6 +26,7 @@ export const settings: Page = (root) => {
     fill(
       limits,
       table(
+        "Limits",
         ["Limit", "In force", "Default"],
         shown.map((each) => [
           h("code", null, each.name),
@@ -95,7 +96,7 @@ function drawKind(kind: KindInfo) {
     h(
       "div",
       { class: "columns" },
-      table(["Setting", "Value"], settings),
+      table(`Settings of ${kind.kind}`, ["Setting", "Value"], settings),
       h("div", null, h("h3", null, "Players may send"), h("ul", null, ...messages)),
     ),
   );

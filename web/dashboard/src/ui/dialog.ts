@@ -1,7 +1,7 @@
 // Questions before something is taken from somebody, and short words about what was done.
 
 import { Problem } from "../api";
-import { type Child, h } from "./dom";
+import { type Child, fill, h } from "./dom";
 
 export interface Question {
   title: string;
@@ -76,4 +76,11 @@ export async function attempt(work: () => Promise<unknown>, done: string): Promi
 export function reasonOf(error: unknown): string {
   const text = error instanceof Problem || error instanceof Error ? error.message : String(error);
   return text === "" ? "That did not work." : `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}
+
+/** Say why there is nothing to see, where it would be. A server that does not answer is told of above all pages. */
+export function showProblem(place: Element, error: unknown): void {
+  if (!(error instanceof Problem) || error.status !== 0) {
+    fill(place, h("p", { class: "problem" }, reasonOf(error)));
+  }
 }

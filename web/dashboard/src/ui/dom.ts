@@ -39,16 +39,18 @@ export function fill(parent: Element, ...children: Child[]): void {
   put(parent, ...children);
 }
 
-/** A part of a page that is drawn again only when what it shows has changed. */
+/** A part of a page that is drawn again only when what it shows has changed, or something else stands in its place. */
 export function part<T>(element: HTMLElement, draw: (value: T) => Child): (value: T) => void {
   let last = "";
+  let drawn: ChildNode | null = null;
   return (value) => {
     const now = JSON.stringify(value);
-    if (now !== last) {
+    if (now !== last || element.firstChild !== drawn) {
       last = now;
       // Whoever is on a button with the keyboard stays on it.
       const path = focusPath(element);
       fill(element, draw(value));
+      drawn = element.firstChild;
       focusAt(element, path);
     }
   };

@@ -34,7 +34,8 @@ function inputFor(raw: Schema, root: Schema, name: string, depth = 0): Input {
   const schema = resolve(raw, root);
   const optional = schema.anyOf?.filter((each) => resolve(each, root).type !== "null");
   if (optional !== undefined && optional.length === 1 && schema.anyOf?.length === 2 && optional[0] !== undefined) {
-    return orNull(inputFor({ ...optional[0], default: schema.default }, root, name, depth), schema.default === null);
+    const inner = inputFor({ ...optional[0], default: schema.default }, root, name, depth);
+    return orNull(inner, name, schema.default === null);
   }
   if (schema.enum !== undefined) {
     return choice(schema.enum, schema.default);
@@ -101,7 +102,9 @@ function choice(values: unknown[], chosen: unknown): Input {
   return { element: input, read: () => values[input.selectedIndex] };
 }
 
-function orNull(inner: Input, isNull: boolean): Input {
+function orNull(inner: Input, name: string, isNull: boolean): Input {
+  // The label around them both is the checkbox's.
+  inner.element.setAttribute("aria-label", name);
   const none = h("input", { type: "checkbox", checked: !isNull, "aria-label": "give a value" });
   const show = (): void => {
     inner.element.hidden = !none.checked;

@@ -93,14 +93,15 @@ export function cell(...children: Child[]): HTMLElement {
   return h("span", null, ...children);
 }
 
-export function table(columns: string[], rows: Child[][]): HTMLElement {
+/** Named, because it can be scrolled with the keyboard: who comes to it is told where they are. */
+export function table(name: string, columns: string[], rows: Child[][]): HTMLElement {
   return h(
     "div",
-    { class: "table", tabindex: 0 },
+    { class: "table", tabindex: 0, role: "region", "aria-label": name },
     h(
       "table",
       null,
-      h("thead", null, h("tr", null, ...columns.map((name) => h("th", { scope: "col" }, name)))),
+      h("thead", null, h("tr", null, ...columns.map((each) => h("th", { scope: "col" }, each)))),
       h("tbody", null, ...rows.map((cells) => h("tr", null, ...cells.map((each) => h("td", null, each))))),
     ),
   );

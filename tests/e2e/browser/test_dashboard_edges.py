@@ -1,0 +1,42 @@
+"""The dashboard where things are odd or too many: it says so, and goes on."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from holdfast import Limits
+from holdfast.core.wishes import Ban
+from holdfast.http.site import Site
+from tests.e2e.browser.stage import SOON_MS, staged
+
+pytestmark = pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web")
+
+
+async def test_an_address_that_means_nothing_is_told(page: Page) -> None:
+    async with staged() as stage:
+        for path in ("players/%", "constructor", "nothing"):
+            await stage.open(page, path)
+            await expect(page.get_by_text("There is no such page.")).to_be_visible()
+        await stage.open(page, "rooms/..")
+        await expect(page.get_by_text("No URL can name this id")).to_be_visible()
+        await stage.open(page, "players/..")
+        await expect(page.get_by_text("No URL can name this id").first).to_be_visible()
+
+
+async def test_a_state_that_is_too_large_hides_nothing_else(page: Page) -> None:
+    async with staged(limits=Limits(state_shown_bytes_max=1)) as stage:
+        session, room = await stage.joins()
+
+        await stage.open(page, f"rooms/{room.id}")
+
+        await expect(page.get_by_role("region", name="Seats").get_by_text(session.player_id)).to_be_visible()
+        await expect(page.get_by_text("raise Limits.state_shown_bytes_max")).to_be_visible(timeout=SOON_MS)
+
+
+async def test_bans_are_shown_beyond_the_first_page(page: Page) -> None:
+    async with staged() as stage:
+        for number in range(150):
+            await stage.server.node.standing.ban(Ban(player=f"player-{number:03}"))
+
+        await stage.open(page, "bans")
+
+        await expect(page.get_by_role("region", name="Bans").get_by_role("button", name="Lift")).to_have_count(150)
