@@ -13,6 +13,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page
@@ -71,7 +72,8 @@ def site(tmp_path: Path) -> Iterator[str]:
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "index.html").write_text('<!doctype html><script type="module" src="/counting.js"></script>')
-    shutil.copy(HERE / "counting.js", folder)
+    for script in ("counting.js", "worker.js"):
+        shutil.copy(HERE / script, folder)
     shutil.copy(SDK, folder / "holdfast.js")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(folder))) as server:
         serving = Thread(target=server.serve_forever)
@@ -101,9 +103,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 async def counting_page(context: BrowserContext, served: Served, **options: str) -> Page:
     """A page that has begun to count."""
     page = await context.new_page()
-    wishes = "&".join(
-        f"{name}={value}" for name, value in {"server": served.url, "total": str(TOTAL), **options}.items()
-    )
+    wishes = urlencode({"server": served.url, "total": TOTAL, **options})
     await page.goto(f"{served.site}/?{wishes}")
     await until(page, "() => window.count?.heard > 5 && window.count.sent > 5")
     return page
@@ -195,3 +195,18 @@ async def test_a_second_tab_takes_over_if_that_is_wished(context: BrowserContext
     await until(other, "() => window.count.sent === window.count.heard || Boolean(window.report)")
     assert (await told(page))["closed"] == "superseded"
     assert (await told(other))["closed"] == ""
+
+
+async def test_a_worker_plays_and_resumes_without_a_page(context: BrowserContext, served: Served) -> None:
+    page = await context.new_page()
+    await page.goto(f"{served.site}/worker.js")
+    report = await page.evaluate(
+        """url => new Promise((done, fail) => {
+            const worker = new Worker(url, { type: "module" });
+            worker.onmessage = ({ data }) => done(data);
+            worker.onerror = ({ message }) => fail(new Error(message));
+        })""",
+        f"{served.site}/worker.js?{urlencode({'server': served.url})}",
+    )
+
+    assert (report["received"], report["wrong"], report["rejoins"]) == (1, [], 1)
