@@ -48,9 +48,10 @@ async function begin(): Promise<void> {
   session.on("resume", resumed);
   session.on("close", (error) => ended(`The session is over: ${error.message}`));
   const seat = session.roomAs<ArenaMessages>();
-  if (seat !== null && session.outcome?.kind === "resumed") {
-    figure.replayed += session.outcome.replayed;
-    tell(`This page was loaded again: same ship, ${messages(session.outcome.replayed)} replayed.`, "good");
+  if (seat !== null) {
+    const replayed = session.outcome?.replayed ?? 0;
+    figure.replayed += replayed;
+    tell(`This page was loaded again: same ship, ${messages(replayed)} replayed.`, "good");
     take(seat);
   } else {
     await join();
