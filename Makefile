@@ -13,6 +13,8 @@ NODE_MODULES := node_modules/.package-lock.json
 WEB := src/holdfast/cli/demo/site/index.html
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
+# One more than there are cores: many tests wait for a process or a clock.
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 # Further arguments for pytest: make test ARGS="-k resume -x"
 ARGS ?=
 # How many seeds the simulation tries, or the one seed to repeat: make sim SEED=42
@@ -68,7 +70,7 @@ demo: $(WEB) ## play: a game, connections that break, and a server to kill (pres
 
 test: $(WEB) browser ## run the tests (ARGS="-k resume -x")
 	web/npm test --workspaces --silent
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 check: lint types test ## what CI runs: format, lint, types, tests
 
