@@ -13,6 +13,8 @@ from holdfast.cli.demo.page import Page as DemoPage
 from tests.e2e.serving import holdfast_process, read_until
 
 DEADLINE_MS = 60_000
+# Another demo may run at this moment.
+ANY_PORTS = ("--port", "0", "--http-port", "0")
 # Each way.
 LAG_MS = 150
 
@@ -30,7 +32,7 @@ class Demo(NamedTuple):
 @pytest.fixture
 async def demo() -> AsyncIterator[Demo]:
     """A demo of its own."""
-    async with holdfast_process("demo", "--plain", "--port", "0", "--bots", "3", "--cut-every", "0") as process:
+    async with holdfast_process("demo", "--plain", *ANY_PORTS, "--bots", "3", "--cut-every", "0") as process:
         seen = await read_until(process, r"^Play: http")
         found = re.search(r"http://[\d.:]+", seen)
         assert found is not None

@@ -16,6 +16,7 @@ from holdfast.cli.demo.keys import are_there_keys
 from holdfast.cli.demo.screens import LiveScreen, PlainScreen
 from holdfast.cli.demo.show import Screen, Settings, Show
 from holdfast.cli.demo.table import Totals, verdict
+from holdfast.http.hosts import DEFAULT_PORT
 from holdfast.server.run import event_loop
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ _CALM_CUT_EVERY_S = 3.0
 @click.option("--seed", type=int, help="Repeat the chance of an earlier run: where bots go, which links are cut.")
 @click.option("--terminal", is_flag=True, help="No page in the browser: only bots, here.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=7776, show_default=True, help="Where the page is.")
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65_535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Where the dashboard is; 0 for any port, as when this one is taken.",
+)
 @click.option("--open/--no-open", "opens", default=True, help="Whether to open the page in a browser at once.")
 @click.option("--plain", is_flag=True, help="Print lines instead of a live table, as is done without a terminal.")
 def demo(  # noqa: PLR0913 - one parameter for each option
@@ -63,6 +71,7 @@ def demo(  # noqa: PLR0913 - one parameter for each option
     seed: int | None,
     terminal: bool,
     port: int,
+    http_port: int,
     opens: bool,
     plain: bool,
 ) -> None:
@@ -80,7 +89,9 @@ def demo(  # noqa: PLR0913 - one parameter for each option
     page = None if terminal else _page(seed, port)
     if cut_every is None:
         cut_every = _CUT_EVERY_S if page is None else _CALM_CUT_EVERY_S
-    settings = Settings(bots, seconds, cut_every, crash_every, seed, has_keys=is_live and are_there_keys())
+    settings = Settings(
+        bots, seconds, cut_every, crash_every, seed, has_keys=is_live and are_there_keys(), http_port=http_port
+    )
     if page is not None and opens and is_live and _has_desktop():
         webbrowser.open(page.url)
     try:

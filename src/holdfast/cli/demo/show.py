@@ -37,6 +37,7 @@ class Settings:
     crash_every_s: float
     seed: int | None
     has_keys: bool = False
+    http_port: int = DEFAULT_PORT
 
 
 class Screen(Protocol):
@@ -77,7 +78,9 @@ class Show:
             _signals(stop),
             TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as folder,
         ):
-            options = (str(free_port(DEFAULT_HOST, DEFAULT_PORT)), self.page.url) if self.page is not None else ()
+            options = (
+                (str(free_port(DEFAULT_HOST, self.settings.http_port)), self.page.url) if self.page is not None else ()
+            )
             self.server = Supervisor(Path(folder), self._moved, options)
             async with self.server, self.page or nullcontext(), asyncio.TaskGroup() as tasks:
                 # From now on it may be killed, also while the bots are still joining.
