@@ -7,6 +7,11 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+import pytest
+from msgspec import Raw
+
+import holdfast
+from holdfast import ClientSession, SessionEnded
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Auth, Close, Frame, FromClient, Hello, Outcome, Ping, Welcome
 from holdfast.core.reasons import CLOSE_CODES, Reason
@@ -161,3 +166,23 @@ def pings(every_s: float, count: int) -> list[Step]:
 
 
 KNOWN_GUEST = Auth("guest", "ada.secret")
+
+
+def connect(server: FakeServer, **options: Any) -> holdfast.connect:
+    return holdfast.connect(URL, dial=server.dial, **{"random": Chance(0.5), **options})
+
+
+async def end_of(session: ClientSession) -> SessionEnded:
+    """Wait until the session is over; as whoever asks for something would hear it."""
+    with pytest.raises(SessionEnded) as error:
+        await session.search()
+    return error.value
+
+
+def raw(content: Any) -> Raw:
+    return Raw(MSGPACK.encode(content))
+
+
+def others() -> set[asyncio.Task[Any]]:
+    current = asyncio.current_task()
+    return {task for task in asyncio.all_tasks() if task is not current}

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
 from holdfast.core.reservations import Line, Reservation, Reservations
 from holdfast.core.session import PlayerId
-from tests.core.test_room_rules import an_arena, reserved, seated
+from tests.core.room_samples import an_arena, reserved, seated
 
 ADA, BOB, CLEO = PlayerId("ada"), PlayerId("bob"), PlayerId("cleo")
 

@@ -10,8 +10,8 @@ from holdfast.core.player import Player
 from holdfast.core.room import Room
 from holdfast.core.updates import apply_update
 from holdfast.core.wishes import Update
+from tests.core.room_samples import Desk, an_arena, reserved, seated
 from tests.core.samples import Hero
-from tests.core.test_room_rules import Desk, an_arena, reserved, seated
 
 BYTES_MAX = 2048
 

@@ -164,3 +164,33 @@ export class FakeStorage implements SessionStorage {
     return copy;
   }
 }
+
+/** A clock that stands still, no word on the console, and a server: before each test. */
+export function standStill(): FakeServer {
+  vi.useFakeTimers();
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  return new FakeServer();
+}
+
+/** After each test, everything as it was. */
+export function goOn(): void {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+}
+
+/** Let time pass. */
+export async function later(seconds: number): Promise<void> {
+  await vi.advanceTimersByTimeAsync(seconds * 1000);
+  await settled();
+}
+
+/** A message of the room's. */
+export const data = (seq: number, type: string, body: unknown, ack = 0): FromServer => [
+  "data",
+  1,
+  seq,
+  ack,
+  type,
+  body,
+];

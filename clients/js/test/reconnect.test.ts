@@ -2,27 +2,14 @@
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SessionEnded } from "../src/errors.js";
-import type { FromServer } from "../src/frames.js";
-import { FakeServer, ROOM, seatAt, settled, welcome } from "./fake_server.js";
+import { data, type FakeServer, goOn, later, ROOM, seatAt, settled, standStill, welcome } from "./fake_server.js";
 
 let server: FakeServer;
 
 beforeEach(() => {
-  vi.useFakeTimers();
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-  server = new FakeServer();
+  server = standStill();
 });
-afterEach(() => {
-  vi.unstubAllGlobals();
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
-
-const data = (seq: number, type: string, body: unknown, ack = 0): FromServer => ["data", 1, seq, ack, type, body];
-const later = async (seconds: number) => {
-  await vi.advanceTimersByTimeAsync(seconds * 1000);
-  await settled();
-};
+afterEach(goOn);
 
 test("after a drop what was not applied is sent again, with the same numbers, and doubles are dropped", async () => {
   const { session, room } = await server.seated();
@@ -318,4 +305,29 @@ test("a dial that began without a network is begun again when there is one", asy
   await later(0.2);
 
   expect(server.sockets).toHaveLength(3);
+});
+
+test("what is left when a listener suspends the session is for whoever goes on with it", async () => {
+  const { session, room } = await server.seated();
+  const seen: number[] = [];
+  room.on("moved", ({ x }) => {
+    seen.push(x);
+    if (x === 2) session.suspend();
+  });
+
+  await server.last.say(data(1, "moved", { x: 1 }), data(2, "moved", { x: 2 }), data(3, "moved", { x: 3 }));
+
+  expect(seen).toEqual([1, 2]);
+});
+
+test("a dial that fails with an error and no close, as Node 22's do, is tried again at once", async () => {
+  await server.seated();
+  await server.last.end();
+  await later(1);
+  const dialled = server.sockets.length;
+
+  server.last.onerror?.({} as never);
+  await later(1);
+
+  expect(server.sockets.length).toBeGreaterThan(dialled);
 });

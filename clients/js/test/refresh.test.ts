@@ -1,8 +1,7 @@
 /** A page is refreshed, duplicated, left: nothing is lost, nothing is handled twice, and no two tabs fight. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { FromServer } from "../src/frames.js";
-import { FakeServer, FakeStorage, seatAt, settled, welcome } from "./fake_server.js";
+import { data, FakeServer, FakeStorage, seatAt, settled, welcome } from "./fake_server.js";
 
 let server: FakeServer;
 let storage: FakeStorage;
@@ -19,8 +18,6 @@ afterEach(() => {
   vi.unstubAllGlobals();
   vi.restoreAllMocks();
 });
-
-const data = (seq: number, type: string, body: unknown, ack = 0): FromServer => ["data", 1, seq, ack, type, body];
 
 /** What the tabs of one browser share: who listens to what, and locks. */
 class Browser {

@@ -3,26 +3,25 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Refused, Unreachable } from "../src/errors.js";
 import type { FromServer } from "../src/frames.js";
-import { FakeServer, FakeStorage, ROOM, SEAT, settled, welcome } from "./fake_server.js";
+import {
+  data,
+  type FakeServer,
+  FakeStorage,
+  goOn,
+  later,
+  ROOM,
+  SEAT,
+  settled,
+  standStill,
+  welcome,
+} from "./fake_server.js";
 
 let server: FakeServer;
 
 beforeEach(() => {
-  vi.useFakeTimers();
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-  server = new FakeServer();
+  server = standStill();
 });
-afterEach(() => {
-  vi.unstubAllGlobals();
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
-
-const data = (seq: number, type: string, body: unknown, ack = 0): FromServer => ["data", 1, seq, ack, type, body];
-const later = async (seconds: number) => {
-  await vi.advanceTimersByTimeAsync(seconds * 1000);
-  await settled();
-};
+afterEach(goOn);
 
 test("the hello is alone until the welcome has come", async () => {
   const connecting = server.connect({ auth: { credential: "secret" } });

@@ -3,53 +3,36 @@
 import errno
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 from click.core import ParameterSource
 from rich.console import Console
-from rich.text import Text
 
 import holdfast
-from holdfast import Room, Server, Tls
-from holdfast.cli.door_options import EXPOSED_ADVICE, DoorOptions, door_facts, door_options, tls_for_http
+from holdfast import Server, Tls
+from holdfast.cli.announcement import FORGETFUL, Keeping, announce
+from holdfast.cli.door_options import EXPOSED_ADVICE, DoorOptions, door_options, tls_for_http
 from holdfast.cli.key import read_key
 from holdfast.cli.limit_option import limit_option
 from holdfast.cli.loading import Game, load
 from holdfast.cli.log_options import LOG_OPTIONS, log_options
 from holdfast.cli.reload.supervised import Supervised
 from holdfast.cli.reload.supervisor import supervise
+from holdfast.cli.secrets import API_KEY_VARIABLE, SECRET_VARIABLE, read_api_keys, read_secret
 from holdfast.cli.stores import store_failed
 from holdfast.core.events import NodeDraining
 from holdfast.core.limits import Limits
-from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import HttpApi
 from holdfast.http.folder import PLAY
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
-from holdfast.http.keys import ApiKey, Scope
-from holdfast.server.durable.recovery import Pace, Recovery
+from holdfast.server.durable.recovery import Pace
 from holdfast.server.entrance.doors import Exposed
 from holdfast.stores.port import StoreError
-from holdfast.transports.sockets import peer_name
 
 _PORT = click.IntRange(0, 65535)
-# The store that keeps nothing when the process ends, the guests' secret neither.
-_FORGETFUL = "memory:"
-_SECRET_VARIABLE = "HOLDFAST_SECRET"  # noqa: S105 - where it is, not what it is
-_API_KEY_VARIABLE = "HOLDFAST_API_KEY"
-_SECRET_RECIPE = 'python -c "import secrets; print(secrets.token_hex())"'  # noqa: S105 - how to make one
-
-
-@dataclass(frozen=True, slots=True)
-class Keeping:
-    """What outlives the process: by default nothing, with a store of the game's own whatever that keeps."""
-
-    store: str
-    is_lazy: bool = False
-    forgets_guests: bool = False
-    supervised: Supervised | None = None
 
 
 @click.command()
@@ -88,7 +71,7 @@ class Keeping:
     default=DEFAULT_HOST,
     show_default=True,
     metavar="ADDRESS",
-    help=f"Where the HTTP API listens; anywhere but here it needs a key in ${_API_KEY_VARIABLE}.",
+    help=f"Where the HTTP API listens; anywhere but here it needs a key in ${API_KEY_VARIABLE}.",
 )
 @click.option("--no-http", is_flag=True, help="Open no HTTP API.")
 @click.option("--name", default="", help="What this node is called, for the destinations of queues.")
@@ -105,7 +88,7 @@ class Keeping:
     "--secret-file",
     type=click.Path(path_type=Path),
     help=(
-        f"Holds the key that proves who a guest is. Without it ${_SECRET_VARIABLE} is used, else the one in the store,"
+        f"Holds the key that proves who a guest is. Without it ${SECRET_VARIABLE} is used, else the one in the store,"
         " else a new key."
     ),
 )
@@ -205,7 +188,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         raise click.UsageError("--web needs the HTTP port: leave --no-http away.")
     if store is None and context.get_parameter_source("recovery") is ParameterSource.COMMANDLINE:
         raise click.ClickException("There is nothing to recover without a --store, as in --store sqlite:game.db.")
-    secret = _secret(secret_file)
+    secret = read_secret(secret_file)
     if context.get_parameter_source("drain") is ParameterSource.COMMANDLINE:
         limits = replace(limits, drain_s=drain)
     try:
@@ -236,7 +219,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         raise click.ClickException(f"{game}: {error}. {EXPOSED_ADVICE}") from None
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
-    forgets_guests = secret is None and store in {None, _FORGETFUL}
+    forgets_guests = secret is None and store in {None, FORGETFUL}
     _run(server, loaded, Keeping(store or "", recovery == "lazy", forgets_guests, parent))
 
 
@@ -247,7 +230,7 @@ def _run(server: Server, game: Game, keeping: Keeping) -> None:
     def ready(server: Server) -> None:
         nonlocal is_open
         is_open = True
-        _announce(console, game, _facts(server, game, keeping))
+        announce(console, server, game, keeping)
 
     def draining(event: NodeDraining) -> None:
         rooms = len(server.node.drain.waits_for)
@@ -276,57 +259,6 @@ def _false_start(error: OSError | ValueError | StoreError, game: Game, keeping: 
             return click.ClickException(f"{game.name}: {error}")
 
 
-def _announce(console: Console, game: Game, facts: list[tuple[str, str]]) -> None:
-    console.print(Text.assemble(("Holdfast", "bold"), f" {holdfast.__version__} serves {game.name}"), soft_wrap=True)
-    for name, fact in facts:
-        if fact:
-            console.print(Text.assemble((f"  {name:<10}", "dim"), fact), soft_wrap=True)
-    console.print("Ctrl-C ends it.", style="dim")
-
-
-def _facts(server: Server, game: Game, keeping: Keeping) -> list[tuple[str, str]]:
-    facts = [("rooms", ", ".join(map(_room_words, game.rooms)))]
-    facts += door_facts(server)
-    if isinstance(server.http, HttpApi) and server.http.web is not None:
-        facts.append(("play", f"{server.http.scheme}://{peer_name(server.addresses['http'])}{PLAY}/"))
-    if keeping.supervised is not None:
-        facts += keeping.supervised.facts(server.room_types)
-    recovery = server.node.recovery
-    if recovery is not None:
-        is_temporary = keeping.supervised is not None and keeping.store == keeping.supervised.store
-        where = "temporary, until this command ends; --store keeps it" if is_temporary else keeping.store
-        facts.append(("store", where or "of the game's own"))
-        if game.server is not None or any(room.durability != "memory" for room in game.rooms):
-            facts.append(("recovered", _recovered(server, recovery, is_lazy=keeping.is_lazy)))
-        else:
-            facts.append(
-                ("", 'no room is durable, so none is saved: set durability = "commit" on those that should be')
-            )
-        if keeping.store == _FORGETFUL:
-            facts.append(("", "it is in memory: when this process ends, everything is forgotten"))
-    if keeping.forgets_guests:
-        facts.append(("guests", "will not be known after a restart; see --store and --secret-file"))
-    return facts
-
-
-def _room_words(room: type[Room[Any]]) -> str:
-    durability = "" if room.durability == "memory" else f", {room.durability}"
-    return f"{room.kind} ({room.max_players:g} seats{durability})"
-
-
-def _recovered(server: Server, recovery: Recovery, *, is_lazy: bool) -> str:
-    words = f"{_count(len(server.rooms), 'room')}, {_count(len(server.sessions), 'session')}"
-    if is_lazy:
-        words += "; others come back when they are asked for"
-    if recovery.set_aside:
-        words += f"; {_count(len(recovery.set_aside), 'record')} set aside, see the log"
-    return words
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _refuse_options(context: click.Context, game: str) -> None:
     """A server that the game made has its settings already."""
     for parameter in context.command.params:
@@ -335,41 +267,13 @@ def _refuse_options(context: click.Context, game: str) -> None:
             raise click.ClickException(f"{game} makes its own server: set what {parameter.opts[0]} asks for there.")
 
 
-def _secret(file: Path | None) -> bytes | None:
-    if file is not None:
-        try:
-            secret = file.read_bytes().strip()
-        except OSError as error:
-            raise click.ClickException(f"The secret file {file} cannot be read: {error.strerror}.") from None
-        where = str(file)
-    else:
-        secret = os.environ.get(_SECRET_VARIABLE, "").strip().encode()
-        where = f"${_SECRET_VARIABLE}"
-        if not secret:
-            return None
-    if len(secret) < TOKEN_BYTES:
-        raise click.ClickException(
-            f"The secret in {where} has {len(secret)} bytes and needs {TOKEN_BYTES}; make one with: {_SECRET_RECIPE}"
-        )
-    return secret
-
-
 def _api(host: str, port: int, tls: Tls | None, web: Path | None) -> HttpApi:
-    keys = _api_keys()
+    keys = read_api_keys()
     try:
         return HttpApi(host, port, keys=keys, ssl=None if tls is None else tls.context, web=web)
     except ValueError as error:
-        advice = f"set ${_API_KEY_VARIABLE}" if web is None else "leave --web or --http-host away"
+        advice = f"set ${API_KEY_VARIABLE}" if web is None else "leave --web or --http-host away"
         raise click.ClickException(f"{error} On the command line: {advice}.") from None
-
-
-def _api_keys() -> list[ApiKey]:
-    """The key that opens everything, if the environment has one."""
-    key = os.environ.get(_API_KEY_VARIABLE, "").strip()
-    try:
-        return [ApiKey(key, [Scope.ADMIN])] if key else []
-    except ValueError as error:
-        raise click.ClickException(f"${_API_KEY_VARIABLE}: {error}") from None
 
 
 def _closed_door(error: OSError, game: Game) -> str:

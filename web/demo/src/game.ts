@@ -31,7 +31,6 @@ export class Game {
   name = "";
   sent = 0;
   received = 0;
-  refused = 0;
   views = new Tally();
   view: View | null = null;
   /** Commands that the room has not answered yet: our ship is drawn where they will take it. */

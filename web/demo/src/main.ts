@@ -78,10 +78,7 @@ function take(seat: ClientRoom<ArenaMessages>): void {
   room = seat;
   seat.on("welcome", (welcome) => game.welcomed(welcome));
   seat.on("view", (view) => game.seen(view));
-  seat.on("holdfast.refused", ({ message }) => {
-    game.refused++;
-    tell(`The room refused a command: ${message}`, "bad");
-  });
+  seat.on("holdfast.refused", ({ message }) => tell(`The room refused a command: ${message}`, "bad"));
   seat.on("holdfast.left", ({ reason }) => ended(`Your seat is gone: ${reason}`));
   notice("");
 }
@@ -158,9 +155,10 @@ byId("plug").addEventListener("click", async () => {
   isPlugged = !isPlugged;
   const button = byId("plug");
   button.setAttribute("aria-pressed", `${!isPlugged}`);
-  button.innerHTML = "";
-  button.append(line("b", isPlugged ? "Pull the plug" : "Plug it in"));
-  button.append(line("small", isPlugged ? "cut this page’s link" : "let it come back"));
+  button.replaceChildren(
+    line("b", isPlugged ? "Pull the plug" : "Plug it in"),
+    line("small", isPlugged ? "cut this page’s link" : "let it come back"),
+  );
   if (isPlugged) openSince = performance.now();
   else tell("You pulled the plug: this page’s connection is reset.", "warn");
   await wish({ is_plugged: isPlugged });
@@ -180,7 +178,7 @@ byId("crash").addEventListener("click", async () => {
   const pid = server?.pid;
   if (!pid) return;
   tell(`kill -9 ${pid}: the server is dead.`, "bad");
-  await crash();
+  await crash().catch(failed);
 });
 
 byId("another").addEventListener("click", () => {

@@ -13,6 +13,7 @@ from typing import Any, Self
 import msgspec
 import uvicorn
 from litestar import Litestar, Request, Response, get, post
+from litestar.exceptions import NotFoundException
 from litestar.static_files import create_static_files_router
 from litestar.types import ASGIApp, Receive, Scope, Send
 from litestar.types import Message as LitestarMessage
@@ -67,7 +68,7 @@ class Status(msgspec.Struct):
 
 
 class Page:
-    """Serves the page from `start` to `stop`, and keeps the visitors' links."""
+    """Serves the page within `async with`, and keeps the visitors' links."""
 
     def __init__(self, random: Random, port: int = PORT) -> None:
         self.links = Links(random)
@@ -128,7 +129,7 @@ class Page:
         def change(data: Wish) -> None:
             proxy = self.links.get(data.link)
             if proxy is None:
-                return
+                raise NotFoundException("this page has no link any more: load it again")
             if data.is_plugged is not None:
                 (proxy.plug if data.is_plugged else proxy.pull)()
             if data.delay_ms is not None:

@@ -12,6 +12,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import click
 
+from holdfast.cli.secrets import API_KEY_VARIABLE
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
 
 _TIMEOUT_S = 30.0
@@ -75,7 +76,7 @@ def _problem(error: HTTPError) -> str:
         detail = str(problem.get("detail") or problem["title"])
     except (ValueError, LookupError, AttributeError):
         return f"The node answered with {error.code} {error.reason}."
-    hint = " Give one with --api-key or $HOLDFAST_API_KEY." if error.code == 401 else ""  # noqa: PLR2004 - HTTP
+    hint = f" Give one with --api-key or ${API_KEY_VARIABLE}." if error.code == 401 else ""  # noqa: PLR2004 - HTTP
     # One that points at a column ends with the line that does.
     full_stop = "" if "\n" in detail or detail.endswith(".") else "."
     return f"{detail}{full_stop}{hint}"
@@ -104,10 +105,10 @@ _OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     click.option(
         "--api-key",
-        envvar="HOLDFAST_API_KEY",
+        envvar=API_KEY_VARIABLE,
         default="",
         metavar="KEY",
-        help="What opens the node's API, if it has keys; better in $HOLDFAST_API_KEY, where nobody sees it.",
+        help=f"What opens the node's API, if it has keys; better in ${API_KEY_VARIABLE}, where nobody sees it.",
     ),
     click.option(
         "--url",

@@ -1,0 +1,155 @@
+"""How a session is left, and what it tells while it comes back, in virtual time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from holdfast import ClientSession, Outcome, SessionEnded
+from holdfast.core.frames import Bye, Hello
+from holdfast.core.reasons import Reason
+from holdfast.testing import run
+from tests.client.fake_server import CUT, REFUSED, FakeServer, close, connect, in_virtual_time, others, welcome
+
+# Leaving
+
+
+async def _closed(session: ClientSession) -> None:
+    await session.close()
+
+
+async def _suspended(session: ClientSession) -> None:
+    await session.suspend()
+
+
+@pytest.mark.parametrize("leave", [_closed, _suspended])
+@pytest.mark.parametrize(
+    "script", [REFUSED, [], [close(Reason.BUSY, retry_after_s=60.0)]], ids=["dialling", "not welcome", "waiting"]
+)
+def test_a_session_without_a_connection_can_be_left_at_once(
+    leave: Callable[[ClientSession], Awaitable[None]], script: Any
+) -> None:
+    async def story() -> None:
+        server = FakeServer([welcome(), CUT], script)
+        session = await connect(server)
+        await asyncio.sleep(3.0)
+
+        left_at = asyncio.get_running_loop().time()
+        await leave(session)
+
+        assert asyncio.get_running_loop().time() == left_at
+        assert others() == set()
+        dialled = len(server.dialled_at)
+        await asyncio.sleep(100.0)
+        assert len(server.dialled_at) == dialled
+
+    run(story())
+
+
+@in_virtual_time
+async def test_a_closed_session_says_bye_and_a_suspended_one_does_not() -> None:
+    server = FakeServer([welcome()])
+    closed, suspended = await connect(server), await connect(server)
+
+    await closed.close()
+    state = await suspended.suspend()
+
+    assert [type(frame) for frame in server.links[0].heard] == [Hello, Bye]
+    assert [type(frame) for frame in server.links[1].heard] == [Hello]
+    assert state
+
+
+@in_virtual_time
+async def test_closing_again_does_nothing_and_closing_at_once_is_closing_once() -> None:
+    server = FakeServer([welcome()])
+    session = await connect(server)
+
+    await asyncio.gather(session.close(), session.close(), session.close())
+    await session.close()
+
+    assert [type(frame) for frame in server.links[0].heard] == [Hello, Bye]
+    assert session.drops == 0
+    with pytest.raises(SessionEnded, match="closed by this client"):
+        await session.suspend()
+    with pytest.raises(SessionEnded, match="closed by this client"):
+        session.save()
+
+
+@pytest.mark.parametrize("leave", [_closed, _suspended])
+def test_leaving_can_be_given_up_and_still_leaves(leave: Callable[[ClientSession], Awaitable[None]]) -> None:
+    async def story() -> None:
+        server = FakeServer([welcome()])
+        session = await connect(server)
+        server.links[0].is_deaf = True
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await leave(session)
+
+        assert others() == set()
+        assert server.links[0].end is not None
+        await asyncio.sleep(100.0)
+        assert len(server.dialled_at) == 1
+
+    run(story())
+
+
+@in_virtual_time
+async def test_an_exception_in_the_block_closes_the_session_and_comes_through() -> None:
+    server = FakeServer([welcome()])
+
+    with pytest.raises(ZeroDivisionError):
+        async with connect(server):
+            raise ZeroDivisionError
+
+    assert [type(frame) for frame in server.links[0].heard] == [Hello, Bye]
+    assert others() == set()
+
+
+# Callbacks
+
+
+@in_virtual_time
+async def test_a_callback_that_fails_is_logged_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    server = FakeServer([welcome(), 1.0, CUT], [welcome(outcome="resumed")])
+    session = await connect(server)
+    session.on_drop = session.on_resume = fail
+
+    with caplog.at_level(logging.ERROR):
+        await asyncio.sleep(5.0)
+
+    assert session.connected
+    assert caplog.text.count("a callback of the session failed") == 2
+    await session.close()
+
+
+@in_virtual_time
+async def test_callbacks_can_be_set_before_the_session_is_open() -> None:
+    first = await connect(FakeServer([welcome()]))
+    state = await first.suspend()
+    told: list[Outcome] = []
+    connecting = connect(FakeServer([welcome(outcome="resumed")]), resume=state)
+    connecting.session.on_resume = told.append
+
+    async with connecting as session:
+        assert session is connecting.session
+        assert told == [Outcome("resumed")]
+
+
+@in_virtual_time
+async def test_what_is_saved_while_the_session_is_told_to_be_back_has_the_new_token() -> None:
+    back = welcome(outcome="resumed")
+    server = FakeServer([welcome(), 1.0, CUT], [back])
+    saved: list[bytes] = []
+    session = await connect(server)
+    session.on_resume = lambda _: saved.append(session.save())
+
+    await asyncio.sleep(5.0)
+
+    assert saved == [session.save()]
+    await session.close()

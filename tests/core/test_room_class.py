@@ -1,0 +1,78 @@
+"""What a room's class says of it: its kind, its players' data, its settings."""
+
+from typing import Generic, TypeVar
+
+from holdfast.core.messages import PlayerData
+from holdfast.core.room import CHOICES, Room
+from tests.core.room_samples import Arena
+from tests.core.samples import Hero
+
+
+def test_a_room_is_called_by_its_class_name_in_snake_case() -> None:
+    class CaptureTheFlag(Room[Hero]):
+        pass
+
+    assert CaptureTheFlag.kind == "capture_the_flag"
+
+
+def test_a_room_may_choose_its_kind_and_its_subclass_has_its_own() -> None:
+    class Chess(Room[Hero]):
+        kind = "chess-960"
+
+    class BlitzChess(Chess):
+        pass
+
+    assert Chess.kind == "chess-960"
+    assert BlitzChess.kind == "blitz_chess"
+
+
+def test_the_players_data_type_is_the_one_in_the_brackets() -> None:
+    assert Arena.data_type is Hero
+    assert isinstance(Arena.data_type(), Hero)
+
+
+def test_a_room_without_brackets_has_plain_player_data() -> None:
+    class Plain(Room):  # type: ignore[type-arg]  # users who do not type their game write this
+        pass
+
+    assert Plain.data_type is PlayerData
+
+
+def test_a_subclass_of_a_room_keeps_its_data_type() -> None:
+    class BigArena(Arena):
+        max_players = 64
+
+    assert BigArena.data_type is Hero
+
+
+def test_a_base_class_of_the_game_may_leave_the_data_type_open() -> None:
+    D = TypeVar("D", bound=PlayerData)
+
+    class Villain(PlayerData):
+        evil: int = 1
+
+    class Round(Room[D], Generic[D]):
+        pass
+
+    class Heist(Round[Villain]):
+        pass
+
+    assert Heist.data_type is Villain
+
+
+def test_the_brackets_of_a_mixin_say_nothing_about_the_players() -> None:
+    T = TypeVar("T")
+
+    class Scored(Generic[T]):
+        pass
+
+    class Race(Room[Hero], Scored[int]):
+        pass
+
+    assert Race.data_type is Hero
+
+
+def test_every_setting_of_words_has_a_default_among_its_words() -> None:
+    assert set(CHOICES) == {"durability", "disconnect", "duplicate", "orphans", "election", "other_version"}
+    for setting, words in CHOICES.items():
+        assert getattr(Room, setting) in words

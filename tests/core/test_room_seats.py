@@ -1,0 +1,179 @@
+"""Who is in a room and who may come in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
+from holdfast.core.player import Player, SeatEvent
+from holdfast.core.room import Room
+from holdfast.core.session import PlayerId
+from tests.core.room_samples import an_arena, ids, reserved, seated
+from tests.core.samples import Hero
+
+# Players
+
+
+def test_players_are_those_who_took_a_seat_in_the_order_they_came() -> None:
+    room, _ = an_arena()
+    bob = seated(room, "bob")
+    reserved(room, "cyd")
+    ada = seated(room, "ada")
+
+    assert room.players == (bob, ada)
+    assert ids(room.seats) == ["bob", "cyd", "ada"]
+
+
+def test_a_held_player_is_still_one_of_the_players() -> None:
+    room, _ = an_arena()
+    ada = seated(room, "ada")
+
+    ada.happened(SeatEvent.DROPPED)
+
+    assert room.players == (ada,)
+    assert room.player("ada") is ada
+    assert not ada.connected
+
+
+def test_a_reserved_seat_becomes_a_player_when_it_is_taken() -> None:
+    room, _ = an_arena()
+    ada = reserved(room, "ada")
+    before = room.players
+
+    ada.happened(SeatEvent.TAKEN)
+    room.seats_changed()
+
+    assert before == ()
+    assert room.players == (ada,)
+
+
+def test_a_removed_seat_is_no_player_any_more() -> None:
+    room, _ = an_arena()
+    ada, bob = seated(room, "ada"), seated(room, "bob")
+
+    room.remove_seat(ada)
+
+    assert room.players == (bob,)
+    assert room.player("ada") is None
+    assert room.seat_of(PlayerId("ada")) is None
+
+
+def test_a_view_of_the_players_taken_before_a_leave_stays_as_it_was() -> None:
+    room, _ = an_arena()
+    ada, bob = seated(room, "ada"), seated(room, "bob")
+
+    before = room.players
+    for player in before:
+        room.remove_seat(player)
+
+    assert before == (ada, bob)
+    assert room.players == ()
+
+
+def test_a_player_is_found_by_id_once_seated_and_a_seat_even_before() -> None:
+    room, _ = an_arena()
+    ada = reserved(room, "ada")
+
+    assert room.player("ada") is None
+    assert room.seat_of(PlayerId("ada")) is ada
+    assert room.seat_of(PlayerId("bob")) is None
+
+
+def test_a_second_seat_of_the_same_player_is_removed_alone() -> None:
+    room, _ = an_arena()
+    room.duplicate = "allow"
+    first, second = seated(room, "ada"), seated(room, "ada")
+
+    room.remove_seat(first)
+
+    assert room.players == (second,)
+
+
+# Who may come in
+
+
+def test_a_room_is_full_when_every_seat_is_reserved_taken_or_held() -> None:
+    room, _ = an_arena()
+    reserved(room, "ada")
+    seated(room, "bob")
+    seated(room, "cyd").happened(SeatEvent.DROPPED)
+
+    assert room.seats_used == 3
+    assert not room.open_seats
+    with pytest.raises(RoomFull, match="3"):
+        room.check_open(PlayerId("dan"))
+
+
+def test_a_freed_seat_can_be_taken_again() -> None:
+    room, _ = an_arena()
+    players = [seated(room, player_id) for player_id in ("ada", "bob", "cyd")]
+
+    room.remove_seat(players[1])
+
+    assert room.open_seats
+    assert seated(room, "dan") in room.players
+
+
+def test_a_locked_room_takes_nobody_new_and_keeps_who_is_in() -> None:
+    room, _ = an_arena()
+    ada = seated(room, "ada")
+
+    room.lock()
+
+    assert not room.open_seats
+    with pytest.raises(RoomLocked):
+        room.check_open(PlayerId("bob"))
+    assert room.players == (ada,)
+
+
+def test_an_unlocked_room_takes_players_again() -> None:
+    room, _ = an_arena()
+    room.lock()
+
+    room.unlock()
+
+    assert room.open_seats
+    room.check_open(PlayerId("ada"))
+
+
+@pytest.mark.parametrize("policy", ["takeover", "reject"])
+@pytest.mark.parametrize("seat", [reserved, seated])
+def test_the_same_player_gets_no_second_seat_unless_allowed(
+    policy: Any, seat: Callable[[Room[Hero], str], Player[Hero]]
+) -> None:
+    room, _ = an_arena()
+    room.duplicate = policy
+    seat(room, "ada")
+
+    with pytest.raises(Duplicate):
+        room.check_open(PlayerId("ada"))
+
+
+def test_a_room_that_allows_doubles_seats_the_same_player_twice() -> None:
+    room, _ = an_arena()
+    room.duplicate = "allow"
+
+    seated(room, "ada")
+    seated(room, "ada")
+
+    assert ids(room.players) == ["ada", "ada"]
+
+
+def test_a_closing_room_is_not_there_any_more() -> None:
+    room, desk = an_arena()
+
+    room.close()
+
+    assert desk.closed == 1
+    assert not room.open_seats
+    with pytest.raises(NotFound):
+        room.check_open(PlayerId("ada"))
+
+
+def test_asking_whether_somebody_may_come_in_changes_nothing() -> None:
+    room, _ = an_arena()
+
+    room.check_open(PlayerId("ada"))
+
+    assert room.seats == ()

@@ -1,0 +1,98 @@
+"""What a room says to its players."""
+
+from holdfast.core.messages import Message
+from holdfast.core.player import SeatEvent
+from tests.core.room_samples import an_arena, reserved, seated
+from tests.core.samples import Mailbox, Seats, a_player
+
+
+class Said(Message):
+    text: str
+
+
+def test_a_broadcast_reaches_every_player_in_the_order_they_came() -> None:
+    room, _ = an_arena()
+    log: list[tuple[str, Message]] = []
+    for player_id in ("bob", "ada", "cyd"):
+        seated(room, player_id).outlet = Mailbox(player_id, log)
+
+    room.broadcast(Said("hi"))
+    room.broadcast(Said("ho"))
+
+    assert log == [
+        ("bob", Said("hi")),
+        ("ada", Said("hi")),
+        ("cyd", Said("hi")),
+        ("bob", Said("ho")),
+        ("ada", Said("ho")),
+        ("cyd", Said("ho")),
+    ]
+
+
+def test_a_broadcast_reaches_the_held_and_not_the_reserved() -> None:
+    room, _ = an_arena()
+    log: list[tuple[str, Message]] = []
+    held, waiting = seated(room, "ada"), reserved(room, "bob")
+    held.outlet, waiting.outlet = Mailbox("ada", log), Mailbox("bob", log)
+    held.happened(SeatEvent.DROPPED)
+
+    room.broadcast(Said("hi"))
+
+    assert log == [("ada", Said("hi"))]
+
+
+def test_a_broadcast_leaves_out_whom_it_is_told_to() -> None:
+    room, _ = an_arena()
+    log: list[tuple[str, Message]] = []
+    for player_id in ("ada", "bob", "cyd"):
+        seated(room, player_id).outlet = Mailbox(player_id, log)
+    ada, _, cyd = room.players
+
+    room.broadcast(Said("hi"), exclude=[ada])
+    room.broadcast(Said("ho"), exclude=(player for player in (ada, cyd)))
+
+    assert log == [("bob", Said("hi")), ("cyd", Said("hi")), ("bob", Said("ho"))]
+
+
+def test_a_broadcast_shares_what_was_encoded_and_the_next_one_starts_anew() -> None:
+    room, _ = an_arena()
+    boxes = [Mailbox(player_id) for player_id in ("ada", "bob")]
+    for box in boxes:
+        seated(room, box.owner).outlet = box
+
+    room.broadcast(Said("hi"))
+    room.broadcast(Said("ho"))
+
+    (first_ada, second_ada), (first_bob, second_bob) = (box.bodies_seen for box in boxes)
+    assert first_ada is first_bob
+    assert second_ada is second_bob
+    assert first_ada is not second_ada
+
+
+def test_a_broadcast_in_an_empty_room_is_nothing() -> None:
+    room, _ = an_arena()
+
+    room.broadcast(Said("anyone?"))
+
+    assert room.players == ()
+
+
+def test_a_player_is_spoken_to_through_the_outlet() -> None:
+    room, _ = an_arena()
+    ada = seated(room, "ada")
+    box = ada.outlet = Mailbox("ada")
+
+    ada.send(Said("hi"))
+    ada.send_latest(Said("here"), "position")
+
+    assert box.log == [("ada", Said("hi"))]
+    assert box.latest == [(Said("here"), "position")]
+
+
+def test_a_kick_is_asked_of_the_seats_host() -> None:
+    seats = Seats()
+    ada = a_player("ada", host=seats)
+
+    ada.kick("no cheating")
+
+    assert seats.kicked == [(ada, "no cheating")]

@@ -1,0 +1,27 @@
+"""WebSocket's handshake, as a bare socket says it."""
+
+from dataclasses import replace
+
+from holdfast.transports.port import Dialect, Listener
+from tests.transports.harness import BINARY, LIMITS, Harness
+from tests.transports.raw import RawPeer
+from tests.transports.recorder import Recorder
+
+IMPATIENT = replace(LIMITS, handshake_s=0.2, close_s=0.2)
+
+
+REQUEST = (
+    "GET /anywhere HTTP/1.1\r\nHost: game.example\r\nUpgrade: websocket\r\nConnection: {connection}\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n{protocols}\r\n"
+)
+
+
+def upgrade(dialect: Dialect = BINARY) -> bytes:
+    return REQUEST.format(connection="Upgrade", protocols=f"Sec-WebSocket-Protocol: {dialect.name}\r\n").encode()
+
+
+async def raw_link(harness: Harness, listener: Listener, dialect: Dialect = BINARY) -> tuple[RawPeer, Recorder]:
+    peer = await harness.raw(listener)
+    peer.write(upgrade(dialect))
+    assert (await peer.read_head()).startswith(b"HTTP/1.1 101 ")
+    return peer, await harness.accept()
