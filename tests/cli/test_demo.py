@@ -144,7 +144,7 @@ async def in_a_terminal(*options: str) -> AsyncIterator[tuple[Process, int]]:
 
 async def test_in_a_terminal_the_table_is_drawn_in_place_and_the_cursor_returns() -> None:
     async with in_a_terminal() as (process, terminal):
-        screen = await asyncio.to_thread(read_screen, terminal, until="must stay 0")
+        screen = await asyncio.to_thread(read_screen, terminal, until="Ctrl-C")
         process.send_signal(signal.SIGINT)
         screen += await asyncio.to_thread(read_screen, terminal)
         exit_code = await process.wait()

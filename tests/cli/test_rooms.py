@@ -418,20 +418,6 @@ async def test_an_empty_store_says_so(tmp_path: Path) -> None:
     assert result == (0, "There are no rooms in sqlite:game.db.\n", "")
 
 
-@pytest.mark.parametrize("room_id", ["-abcdefghijk", "-oabcdefghij", "--abcdefghij"])
-async def test_a_room_whose_id_begins_with_a_dash_can_be_named(
-    tmp_path: Path, played: Played, url: str, room_id: str
-) -> None:
-    file = await export(url, played, tmp_path)
-    await result_of("rooms", "import", url, str(file), f"--id={room_id}")
-
-    exported = await result_of("rooms", "export", url, room_id)
-    deleted = await result_of("rooms", "delete", url, room_id, "--yes")
-
-    assert json.loads(exported.stdout)["id"] == room_id
-    assert deleted.exit_code == 0
-
-
 # What can be wrong
 
 
@@ -473,11 +459,11 @@ async def test_a_file_that_is_no_room_is_refused_in_words_and_nothing_is_written
     assert await stored(tmp_path / "game.db") == before
 
 
-@pytest.mark.parametrize("room_id", ["a/b", "a b", "é", "x" * 65])
+@pytest.mark.parametrize("room_id", ["a/b", "a b", "é", "-a", "x" * 65])
 async def test_an_id_that_could_not_be_a_key_is_refused(tmp_path: Path, played: Played, url: str, room_id: str) -> None:
     file = await export(url, played, tmp_path)
 
-    assert "cannot be a room's id" in error_of(await result_of("rooms", "import", url, str(file), "--id", room_id))
+    assert "cannot be a room's id" in error_of(await result_of("rooms", "import", url, str(file), f"--id={room_id}"))
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "\x00", "5", "[" * 100_000])

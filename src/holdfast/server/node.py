@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.events import Ended, PlacementChanged, Released, Resynced, Superseded
 from holdfast.core.frames import sentence
+from holdfast.core.ids import new_id
 from holdfast.core.infos import PlacementInfo
 from holdfast.core.limits import Limits
 from holdfast.core.placing import Queue
@@ -62,6 +63,7 @@ log = get_logger("holdfast.server")
 
 # A restart takes about this long; clients add their jitter.
 _RETRY_AFTER_STOP_S = 1.0
+_PLACEMENT_ID_BYTES = 9
 
 # Ends that no turn of a room has decided: they are in force whatever is saved.
 _NOT_WELCOME = frozenset({Reason.BANNED, Reason.SIGNED_OUT, Reason.TOKEN_REUSED})
@@ -139,7 +141,7 @@ class Node:
             queues=queues,
             now=now,
             wall=wall,
-            make_id=lambda: printable(random.randbytes(9)),
+            make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
             changed=self._placement_changed,
         )
         self._connections_opened = 0

@@ -33,6 +33,7 @@ async def test_the_oldest_open_room_is_chosen_and_where_narrows_the_choice() -> 
     async with served(arena()) as server:
         ada, bob, cleo, dan = await connected(server, "ada", "bob", "cleo", "dan")
         first = await server.create_room("arena", properties={"map": "cave"})
+        await asyncio.sleep(1)
         second = await server.create_room("arena", properties={"map": "dust"})
 
         assert (await ada.join_or_create("arena")).id == first.id

@@ -2,7 +2,6 @@
 
 import click
 
-from holdfast.cli.ids import TakesIds
 from holdfast.cli.operate.node import Node, of_node
 from holdfast.cli.operate.showing import Column, show_list, show_one, span
 
@@ -18,7 +17,7 @@ def packets() -> None:
     """Look into what single sessions or addresses say and hear, in the log of a running node."""
 
 
-@packets.command("on", cls=TakesIds)
+@packets.command("on")
 @click.argument("target")
 @click.option("--for", "for_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Ten minutes if not.")
 @of_node
@@ -34,7 +33,7 @@ def log_packets(*, node: Node, target: str, for_s: float | None, as_json: bool) 
         click.echo(f"The packets of {told['target']} are logged for {span(told['ends_in_s'])}.")
 
 
-@packets.command("off", cls=TakesIds)
+@packets.command("off")
 @click.argument("target")
 @of_node
 def stop_logging_packets(*, node: Node, target: str, as_json: bool) -> None:

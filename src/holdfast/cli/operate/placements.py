@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from holdfast.cli.ids import TakesIds
 from holdfast.cli.operate.node import Node, of_node
 from holdfast.cli.operate.rooms import properties_of
 from holdfast.cli.operate.showing import Column, ago, show_list, show_one
@@ -48,7 +47,7 @@ def list_queues(*, node: Node, as_json: bool) -> None:
     show_list(_items(found, "queues"), _QUEUES, as_json=as_json, empty=empty)
 
 
-@placements.command("show", cls=TakesIds)
+@placements.command("show")
 @click.argument("placement_id")
 @of_node
 def show_placement(*, node: Node, placement_id: str, as_json: bool) -> None:
@@ -84,7 +83,7 @@ def start_placement(  # noqa: PLR0913 - one parameter for each option
     show_one(node.ask("POST", "placements", body=wish), as_json=as_json)
 
 
-@placements.command("stop", cls=TakesIds)
+@placements.command("stop")
 @click.argument("placement_id")
 @of_node
 def stop_placement(*, node: Node, placement_id: str, as_json: bool) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from holdfast.cli.ids import TakesIds
 from holdfast.cli.operate.node import Node, of_node
 from holdfast.cli.operate.sessions import done, limit_option
 from holdfast.cli.operate.showing import Column, ago, show_list, show_one
@@ -74,7 +73,7 @@ def list_players(*, node: Node, limit: int, as_json: bool) -> None:
     show_list(found, _PLAYERS, as_json=as_json, empty="Nobody is here.")
 
 
-@players.command("show", cls=TakesIds)
+@players.command("show")
 @click.argument("player_id")
 @of_node
 def show_player(*, node: Node, player_id: str, as_json: bool) -> None:
@@ -82,7 +81,7 @@ def show_player(*, node: Node, player_id: str, as_json: bool) -> None:
     show_one(node.ask("GET", "players", player_id), as_json=as_json)
 
 
-@players.command("explain", cls=TakesIds)
+@players.command("explain")
 @click.argument("player_id")
 @of_node
 def explain_player(*, node: Node, player_id: str, as_json: bool) -> None:
@@ -90,7 +89,7 @@ def explain_player(*, node: Node, player_id: str, as_json: bool) -> None:
     show_timeline(node.ask("GET", "players", player_id, "timeline"), as_json=as_json)
 
 
-@players.command("kick", cls=TakesIds)
+@players.command("kick")
 @click.argument("room_id")
 @click.argument("player_id")
 @click.option("--reason", default="", help="What they are told.")
@@ -101,7 +100,7 @@ def kick_player(*, node: Node, room_id: str, player_id: str, reason: str, as_jso
     done(f"Player {player_id} is out of room {room_id}.", {"kicked": player_id, "room": room_id}, as_json=as_json)
 
 
-@players.command("ban", cls=TakesIds)
+@players.command("ban")
 @click.argument("player_id", metavar="[ID]", required=False)
 @_address
 @click.option("--for", "for_s", callback=_span, metavar="SPAN", help="How long: 30min, 2h, 7d. Without it for good.")
@@ -131,7 +130,7 @@ def ban_player(  # noqa: PLR0913 - one parameter for each option
     done(f"Banned {how_long}: {ban['subject']}.", ban, as_json=as_json)
 
 
-@players.command("unban", cls=TakesIds)
+@players.command("unban")
 @click.argument("player_id", metavar="[ID]", required=False)
 @_address
 @of_node
@@ -152,7 +151,7 @@ def list_bans(*, node: Node, limit: int, as_json: bool) -> None:
     show_list(found, _BANS, as_json=as_json, empty="Nobody is banned.")
 
 
-@players.command("sign-out", cls=TakesIds)
+@players.command("sign-out")
 @click.argument("player_id", metavar="ID")
 @click.option("--why", default="", help="What they are told.")
 @of_node

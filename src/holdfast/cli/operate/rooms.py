@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from holdfast.cli.ids import TakesIds
 from holdfast.cli.operate.node import Node, of_node
 from holdfast.cli.operate.showing import Column, ago, show_list, show_one, span
 
@@ -48,7 +47,7 @@ def list_running(node: Node, wish: dict[str, Any], limit: int, *, as_json: bool)
     show_list(found, _ROOMS, as_json=as_json, empty="There are no such rooms." if any(wish.values()) else "No rooms.")
 
 
-@click.command("show", cls=TakesIds)
+@click.command("show")
 @click.argument("room_id")
 @of_node
 def show_room(*, node: Node, room_id: str, as_json: bool) -> None:
@@ -56,7 +55,7 @@ def show_room(*, node: Node, room_id: str, as_json: bool) -> None:
     show_one(node.ask("GET", "rooms", room_id), as_json=as_json)
 
 
-@click.command("seats", cls=TakesIds)
+@click.command("seats")
 @click.argument("room_id")
 @of_node
 def show_seats(*, node: Node, room_id: str, as_json: bool) -> None:
@@ -96,7 +95,7 @@ def create_room(  # noqa: PLR0913 - one parameter for each option
     show_one(node.ask("POST", "rooms", body=wish), as_json=as_json)
 
 
-@click.command("end", cls=TakesIds)
+@click.command("end")
 @click.argument("room_id")
 @click.option("--reason", default="", help="Why, for the log and for who asks.")
 @of_node

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from holdfast.cli.ids import TakesIds
 from holdfast.cli.operate.node import Node, of_node
 from holdfast.cli.operate.showing import Column, show_list, show_one, span
 from holdfast.cli.operate.timeline import show_timeline
@@ -39,7 +38,7 @@ def list_sessions(*, node: Node, player: str, limit: int, as_json: bool) -> None
     show_list(found, _SESSIONS, as_json=as_json, empty="There are no sessions.")
 
 
-@sessions.command("show", cls=TakesIds)
+@sessions.command("show")
 @click.argument("session_id")
 @of_node
 def show_session(*, node: Node, session_id: str, as_json: bool) -> None:
@@ -47,7 +46,7 @@ def show_session(*, node: Node, session_id: str, as_json: bool) -> None:
     show_one(node.ask("GET", "sessions", session_id), as_json=as_json)
 
 
-@sessions.command("explain", cls=TakesIds)
+@sessions.command("explain")
 @click.argument("session_id")
 @of_node
 def explain_session(*, node: Node, session_id: str, as_json: bool) -> None:
@@ -55,7 +54,7 @@ def explain_session(*, node: Node, session_id: str, as_json: bool) -> None:
     show_timeline(node.ask("GET", "sessions", session_id, "timeline"), as_json=as_json)
 
 
-@sessions.command("end", cls=TakesIds)
+@sessions.command("end")
 @click.argument("session_id")
 @click.option("--reason", default="", help="What its player is told.")
 @of_node

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from holdfast.cli.ids import TakesIds
 from holdfast.cli.operate.node import Node, of_node
 from holdfast.cli.operate.rooms import create_room, end_room, list_running, show_room, show_seats
 from holdfast.cli.operate.showing import PIPE_COLUMNS
@@ -19,7 +18,7 @@ from holdfast.cli.rooms.shelf import Shelf, StoredRoom, opened
 from holdfast.core.records import Unreadable
 from holdfast.core.room_file import NotARoom, RoomFile, from_text, to_text
 
-_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+_ID = re.compile(r"\w[\w-]{0,63}", re.ASCII)
 
 
 @click.group()
@@ -88,7 +87,7 @@ async def _all(store: str) -> list[StoredRoom]:
 # export
 
 
-@rooms.command("export", cls=TakesIds, short_help="Write a room as a file that a person can read.")
+@rooms.command("export", short_help="Write a room as a file that a person can read.")
 @click.argument("store")
 @click.argument("room_id", required=False)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write, or with --all the folder.")
@@ -196,7 +195,9 @@ def import_room(store: str, file: Path, room_id: str | None, *, replace: bool) -
         raise click.ClickException(f"{file} cannot be imported: {error}.") from None
     new_id = room_id or read.id
     if not _ID.fullmatch(new_id):
-        raise click.ClickException(f"{new_id!r} cannot be a room's id: use 1 to 64 letters, digits, - and _.")
+        raise click.ClickException(
+            f"{new_id!r} cannot be a room's id: use 1 to 64 letters, digits, _ and -, not - first."
+        )
     asyncio.run(_import(store, file, read, new_id, replace=replace))
     click.echo(f"Room {new_id} ({read.kind}, {_seats(read.players)}) is in {store}: start a server on it to go on.")
 
@@ -234,7 +235,7 @@ def _note_owner(room: StoredRoom) -> None:
 # delete
 
 
-@rooms.command("delete", cls=TakesIds, short_help="Delete a room and the sessions in it.")
+@rooms.command("delete", short_help="Delete a room and the sessions in it.")
 @click.argument("store")
 @click.argument("room_id")
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -18,13 +18,13 @@ from holdfast.core.events import (
     SeatReserved,
     SeatTaken,
 )
+from holdfast.core.ids import new_id
 from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.roles import check_role
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId
-from holdfast.core.tokens import printable
 from holdfast.core.wishes import Create
 from holdfast.server.directory.entries import Entries
 from holdfast.server.directory.listings import Listings
@@ -132,7 +132,7 @@ class Directory:
         room_type = self._check(wish)
         if not is_trusted:
             self.check_creator(creator)
-        room_id = printable(self._node.random.randbytes(_ROOM_ID_BYTES))
+        room_id = new_id(self._node.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
             self.entries.check_name(room_type.kind, wish.name, room_id)
         host = self.new_host(room_type, room_id)

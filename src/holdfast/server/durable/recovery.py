@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 import msgspec
 
 from holdfast.core.events import Restored, RoomFailed, RoomRecovered
+from holdfast.core.ids import new_id
 from holdfast.core.reasons import Reason
 from holdfast.core.records import (
     RoomRecord,
@@ -26,7 +27,6 @@ from holdfast.core.records import (
 from holdfast.core.room import Room
 from holdfast.core.saving import restored_channel, restored_listing, restored_session
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
-from holdfast.core.tokens import printable
 from holdfast.logs import get_logger
 from holdfast.server.durable.bundles import session_key
 from holdfast.server.durable.host import DurableHost
@@ -236,7 +236,7 @@ class Recovery:
         # An agent's seat, or one whose session is lost: held all the same, for the player to take it over again.
         node = self._node
         stand_in = Session(
-            SessionId(printable(node.random.randbytes(SESSION_ID_BYTES))),
+            SessionId(new_id(node.random.randbytes(SESSION_ID_BYTES))),
             PlayerId(seat.player),
             limits=node.limits,
             now=node.now(),

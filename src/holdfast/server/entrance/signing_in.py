@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.core.errors import Refused, Throttled
 from holdfast.core.events import Authenticated, SessionOpened, SignInFailed
 from holdfast.core.frames import Auth, Outcome
+from holdfast.core.ids import new_id
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
-from holdfast.core.tokens import TOKEN_BYTES, printable
+from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.players import checked_identity
 from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotAuthentic
 from holdfast.server.entrance.bans import ban_message
@@ -183,7 +184,7 @@ class SigningIn:
 def new_session(node: "Node", identity: Identity) -> Session:
     """A session for a proven player, not attached to anything yet."""
     session = Session(
-        SessionId(printable(node.random.randbytes(SESSION_ID_BYTES))),
+        SessionId(new_id(node.random.randbytes(SESSION_ID_BYTES))),
         PlayerId(identity.player_id),
         limits=node.limits,
         now=node.now(),

@@ -1,0 +1,8 @@
+"""Ids of rooms, sessions and placements, which people read, paste and type."""
+
+from holdfast.core.tokens import printable
+
+
+def new_id(chance: bytes) -> str:
+    """An id in URL-safe signs. The first is a letter, or commands would take one in 64 ids for an option."""
+    return printable(bytes((chance[0] & 0x7F, *chance[1:])))
