@@ -25,6 +25,9 @@ MINUTES ?= 5
 # How many times the storm kills the server
 KILLS ?= 1000
 
+# The tests start hundreds of processes: none should compile again what another one has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup web browser demo test check fmt lint types sim fuzz audit storm bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
