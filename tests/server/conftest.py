@@ -16,11 +16,13 @@ _TEST_S = 30.0
 _ON_BOTH_LOOPS = {
     "test_doors.py",
     "test_latency.py",
+    "test_outside_work.py",
     "test_resume.py",
     "test_resume_grace.py",
     "test_resume_newest.py",
     "test_resume_tokens.py",
-    "test_time.py",
+    "test_ticks.py",
+    "test_timers.py",
     "test_tls.py",
 }
 _ON_PYTHONS_LOOP = {

@@ -225,3 +225,26 @@ async def hear_the_end(room: ClientRoom) -> None:
 async def same_player(world: World, server: Server, session: ClientSession) -> ClientSession:
     """The same player in another window: proven by the credential, with a session of its own."""
     return await world.connect(server, auth=holdfast.Auth("guest", session.credential))
+
+
+def chat_of(server: Server, client_room: ClientRoom) -> Chat:
+    """The chat that a client sits in."""
+    room = room_of(server, client_room)
+    assert isinstance(room, Chat)
+    return room
+
+
+def bell(story: Story) -> type[Chat]:
+    """A room that rings once, long after: what has not happened by then does not happen."""
+
+    class Bell(Chat):
+        kind = "bell"
+
+        def on_created(self) -> None:
+            self.after(0.1, self.ring)
+
+        def ring(self) -> None:
+            self.story.tell("rang")
+
+    Bell.story = story
+    return Bell
