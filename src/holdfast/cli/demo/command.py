@@ -9,11 +9,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.live import Live
 
 from holdfast.cli.demo.keys import are_there_keys
-from holdfast.cli.demo.screens import LiveScreen, PlainScreen
+from holdfast.cli.demo.screens import LiveScreen, PlainScreen, open_console
 from holdfast.cli.demo.show import Screen, Settings, Show
 from holdfast.cli.demo.table import Totals, verdict
 from holdfast.http.hosts import DEFAULT_PORT
@@ -84,7 +83,7 @@ def demo(  # noqa: PLR0913 - one parameter for each option
 
     In a terminal c crashes the server, and q or Ctrl-C ends the demo.
     """
-    console = Console(highlight=False)
+    console = open_console()
     is_live = console.is_terminal and not plain
     page = None if terminal else _page(seed, port)
     if cut_every is None:

@@ -1,10 +1,24 @@
 """Where the demo is seen: a live table in a terminal, lines anywhere else."""
 
+import io
+import sys
+
 from rich.console import Console
 from rich.live import Live
 
 from holdfast.cli.demo.show import Show
 from holdfast.cli.demo.table import line, picture, places, server_line
+
+
+def open_console() -> Console:
+    """The terminal, or whatever standard output is, with a buffer also where Python was told to have none.
+
+    Without one, a write that a signal interrupts loses its rest: half a table, or the cursor for good.
+    """
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.RawIOBase):
+        out = open(out.fileno(), "w", encoding=out.encoding, errors=out.errors, closefd=False)  # noqa: SIM115
+    return Console(file=out, highlight=False)
 
 
 class LiveScreen:

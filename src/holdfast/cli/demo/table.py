@@ -179,7 +179,7 @@ def _table(bots: Sequence[Bot], total: Totals, *, is_wide: bool, hidden: int) ->
 def _row(bot: Bot, *, is_wide: bool) -> list[RenderableType]:
     brain = bot.brain
     cells: list[RenderableType] = [
-        bot.name,
+        bot.name or "…",  # until its ship has one
         Text(bot.status, style=_STATUS_STYLES[bot.status]),
         str(bot.session.drops),
         _last_return(bot),
