@@ -1,15 +1,16 @@
 """Does a neighbour that misbehaves cost the others time? Round trips beside clients that flood, and that do not read.
 
-Eighty clients play by the rules: each says something twenty times a second, hears it back, and hears its room's
-broadcasts. Rounds alternate: they are alone, or twenty others come. In one kind of round those flood the server, each
-from an address of its own, as fast as their sockets take it, and are back at once when they are cut off; in the other
-they take a seat, stop reading, and stay.
+A hundred clients play: each says something twenty times a second, hears it back, and hears its room's broadcasts. Of
+these eighty are measured. Rounds alternate by what the other twenty do: they behave too; or they flood the server, each
+from an address of its own, as fast as their sockets take it, and are back at once when they are cut off; or they take a
+seat, stop reading, and stay.
 
-Server, players and misfits each have a process; the misfits' has the lowest priority there is, so that what is measured
-is the server and not the machine's other work. What counts is the ratio of the p99 to those of the rounds before and
-after, in which nobody came.
+Server, players and misfits each have a process. The misfits' has the lowest priority there is, and is never idle: a
+core that is busy makes the one beside it slower, by more than what is looked for here, so it is busy in every round. A
+round in which the host took time away from this machine ("steal" in /proc/stat) is played again: a p99 of milliseconds
+tells nothing else then. What counts is the p99 beside the ones and the others, as a ratio.
 
-    python benchmarks/neighbours.py [--clients 80] [--misfits 20] [--cycles 4] [--seconds 4]
+    python benchmarks/neighbours.py [--clients 80] [--misfits 20] [--cycles 12] [--seconds 2]
 """
 
 import argparse
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import picows
@@ -43,6 +45,14 @@ RATE_HZ = 20.0
 PILE_BYTES = 256 * 1024
 # Between two rounds nothing is said for so long.
 SETTLE_S = 0.5
+# So long the others are there before the measurement begins: to arrive is another matter than to flood.
+ARRIVE_S = 0.5
+# All of them play by the rules.
+CALM = "behaving"
+KINDS = (CALM, "flooding", "not reading")
+# A round that lost more than this to the host is played again, but not for ever.
+STOLEN_S_MAX = 0.01
+ATTEMPTS_MAX = 8
 
 
 class Say(Message):
@@ -89,6 +99,7 @@ def run_server(pipe: Connection, core: int | None) -> None:
             # As `holdfast.run` does.
             gc.collect()
             gc.freeze()
+            gc.set_threshold(10_000, 10, 10)
             stopped = asyncio.Event()
             pipe.send(server.addresses["websocket"][1])
 
@@ -255,14 +266,15 @@ async def dial(kind: Callable[[], Client], port: int, address: str | None = None
 
 
 def run_misfits(pipe: Connection, port: int, core: int | None, count: int) -> None:
-    """Do what the pipe says, until it says stop."""
+    """Do what the pipe says, until it says stop; never rest."""
     pin(core)
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    ways: dict[str, Callable[[int, str], Coroutine[Any, Any, None]]] = {"flooding": flood, "not reading": stall}
+    ways = dict(zip(KINDS, (behave, flood, stall), strict=True))
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
+        busy = asyncio.create_task(keep_busy())
         tasks: list[asyncio.Task[None]] = []
         while (word := await loop.run_in_executor(None, pipe.recv)) != "stop":
             for task in tasks:
@@ -270,9 +282,31 @@ def run_misfits(pipe: Connection, port: int, core: int | None, count: int) -> No
             await asyncio.gather(*tasks, return_exceptions=True)
             way = ways.get(word)
             tasks = [asyncio.create_task(way(port, f"127.0.1.{n + 1}")) for n in range(count)] if way else []
+            await asyncio.sleep(ARRIVE_S)
             pipe.send("done")
+        busy.cancel()
 
     run(main)
+
+
+async def keep_busy() -> None:
+    """Leave this core no moment of rest, in steps so short that nobody waits for them."""
+    while True:
+        sum(range(1000))
+        await asyncio.sleep(0)
+
+
+async def behave(port: int, address: str) -> None:
+    """Play by the rules."""
+    client = await dial(Client, port, address)
+    try:
+        await first_of(client.seated, client.lost)
+        while not client.lost.is_set():
+            client.say()
+            await asyncio.sleep(1 / RATE_HZ)
+    finally:
+        if client.transport is not None:
+            client.transport.disconnect(False)
 
 
 async def flood(port: int, address: str) -> None:
@@ -341,11 +375,12 @@ class Round(NamedTuple):
     p99_ms: float
     trips: int
     dropped: int
+    stolen_s: float
     counted: Count
 
 
 async def play_rounds(options: argparse.Namespace) -> list[Round]:
-    """Alone, beside floods, alone, beside those who do not read, alone, …"""
+    """Beside others that behave, that flood, that do not read, that behave, …"""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     server_core, load_core = (cores[0], cores[-1]) if len(cores) > 1 else (None, None)
     pin(load_core)
@@ -364,15 +399,15 @@ async def play_rounds(options: argparse.Namespace) -> list[Round]:
             assert isinstance(gamer, Gamer)
             await asyncio.wait_for(gamer.seated.wait(), 10)
             gamers.append(gamer)
-        await play_round("nobody", gamers, options.seconds, server_pipe, misfit_pipe)  # to warm up
-        rounds = [await play_round("nobody", gamers, options.seconds, server_pipe, misfit_pipe)]
+        await play_round(CALM, gamers, options.seconds, server_pipe, misfit_pipe)  # to warm up
+        rounds: list[Round] = []
         for number in range(1, options.cycles + 1):
-            for beside in ("flooding", "nobody", "not reading", "nobody"):
-                rounds.append(await play_round(beside, gamers, options.seconds, server_pipe, misfit_pipe))
+            for beside in KINDS:
+                rounds.append(await play_calm_round(beside, gamers, options.seconds, server_pipe, misfit_pipe))
                 last = rounds[-1]
                 sys.stderr.write(
-                    f"cycle {number}/{options.cycles}, beside {beside}: p50 {last.p50_ms:.2f} ms,"
-                    f" p99 {last.p99_ms:.2f} ms, {last.counted}\n"
+                    f"cycle {number}/{options.cycles}, the others {beside}: p50 {last.p50_ms:.2f} ms,"
+                    f" p99 {last.p99_ms:.2f} ms, {last.stolen_s * 1000:.0f} ms stolen, {last.counted}\n"
                 )
     finally:
         misfit_pipe.send("stop")
@@ -382,6 +417,16 @@ async def play_rounds(options: argparse.Namespace) -> list[Round]:
     return rounds
 
 
+async def play_calm_round(
+    beside: str, gamers: list[Gamer], seconds: float, server_pipe: Connection, misfit_pipe: Connection
+) -> Round:
+    """One in which the host leaves us alone, or the best of a few."""
+    tried: list[Round] = []
+    while len(tried) < ATTEMPTS_MAX and (not tried or tried[-1].stolen_s > STOLEN_S_MAX):
+        tried.append(await play_round(beside, gamers, seconds, server_pipe, misfit_pipe))
+    return min(tried, key=lambda each: each.stolen_s)
+
+
 async def play_round(
     beside: str, gamers: list[Gamer], seconds: float, server_pipe: Connection, misfit_pipe: Connection
 ) -> Round:
@@ -389,11 +434,13 @@ async def play_round(
     loop = asyncio.get_running_loop()
     for gamer in gamers:
         gamer.trips_ms.clear()
-    before = await ask(loop, server_pipe, "count")
     await ask(loop, misfit_pipe, beside)
+    before = await ask(loop, server_pipe, "count")
+    stolen_s = stolen()
     await asyncio.gather(*(gamer.play(seconds, n / len(gamers)) for n, gamer in enumerate(gamers)))
-    await ask(loop, misfit_pipe, "nobody")
+    stolen_s = stolen() - stolen_s
     after = await ask(loop, server_pipe, "count")
+    await ask(loop, misfit_pipe, "nothing")
     await settled(loop, server_pipe)
     trips = sorted(trip for gamer in gamers for trip in gamer.trips_ms)
     dropped = sum(gamer.lost.is_set() for gamer in gamers)
@@ -403,8 +450,18 @@ async def play_round(
         trips[int(len(trips) * 0.99)],
         len(trips),
         dropped,
+        stolen_s,
         after.since(before),
     )
+
+
+def stolen() -> float:
+    """Seconds that the host has had our cores do something else, as far as the system tells."""
+    try:
+        first = Path("/proc/stat").read_text().partition("\n")[0]
+    except OSError:
+        return 0.0
+    return int(first.split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 async def settled(loop: asyncio.AbstractEventLoop, server_pipe: Connection) -> None:
@@ -421,30 +478,31 @@ async def ask(loop: asyncio.AbstractEventLoop, pipe: Connection, word: str) -> A
 
 
 def report(rounds: list[Round], console: Console) -> None:
-    """The table for the docs: medians, and the median of the ratios to the rounds before and after."""
-    table = Table("beside", "p50", "p99", "of nobody's", "server CPU", "their messages", "throttled", "cut off")
-    alone_cpu = statistics.median(each.counted.cpu_s for each in rounds if each.beside == "nobody")
-    alone_applied = statistics.median(each.counted.applied for each in rounds if each.beside == "nobody")
-    for beside in ("nobody", "flooding", "not reading"):
+    """The table for the docs: medians, the quartiles of the p99, and what it is of that beside those who behave."""
+    table = Table("the others", "p50", "p99", "quartiles", "ratio", "CPU", "applied", "throttled", "cut off")
+    calm: list[Round] = []
+    for beside in KINDS:
         mine = [each for each in rounds if each.beside == beside]
-        ratios = [
-            2 * each.p99_ms / (before.p99_ms + after.p99_ms)
-            for before, each, after in zip(rounds, rounds[1:], rounds[2:], strict=False)
-            if each.beside == beside != "nobody"
-        ]
+        calm = calm or mine
+        low, p99_ms, high = statistics.quantiles((each.p99_ms for each in mine), n=4)
         table.add_row(
             beside,
-            f"{statistics.median(each.p50_ms for each in mine):.2f} ms",
-            f"{statistics.median(each.p99_ms for each in mine):.2f} ms",
-            f"{statistics.median(ratios or [1.0]):.2f} x",
-            f"{statistics.median(each.counted.cpu_s for each in mine) / alone_cpu:.2f} x",
-            f"{max(0.0, statistics.median(each.counted.applied for each in mine) - alone_applied):,.0f}",
+            f"{statistics.median(each.p50_ms for each in mine):.2f}",
+            f"{p99_ms:.2f}",
+            f"{low:.2f}, {high:.2f}",
+            f"{p99_ms / statistics.median(each.p99_ms for each in calm):.2f}",
+            f"{sum(each.counted.cpu_s for each in mine) / sum(each.counted.cpu_s for each in calm):.2f}",
+            f"{statistics.median(each.counted.applied for each in mine):,.0f}",
             f"{statistics.median(each.counted.throttled for each in mine):,.0f}",
             f"{statistics.median(each.counted.floods + each.counted.overflowed for each in mine):,.0f}",
         )
     console.print(table)
     dropped = max(each.dropped for each in rounds)
-    console.print(f"{sum(each.trips for each in rounds):,} round trips; {dropped} well-behaved clients were cut off")
+    console.print(
+        f"{sum(each.trips for each in rounds):,} round trips, in ms; {dropped} well-behaved clients were cut off"
+    )
+    disturbed = sum(each.stolen_s > STOLEN_S_MAX for each in rounds)
+    console.print(f"{disturbed} of {len(rounds)} rounds were disturbed by the host at every attempt")
 
 
 def main() -> None:
@@ -452,12 +510,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Round trips beside clients that misbehave.")
     parser.add_argument("--clients", type=int, default=80)
     parser.add_argument("--misfits", type=int, default=20)
-    parser.add_argument("--cycles", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--cycles", type=int, default=12, help="at least 2")
+    parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         rounds: list[Round] = runner.run(play_rounds(options))
-    report(rounds, Console())
+    report(rounds, Console(width=100))
 
 
 if __name__ == "__main__":
