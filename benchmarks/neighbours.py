@@ -7,8 +7,8 @@ seat, stop reading, and stay.
 
 Server, players and misfits each have a process. The misfits' has the lowest priority there is, and is never idle: a
 core that is busy makes the one beside it slower, by more than what is looked for here, so it is busy in every round. A
-round in which the host took time away from this machine ("steal" in /proc/stat) is played again: a p99 of milliseconds
-tells nothing else then. What counts is the p99 beside the ones and the others, as a ratio.
+round in which the host took time away from this machine ("steal" in /proc/stat) is played again: its p99 would
+tell of that and nothing else. What counts is the ratio of the p99 to that beside those who behave.
 
     python benchmarks/neighbours.py [--clients 80] [--misfits 20] [--cycles 12] [--seconds 2]
 """
@@ -510,9 +510,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Round trips beside clients that misbehave.")
     parser.add_argument("--clients", type=int, default=80)
     parser.add_argument("--misfits", type=int, default=20)
-    parser.add_argument("--cycles", type=int, default=12, help="at least 2")
+    parser.add_argument("--cycles", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
+    if options.cycles < 2:
+        parser.error("--cycles: quartiles need at least 2")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         rounds: list[Round] = runner.run(play_rounds(options))
     report(rounds, Console(width=100))
