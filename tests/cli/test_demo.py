@@ -157,6 +157,21 @@ async def test_in_a_terminal_the_table_is_drawn_in_place_and_the_cursor_returns(
     assert screen.rindex(SHOW_CURSOR) > screen.rindex(HIDE_CURSOR)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fdinfo").exists(), reason="the system does not tell how a file is open")
+async def test_a_terminal_that_somebody_holds_up_is_waited_for() -> None:
+    """By Ctrl-S, say. Were it non-blocking, as what an event loop reads from is, the next table would be an error."""
+    async with in_a_terminal() as (process, terminal):
+        await asyncio.to_thread(read_screen, terminal, until="must stay 0")
+        about_output = await asyncio.to_thread(Path(f"/proc/{process.pid}/fdinfo/1").read_text)
+        process.send_signal(signal.SIGINT)
+        await asyncio.to_thread(read_screen, terminal)
+        exit_code = await process.wait()
+
+    [flags] = re.findall(r"flags:\s*(\d+)", about_output)
+    assert not int(flags, 8) & os.O_NONBLOCK
+    assert exit_code == 0
+
+
 async def test_the_key_c_kills_the_server_and_the_key_q_ends_the_demo() -> None:
     async with in_a_terminal("--cut-every", "0") as (process, terminal):
         before = termios.tcgetattr(terminal)

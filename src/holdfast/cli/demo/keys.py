@@ -23,7 +23,9 @@ def are_there_keys() -> bool:
 @contextmanager
 def pressed(keys: Mapping[str, Callable[[], None]]) -> Iterator[None]:
     """Call what belongs to a key, whenever it is pressed; the terminal is as it was after the block."""
-    terminal = sys.stdin.fileno()
+    # Opened anew: event loops make what they read from non-blocking, and standard output is the same terminal. Writing
+    # to it would fail whenever somebody holds it up (Ctrl-S, a slow line).
+    terminal = os.open(os.ttyname(sys.stdin.fileno()), os.O_RDONLY | os.O_NOCTTY)
     before = termios.tcgetattr(terminal)
     loop = asyncio.get_running_loop()
 
@@ -40,3 +42,4 @@ def pressed(keys: Mapping[str, Callable[[], None]]) -> Iterator[None]:
     finally:
         loop.remove_reader(terminal)
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        os.close(terminal)
