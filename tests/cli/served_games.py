@@ -60,9 +60,10 @@ class Say(Message):
 
 
 def write(folder: Path, text: str, name: str = "game.py") -> Path:
-    file = folder / name
-    file.write_text(dedent(text), "utf-8")
-    return file
+    """Put the file there at once, as editors do: nobody sees half of it."""
+    draft = folder / f"{name}.draft"
+    draft.write_text(dedent(text), "utf-8")
+    return draft.replace(folder / name)
 
 
 def only_line(result: Result) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 import holdfast
 from holdfast import Message
+from holdfast.cli.reload.supervisor import Door, free_ports
 from holdfast.cli.reload.watching import changed, snapshot, syntax_errors
 from tests.cli.served_games import CHAT, Say, write
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, python_process, read_until, websocket_address
@@ -209,6 +210,23 @@ async def test_a_game_that_fails_at_the_start_is_waited_for_too(game: Path) -> N
     assert "ws://" in announcement
 
 
+async def test_a_change_while_the_server_is_starting_starts_it_again(game: Path) -> None:
+    write(game.parent, "NAME = undefined\n", "rules.py")
+
+    async with supervised("serve", "game.py", "--reload", *ANY_PORTS, cwd=game.parent) as process:
+        await complaint(process, "when a file changes")
+        for turn in range(5):
+            write(game.parent, f'NAME = "of turn {turn}"\n', "rules.py")
+            await read_until(process, "Starting again")
+        announcement = await read_until(process, "Ctrl-C ends it")
+        async with holdfast.connect(url(announcement), messages=[Sum]) as session:
+            room = await session.join_or_create("counter")
+            await room.send(Add(1))
+            answer = await last_sum(room, 1)
+
+    assert answer == Sum([1], "of turn 4")
+
+
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 async def test_ctrl_c_ends_both_cleanly_while_somebody_plays(game: Path, by: signal.Signals) -> None:
     async with reloading(game) as (process, announcement):
@@ -295,6 +313,22 @@ async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> No
     assert f"Starting again: {game.name} changed." in said
     assert "rooms in memory end each time: chat." in said
     assert result.exit_code == 0
+
+
+# Ports
+
+
+def test_a_port_that_is_chosen_for_the_server_is_its_own() -> None:
+    doors = [Door("--port", "127.0.0.1", 0), Door("--tcp-port", "127.0.0.1", 7779), Door("--http-port", "::1", 0)]
+
+    websocket, websocket_port, http, http_port = free_ports(doors)
+
+    assert (websocket, http) == ("--port", "--http-port")
+    assert 0 != int(websocket_port) != int(http_port) != 0
+
+
+def test_an_address_that_is_not_ours_is_left_to_the_server_to_complain_of() -> None:
+    assert free_ports([Door("--port", "192.0.2.1", 0)]) == []
 
 
 # What is watched

@@ -70,16 +70,21 @@ async def end_of(process: Process, *, by: signal.Signals | None = None) -> Resul
 
 
 async def read_until(process: Process, pattern: str) -> str:
-    """What the process prints, up to the first line that matches."""
+    """What the process prints, up to the first line that matches; if none does, the test fails with all it said."""
     assert process.stdout is not None
     seen = ""
-    async with asyncio.timeout(_ANSWER_S):
-        while line := (await process.stdout.readline()).decode():
-            seen += line
-            if re.search(pattern, line):
-                return seen
-        rest = await process.communicate()
-    raise AssertionError(f"the process ended after it said:\n{seen}{rest[1].decode()}")
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            while line := (await process.stdout.readline()).decode():
+                seen += line
+                if re.search(pattern, line):
+                    return seen
+        failure = "the process ended"
+    except TimeoutError:
+        failure = f"the process ran on for {_ANSWER_S:.0f} s"
+        process.kill()
+    stdout, stderr = await process.communicate()
+    raise AssertionError(f"{failure} and did not say {pattern!r}:\n{seen}{stdout.decode()}{stderr.decode()}")
 
 
 def websocket_address(announcement: str) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from holdfast.cli.limit_option import limit_option
 from holdfast.cli.loading import Game, load
 from holdfast.cli.log_options import LOG_OPTIONS, log_options
 from holdfast.cli.reload.supervised import Supervised
-from holdfast.cli.reload.supervisor import supervise
+from holdfast.cli.reload.supervisor import Door, supervise
 from holdfast.cli.secrets import API_KEY_VARIABLE, SECRET_VARIABLE, read_api_keys, read_secret
 from holdfast.cli.stores import store_failed
 from holdfast.core.events import NodeDraining
@@ -171,7 +171,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     trusted any more, as after a failed fsync: start again, and what was saved comes back.
     """
     if reload:
-        context.exit(supervise(game))
+        websocket, tcp = Door("--port", host, port), Door("--tcp-port", host, tcp_port)
+        context.exit(supervise(game, [websocket, tcp, Door("--http-port", http_host, http_port)]))
     parent = None if supervised is None else Supervised(supervised)
     if parent is not None:
         parent.obey()
@@ -182,8 +183,6 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         return
     if parent is not None:
         store = store or parent.store
-        port, tcp_port = parent.port("websocket", port, host), parent.port("tcp", tcp_port, host)
-        http_port = parent.port("http", http_port, http_host)
     if web is not None and no_http:
         raise click.UsageError("--web needs the HTTP port: leave --no-http away.")
     if store is None and context.get_parameter_source("recovery") is ParameterSource.COMMANDLINE:

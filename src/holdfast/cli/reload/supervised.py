@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -25,20 +24,6 @@ class Supervised:
     def store(self) -> str:
         """Where rooms are kept, if nowhere else."""
         return f"sqlite:{self.folder / 'rooms.db'}"
-
-    def port(self, name: str, wished: int, host: str) -> int:
-        """The port for this door: any free one must be the same one in the next life, or nobody could come back."""
-        note = self.folder / f"{name}.port"
-        if wished:
-            return wished
-        if note.exists():
-            return int(note.read_text("ascii"))
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family) as free:
-            free.bind((host, 0))
-            port: int = free.getsockname()[1]
-        note.write_text(str(port), "ascii")
-        return port
 
     def obey(self, *, patience_s: float = 2 * STOP_S) -> None:
         """End this process, as Ctrl-C would, when the supervisor closes our standard input or is gone itself."""

@@ -2,13 +2,17 @@
 
 import os
 import signal
+import socket
 import subprocess  # nosec B404
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import click
 
@@ -19,11 +23,19 @@ STOP_S = 10.0
 """How long a server has to save its rooms and say goodbye."""
 
 
-def supervise(game: str) -> int:
+class Door(NamedTuple):
+    """Where the server is to listen, and the option that says so."""
+
+    option: str
+    host: str
+    port: int
+
+
+def supervise(game: str, doors: Iterable[Door]) -> int:
     """Run this same command as a child, again and again, until Ctrl-C; the exit code."""
     folder = Path(game).resolve().parent if game.endswith(".py") or "/" in game else Path.cwd()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
-        arguments = [each for each in sys.argv[1:] if each != "--reload"]
+        arguments = [each for each in sys.argv[1:] if each != "--reload"] + free_ports(doors)
         # -P: the game's folder must not come before Python's own modules, as it would not have without us.
         command = [sys.executable, "-P", "-m", "holdfast", *arguments, "--supervised", scratch]
         supervisor = Supervisor(command, folder)
@@ -38,6 +50,24 @@ def supervise(game: str) -> int:
         finally:
             supervisor.kill()
             signal.signal(signal.SIGTERM, before)
+
+
+def free_ports(doors: Iterable[Door]) -> list[str]:
+    """Options for the doors that take any port: each life must have the same one, or nobody could come back."""
+    options = []
+    # All at once, or two doors might be given the same one.
+    with ExitStack() as taken:
+        for door in doors:
+            if door.port:
+                continue
+            probe = taken.enter_context(socket.socket(socket.AF_INET6 if ":" in door.host else socket.AF_INET))
+            try:
+                probe.bind((door.host, 0))
+            except OSError:
+                # The server will say what is wrong with the address.
+                continue
+            options += [door.option, str(probe.getsockname()[1])]
+    return options
 
 
 class Supervisor:
