@@ -248,6 +248,4 @@ class Conversation(RuleBasedStateMachine):
 
 
 TestConversation = Conversation.TestCase
-TestConversation.settings = settings(
-    max_examples=100, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestConversation.settings = settings(max_examples=100, stateful_step_count=60, suppress_health_check=list(HealthCheck))

@@ -129,7 +129,6 @@ def test_a_store_does_what_a_dictionary_would(adapter: str) -> None:
         settings=settings(
             max_examples=30,
             stateful_step_count=30,
-            deadline=None,
             phases=set(Phase) - {Phase.explain},  # a failure is a list of steps, which explains itself
         ),
     )

@@ -167,7 +167,7 @@ class BookMachine(RuleBasedStateMachine):
 
 
 TestBookMachine = BookMachine.TestCase
-TestBookMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestBookMachine.settings = settings(max_examples=40, stateful_step_count=30)
 
 
 # The storm governor

@@ -290,7 +290,6 @@ class Link(RuleBasedStateMachine):
 Link.TestCase.settings = settings(
     max_examples=100,
     stateful_step_count=50,
-    deadline=None,
     phases=set(Phase) - {Phase.explain},  # a failure is a list of steps, which explains itself
 )
 TestLink = Link.TestCase

@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -166,7 +166,6 @@ def test_the_head_of_a_payload_is_the_shortest_that_counts_its_frames(count: int
 
 
 @each_codec
-@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300), min_size=1, max_size=60),
     bytes_max=st.integers(64, 2000),
@@ -190,7 +189,6 @@ def test_what_fits_in_one_payload_is_one_payload(codec: Codec) -> None:
 
 
 @each_codec
-@settings(deadline=None)
 @given(sizes=st.lists(st.integers(0, 200), min_size=2, max_size=40), bytes_max=st.integers(256, 1000))
 def test_no_two_payloads_would_have_fitted_into_one(codec: Codec, sizes: list[int], bytes_max: int) -> None:
     payloads = codec.payloads([Bye("x" * size) for size in sizes], bytes_max)

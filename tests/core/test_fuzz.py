@@ -23,7 +23,7 @@ INPUTS = 50
 each_codec = pytest.mark.parametrize("codec", CODECS.values(), ids=lambda codec: codec.name.rpartition(".")[2])
 seeds = st.integers(0, 2**32 - 1)
 # No deadline: how long an example takes says more of the machine than of the code.
-fuzzed = settings(max_examples=40, deadline=None)
+fuzzed = settings(max_examples=40)
 
 
 def heard(codec: Codec, payload: bytes) -> Iterator[list[Frame]]:
@@ -44,13 +44,11 @@ def heard(codec: Codec, payload: bytes) -> Iterator[list[Frame]]:
 
 
 @each_codec
-@settings(deadline=None)
 @given(payload=st.binary(max_size=400))
 def test_any_bytes_are_read_or_refused(codec: Codec, payload: bytes) -> None:
     list(heard(codec, payload))
 
 
-@settings(deadline=None)
 @given(text=st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     list(heard(JSON, text.encode("utf-8", "surrogatepass")))
@@ -169,7 +167,6 @@ def body_heard(codec: Codec, body: bytes) -> Everything | None:
 
 
 @each_codec
-@settings(deadline=None)
 @given(body=st.binary(max_size=200))
 def test_any_bytes_of_a_body_are_read_or_refused(codec: Codec, body: bytes) -> None:
     body_heard(codec, body)

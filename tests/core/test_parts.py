@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Parts
@@ -249,7 +249,6 @@ def test_what_is_filled_in_was_saved_already() -> None:
     assert parts.touched() == {}
 
 
-@settings(deadline=None)
 @given(
     commits=st.lists(
         st.lists(

@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.records import PARTS_NONE, decode_room, digest, encode, part_digest, parts_changed
@@ -21,7 +21,6 @@ def test_every_record_names_the_one_before_it() -> None:
     assert decode_room(second).previous == digest(first)
 
 
-@settings(deadline=None)
 @given(change=st.integers(0, 10_000))
 def test_a_record_that_was_changed_is_not_the_one_that_the_next_names(change: int) -> None:
     first = encode(ROOM)
@@ -53,7 +52,6 @@ def test_the_order_of_the_parts_does_not_matter() -> None:
     assert len({summed({name: parts[name] for name in order}) for order in permutations(parts)}) == 1
 
 
-@settings(deadline=None)
 @given(parts=parts_of_a_room, key=st.text(max_size=5), value=st.binary(max_size=10))
 def test_a_part_that_came_and_went_leaves_nothing(parts: dict[str, bytes], key: str, value: bytes) -> None:
     total = summed(parts)
@@ -64,7 +62,6 @@ def test_a_part_that_came_and_went_leaves_nothing(parts: dict[str, bytes], key: 
     assert parts_changed(total, added=number, removed=number) == total
 
 
-@settings(deadline=None)
 @given(parts=parts_of_a_room, data=st.data())
 def test_a_part_that_is_missing_changed_or_moved_shows_in_the_sum(parts: dict[str, bytes], data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(parts)))
@@ -75,7 +72,6 @@ def test_a_part_that_is_missing_changed_or_moved_shows_in_the_sum(parts: dict[st
     assert summed({**others, key + "!": parts[key]}) != summed(parts)
 
 
-@settings(deadline=None)
 @given(parts=parts_of_a_room, later=parts_of_a_room)
 def test_a_sum_that_is_kept_up_to_date_is_the_sum_of_what_is_there(
     parts: dict[str, bytes], later: dict[str, bytes]

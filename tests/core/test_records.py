@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -66,37 +66,31 @@ each_decoder = pytest.mark.parametrize("decode", [decode for _, decode in EACH],
 # Written and read
 
 
-@settings(deadline=None)
 @given(record=rooms)
 def test_a_room_is_read_as_it_was_written(record: RoomRecord) -> None:
     assert plain(decode_room(encode(record))) == plain(record)
 
 
-@settings(deadline=None)
 @given(record=sessions)
 def test_a_session_is_read_as_it_was_written(record: SessionRecord) -> None:
     assert decode_session(encode(record)) == record
 
 
-@settings(deadline=None)
 @given(record=effects)
 def test_an_effect_is_read_as_it_was_written(record: EffectRecord) -> None:
     assert plain(decode_effect(encode(record))) == plain(record)
 
 
-@settings(deadline=None)
 @given(record=bans)
 def test_a_ban_is_read_as_it_was_written(record: BanRecord) -> None:
     assert decode_ban(encode(record)) == record
 
 
-@settings(deadline=None)
 @given(record=standings)
 def test_a_player_s_standing_is_read_as_it_was_written(record: StandingRecord) -> None:
     assert decode_standing(encode(record)) == record
 
 
-@settings(deadline=None)
 @given(seat=seats)
 def test_a_seat_is_read_as_it_was_written(seat: SeatRecord) -> None:
     assert plain(decode_seat(encode_seat(seat))) == plain(seat)
@@ -270,7 +264,6 @@ def test_a_record_with_any_one_bit_turned_is_unreadable(record: Any, decode: Dec
 
 
 @each_decoder
-@settings(deadline=None)
 @given(stored=st.binary(max_size=300))
 def test_random_bytes_are_unreadable(decode: Decode, stored: bytes) -> None:
     with pytest.raises(Unreadable):
@@ -278,7 +271,6 @@ def test_random_bytes_are_unreadable(decode: Decode, stored: bytes) -> None:
 
 
 @each_decoder
-@settings(deadline=None)
 @given(version=st.integers(0, records.VERSION), fields=st.binary(max_size=300))
 def test_random_fields_under_a_good_checksum_are_read_or_unreadable(
     decode: Decode, version: int, fields: bytes
@@ -309,7 +301,6 @@ def test_fields_that_are_nested_without_end_are_unreadable() -> None:
         decode_seat(Raw(b"\x94\xa3ada\xa1s" + deep + b"\x90"))
 
 
-@settings(deadline=None)
 @given(stored=st.binary(max_size=100))
 def test_random_bytes_for_a_seat_are_unreadable(stored: bytes) -> None:
     with pytest.raises(Unreadable, match="a seat"):

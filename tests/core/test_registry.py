@@ -348,7 +348,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert not any(self.registry.of_connection(connection.id) for connection in self.connections)
 
 
-AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestAnyOrder = AnyOrder.TestCase
 
 

@@ -181,7 +181,7 @@ class Talk:
         return replayed, self.channel.owes_ack
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(script=scripts)
 def test_a_channel_that_is_saved_behaves_as_one_that_was_not(script: list[tuple[str, int]]) -> None:
     lucky, restored = Talk(is_saved=False), Talk(is_saved=True)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -204,7 +204,6 @@ def test_of_more_retired_tokens_than_may_be_kept_the_latest_are() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(resumes=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12))
 def test_tokens_that_are_saved_at_any_time_are_judged_as_they_would_have_been(
     resumes: list[tuple[bool, bool]],

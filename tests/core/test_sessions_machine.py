@@ -192,5 +192,5 @@ class AnyOrder(RuleBasedStateMachine):
         assert len(self.heroes) == len(self.model.players)
 
 
-AnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestAnyOrder = AnyOrder.TestCase

@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.server.durable.dice import Dice
@@ -82,7 +82,6 @@ def test_another_seed_gives_others() -> None:
 
 
 @each_question
-@settings(deadline=None)
 @given(seed=seeds, rolls=st.integers(0, 5))
 def test_dice_made_with_the_position_go_on_from_there(question: Any, seed: int, rolls: int) -> None:
     dice = Dice(seed)
@@ -95,7 +94,6 @@ def test_dice_made_with_the_position_go_on_from_there(question: Any, seed: int, 
     assert later.position == dice.position
 
 
-@settings(deadline=None)
 @given(seed=st.integers())
 def test_a_position_fits_in_64_bits_whatever_the_seed(seed: int) -> None:
     dice = Dice(seed)
@@ -290,13 +288,11 @@ def test_fewer_than_no_bits_is_an_error_and_rolls_nothing() -> None:
 # What games do with them
 
 
-@settings(deadline=None)
 @given(seed=seeds, low=st.integers(-(10**6), 10**6), span=st.integers(0, 10**40))
 def test_randint_is_between_its_ends(seed: int, low: int, span: int) -> None:
     assert low <= Dice(seed).randint(low, low + span) <= low + span
 
 
-@settings(deadline=None)
 @given(seed=seeds, count=st.integers(0, 60), data=st.data())
 def test_a_sample_has_no_doubles_and_a_shuffle_loses_nothing(seed: int, count: int, data: st.DataObject) -> None:
     dice = Dice(seed)

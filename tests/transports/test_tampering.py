@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.transports.arrivals import Arrivals
@@ -94,13 +94,11 @@ def check(payloads: list[bytes], tamper: Tamper, chunk: int, *, whole: int) -> N
     assert end[0] != 4000
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200))
 def test_what_nobody_touched_arrives_with_its_end(payloads: list[bytes], chunk: int) -> None:
     assert asyncio.run(received(payloads, lambda frames: frames, chunk)) == (payloads, (4000, "done"))
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200), st.data())
 def test_a_bit_is_flipped(payloads: list[bytes], chunk: int, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(payloads)))
@@ -114,7 +112,6 @@ def test_a_bit_is_flipped(payloads: list[bytes], chunk: int, data: st.DataObject
     check(payloads, tamper, chunk, whole=number)
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200), st.data())
 def test_two_frames_change_places(payloads: list[bytes], chunk: int, data: st.DataObject) -> None:
     first, second = sorted(
@@ -128,7 +125,6 @@ def test_two_frames_change_places(payloads: list[bytes], chunk: int, data: st.Da
     check(payloads, tamper, chunk, whole=first)
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200), st.data())
 def test_a_frame_is_repeated(payloads: list[bytes], chunk: int, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(payloads) - 1))
@@ -140,7 +136,6 @@ def test_a_frame_is_repeated(payloads: list[bytes], chunk: int, data: st.DataObj
     check(payloads, tamper, chunk, whole=later + 1)
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200), st.data())
 def test_a_frame_is_left_out(payloads: list[bytes], chunk: int, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(payloads) - 1))
@@ -148,7 +143,6 @@ def test_a_frame_is_left_out(payloads: list[bytes], chunk: int, data: st.DataObj
     check(payloads, lambda frames: [*frames[:number], *frames[number + 1 :]], chunk, whole=number)
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200), st.data())
 def test_the_rest_is_cut_off(payloads: list[bytes], chunk: int, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(payloads)))
@@ -159,7 +153,6 @@ def test_the_rest_is_cut_off(payloads: list[bytes], chunk: int, data: st.DataObj
     check(payloads, tamper, chunk, whole=number)
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200), st.binary(min_size=1, max_size=80), st.data())
 def test_something_is_put_between(payloads: list[bytes], chunk: int, junk: bytes, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(payloads)))
@@ -170,7 +163,6 @@ def test_something_is_put_between(payloads: list[bytes], chunk: int, junk: bytes
     check(payloads, lambda frames: [*frames[:number], between, *frames[number:]], chunk, whole=number)
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200), st.data())
 def test_what_the_server_said_comes_back_to_it(payloads: list[bytes], chunk: int, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(payloads)))
@@ -186,7 +178,6 @@ def test_what_the_server_said_comes_back_to_it(payloads: list[bytes], chunk: int
     assert asyncio.run(reflected()) == (payloads[:number], (VANISHED, ""))
 
 
-@settings(deadline=None)
 @given(PAYLOADS, st.integers(1, 200))
 def test_a_whole_link_that_was_recorded_cannot_be_played_to_another(payloads: list[bytes], chunk: int) -> None:
     async def replayed() -> tuple[list[bytes], tuple[int, str] | None]:

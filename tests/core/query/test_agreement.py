@@ -12,7 +12,7 @@ from holdfast.core.query.ast import Expression, Ordering
 from tests.core.query.oracle import NOW, expressions, holds, order_written, orderings, rows, scanned, written
 
 # No deadline: how long an example takes says more of the machine than of the code.
-searched = settings(max_examples=300, deadline=None)
+searched = settings(max_examples=300)
 
 many_rows = st.lists(rows, max_size=20)
 # Enough steps to look at every room once for each group of rooms that are alike, with a budget of one.

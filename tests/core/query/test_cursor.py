@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
@@ -125,7 +125,6 @@ scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), 
 births = st.one_of(st.none(), st.tuples(st.floats(), st.text(max_size=8)))
 
 
-@settings(deadline=None)
 @given(
     order_by=st.sampled_from(ORDERS),
     keys=st.lists(scalars, max_size=4),
@@ -143,7 +142,6 @@ def test_a_forged_cursor_is_refused_or_points_somewhere(
         assert found.looked <= budget
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(max_size=80), st.binary(max_size=60).map(printable)))
 def test_any_text_is_refused_as_a_cursor(text: str) -> None:
     query = parse_query("", ["players"])
@@ -153,7 +151,6 @@ def test_any_text_is_refused_as_a_cursor(text: str) -> None:
         assert text == "", found
 
 
-@settings(deadline=None)
 @given(st.integers(0, 200), st.characters())
 def test_a_good_cursor_gone_bad_is_refused_or_points_somewhere(at: int, letter: str) -> None:
     index, query = an_index(), parse_query("", ["players", "name desc"])

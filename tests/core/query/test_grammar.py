@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
@@ -119,7 +119,6 @@ def test_rooms_are_ordered_by_terms_either_way() -> None:
     )
 
 
-@settings(deadline=None)
 @given(expressions, orderings)
 def test_what_was_meant_is_what_is_read(where: Expression, order_by: list[Ordering]) -> None:
     assert flat(parse_where(written(where))) == flat(where)
@@ -234,7 +233,6 @@ WORDS = [
 ]
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=24).map("".join)))
 @example("\u2028players=1")
 @example("players=\u0663")
