@@ -1,4 +1,7 @@
-"""No test of a folder takes longer than this, however it fails: what waits for ever is a failure, not a hang."""
+"""How long to wait for what should happen at once: what waits for ever is a failure, not a hang.
+
+Generous, because the machine may be busy, and only ever used up by a test that fails.
+"""
 
 import asyncio
 import functools
@@ -9,18 +12,24 @@ from typing import Any
 
 import pytest
 
+DEADLINE_S = 60.0
+"""For one thing that a test waits for."""
 
-def set_deadline(items: list[pytest.Item], folder: Path, seconds: float) -> None:
-    """Give every asynchronous test below a folder so much time."""
+TEST_S = 100.0
+"""For a whole test; pytest itself ends what takes longer than `faulthandler_timeout`."""
+
+
+def set_deadline(items: list[pytest.Item], folder: Path) -> None:
+    """Give every asynchronous test below a folder its time, and no more."""
     for item in items:
         if folder in item.path.parents and isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
-            item.obj = _with_deadline(item.obj, seconds)
+            item.obj = _with_deadline(item.obj)
 
 
-def _with_deadline(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[..., Awaitable[None]]:
+def _with_deadline(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     @functools.wraps(test)
     async def run(**fixtures: Any) -> None:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(TEST_S):
             await test(**fixtures)
 
     return run

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.demo.arena import Tally
+from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import end_of, holdfast_process, python_process, read_until, result_of
 
-DEADLINE_S = 60.0
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 

@@ -14,8 +14,7 @@ from holdfast import PlayerData, Room, Server
 from holdfast.cli.main import main
 from holdfast.events import Dropped, Ended, Event
 from holdfast.http.api import HttpApi
-
-DEADLINE_S = 20.0
+from tests.deadlines import DEADLINE_S
 
 
 class Hall(Room[PlayerData]):

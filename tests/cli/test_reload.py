@@ -16,6 +16,7 @@ from holdfast import Message
 from holdfast.cli.reload.supervisor import Door, free_ports
 from holdfast.cli.reload.watching import changed, snapshot, syntax_errors
 from tests.cli.served_games import CHAT, Say, write
+from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, python_process, read_until, websocket_address
 
 COUNTER = """
@@ -45,10 +46,6 @@ COUNTER = """
             self.state.seen.append(add.n)
             player.send(Sum(self.state.seen, NAME))
 """
-
-
-# Many times what it takes.
-SOON_S = 60.0
 
 
 class Add(Message):
@@ -82,7 +79,7 @@ async def complaint(process: Process, pattern: str) -> str:
     """What it complains of, up to the first line that matches."""
     assert process.stderr is not None
     seen = ""
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(DEADLINE_S):
         while line := (await process.stderr.readline()).decode():
             seen += line
             if re.search(pattern, line):
@@ -97,7 +94,7 @@ def url(announcement: str) -> str:
 
 async def last_sum(room: holdfast.ClientRoom, n: int) -> Sum:
     """The answer to the message with this number."""
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(DEADLINE_S):
         while True:
             message = await room.receive()
             assert isinstance(message, Sum)

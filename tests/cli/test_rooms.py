@@ -15,10 +15,10 @@ from holdfast import Auth, Effect, Message, Parts, Player, PlayerData, Room, Ser
 from holdfast.core.records import decode_room, digest
 from holdfast.stores import SqliteStore
 from holdfast.stores.port import Entry
+from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import Result, result_of
 
 SECRET = bytes(32)
-DEADLINE_S = 60.0
 LATER = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.transports.keys import ServerKey
+from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, result_of
 from tests.server.certificates import Certificates
 
@@ -23,7 +24,6 @@ class Hall(Room[PlayerData]): ...
 """
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - that is the question
 KEY = "0123456789abcdef"
-ANSWER_S = 60.0
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_a_certificate_opens_encrypted_doors_and_sighup_has_it_read_again(
         async with holdfast.connect(url, ssl=certificates.trust) as session:
             certificates.renew()
             process.send_signal(signal.SIGHUP)
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(DEADLINE_S):
                 while await seen(url, certificates.trust) != certificates.shown():
                     pass
             assert session.connected

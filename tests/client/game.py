@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 
 import holdfast
 from holdfast import ClientRoom, ClientSession, Message, Outcome, Player, PlayerData, Refused, Room, Server, on
+from tests.deadlines import DEADLINE_S
 
 T = TypeVar("T")
-
-# Longer than anything here takes, however slow the machine.
-SOON_S = 20.0
 
 
 class Say(Message):
@@ -114,7 +112,7 @@ def echo(server: Server, room_id: str) -> Echo:
 
 
 async def soon(work: Awaitable[T]) -> T:
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(DEADLINE_S):
         return await work
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import Server
-from tests.client.game import SOON_S, url_of
+from tests.client.game import url_of
+from tests.deadlines import DEADLINE_S
 
 
 class ServerThread:
@@ -26,7 +27,7 @@ class ServerThread:
             result = work()
             return await result if inspect.isawaitable(result) else result
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(SOON_S)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(DEADLINE_S)
 
     def stop(self) -> None:
         self.do(self.server.stop)

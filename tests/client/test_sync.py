@@ -20,8 +20,9 @@ from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
 from holdfast.client.watch import RoomWatch
 from holdfast.sync import connect
-from tests.client.game import SOON_S, AtOnce, Echo, Kick, Said, Say, Spam, serve, url_of
+from tests.client.game import AtOnce, Echo, Kick, Said, Say, Spam, serve, url_of
 from tests.client.server_thread import ServerThread
+from tests.deadlines import DEADLINE_S
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_a_message_goes_to_the_room_and_comes_back(url: str) -> None:
         room = session.join_or_create("echo")
         room.send(Say("hello"))
 
-        assert room.receive(timeout=SOON_S) == Said("hello")
+        assert room.receive(timeout=DEADLINE_S) == Said("hello")
         assert session.connected
         assert session.outcome == Outcome("new")
         assert session.latency_ms >= 0.0
@@ -145,7 +146,7 @@ def test_a_receive_that_takes_too_long_is_a_timeout(url: str) -> None:
             room.receive(timeout=0)
 
         room.send(Say("after"))
-        assert room.receive(timeout=SOON_S) == Said("after")
+        assert room.receive(timeout=DEADLINE_S) == Said("after")
 
 
 def test_a_game_loop_polls_once_per_frame(url: str) -> None:
@@ -168,7 +169,7 @@ def test_unreliable_messages_are_sent(url: str) -> None:
     with session:
         room.send_latest(Say("maybe"))
 
-        assert room.receive(timeout=SOON_S) == Said("maybe")
+        assert room.receive(timeout=DEADLINE_S) == Said("maybe")
 
 
 def test_a_flush_waits_until_everything_was_applied(running: ServerThread) -> None:
@@ -208,10 +209,10 @@ def test_a_lost_connection_is_replaced_while_the_program_is_busy(url: str) -> No
         session.on_drop = lambda: told.append("drop")
         session.on_resume = on_resume
         session.cut()
-        assert back.wait(SOON_S)
+        assert back.wait(DEADLINE_S)
         room.send(Say("still here"))
 
-        assert room.receive(timeout=SOON_S) == Said("still here")
+        assert room.receive(timeout=DEADLINE_S) == Said("still here")
         assert told == ["drop", "resumed"]
         assert session.drops == 1
         assert session.on_resume is on_resume
@@ -227,13 +228,13 @@ def test_a_suspended_session_goes_on(url: str) -> None:
     with connect(url, messages=[Said], resume=state) as second:
         assert (second.id, second.player_id, second.credential) == (first.id, first.player_id, first.credential)
         assert second.room is not None
-        assert second.room.receive(timeout=SOON_S) == Said("a")
+        assert second.room.receive(timeout=DEADLINE_S) == Said("a")
 
 
 def test_a_saved_session_goes_on_where_it_was_acknowledged(url: str) -> None:
     first, room = join(url, give_up_s=0.0)
     room.send(Say("a"))
-    assert room.receive(timeout=SOON_S) == Said("a")
+    assert room.receive(timeout=DEADLINE_S) == Said("a")
     room.acknowledge()
     state = first.save()
     first.cut()
@@ -241,7 +242,7 @@ def test_a_saved_session_goes_on_where_it_was_acknowledged(url: str) -> None:
     with connect(url, messages=[Said], resume=state) as second:
         assert second.room is not None
         second.room.send(Say("b"))
-        assert second.room.receive(timeout=SOON_S) == Said("b")
+        assert second.room.receive(timeout=DEADLINE_S) == Said("b")
     first.close()
 
 
@@ -306,7 +307,7 @@ def test_ctrl_c_ends_a_wait_and_the_session_can_go_on(url: str) -> None:
             room.receive()
         room.send(Say("after"))
 
-        assert room.receive(timeout=SOON_S) == Said("after")
+        assert room.receive(timeout=DEADLINE_S) == Said("after")
 
 
 def test_ctrl_c_in_the_block_closes_the_session(running: ServerThread) -> None:
@@ -349,11 +350,11 @@ def test_a_callback_cannot_wait_for_its_own_thread(url: str) -> None:
     with session:
         session.on_drop = on_drop
         session.cut()
-        assert told.wait(SOON_S)
+        assert told.wait(DEADLINE_S)
 
         assert ["set a flag" in str(error) for error in errors] == [True, True]
         room.send(Say("unharmed"))
-        assert room.receive(timeout=SOON_S) == Said("unharmed")
+        assert room.receive(timeout=DEADLINE_S) == Said("unharmed")
 
 
 # Threads
@@ -365,8 +366,8 @@ def test_two_sessions_live_side_by_side_in_one_program(url: str) -> None:
         here.send(Say("here"))
         there.send(Say("there"))
 
-        assert here.receive(timeout=SOON_S) == Said("here")
-        assert there.receive(timeout=SOON_S) == Said("there")
+        assert here.receive(timeout=DEADLINE_S) == Said("here")
+        assert there.receive(timeout=DEADLINE_S) == Said("there")
         assert one.player_id != other.player_id
 
 
@@ -386,7 +387,7 @@ def test_another_thread_that_waits_is_told_when_the_session_closes(url: str) -> 
     reader.start()
     is_waiting.wait()
     session.close()
-    reader.join(SOON_S)
+    reader.join(DEADLINE_S)
 
     assert len(errors) == 1
 
@@ -410,7 +411,7 @@ def test_whoever_still_waits_when_the_loop_stops_is_told() -> None:
     waiting.start()
     has_begun.wait()
     background.stop()
-    waiting.join(SOON_S)
+    waiting.join(DEADLINE_S)
 
     assert len(errors) == 1
     with pytest.raises(SessionEnded):
@@ -424,7 +425,7 @@ def test_one_thread_reads_while_another_sends(url: str) -> None:
 
         def read() -> None:
             while len(heard) < 200:
-                message = room.receive(timeout=SOON_S)
+                message = room.receive(timeout=DEADLINE_S)
                 assert isinstance(message, Said)
                 heard.append(message.text)
 
@@ -434,7 +435,7 @@ def test_one_thread_reads_while_another_sends(url: str) -> None:
             room.send(Say(str(number)))
             if number == 100:
                 session.cut()
-        reader.join(SOON_S)
+        reader.join(DEADLINE_S)
 
         assert heard == [str(number) for number in range(200)]
 
@@ -457,6 +458,6 @@ async def test_it_also_works_beside_a_loop_in_another_thread(server: Server) -> 
         with connect(url_of(server), messages=[Said]) as session:
             room = session.join_or_create("echo")
             room.send(Say("from a thread"))
-            return room.receive(timeout=SOON_S)
+            return room.receive(timeout=DEADLINE_S)
 
     assert await asyncio.to_thread(play) == Said("from a thread")

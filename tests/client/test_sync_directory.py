@@ -11,9 +11,10 @@ from holdfast.client.watch import RoomsChanged
 from holdfast.core.errors import Conflict, Expired, WrongPassword
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.sync import connect
-from tests.client.game import SOON_S, AtOnce
+from tests.client.game import AtOnce
 from tests.client.hall import serve_halls
 from tests.client.server_thread import ServerThread
+from tests.deadlines import DEADLINE_S
 
 
 @pytest.fixture
@@ -78,13 +79,13 @@ def test_a_line_is_waited_in(ada: sync.ClientSession, bob: sync.ClientSession) -
     stands = threading.Event()
 
     def leave() -> None:
-        stands.wait(SOON_S)
+        stands.wait(DEADLINE_S)
         room.leave()
 
     leaving = threading.Thread(target=leave)
     leaving.start()
 
-    assert bob.wait_for_seat(room.id, timeout_s=SOON_S, on_position=lambda _: stands.set()).id == room.id
+    assert bob.wait_for_seat(room.id, timeout_s=DEADLINE_S, on_position=lambda _: stands.set()).id == room.id
     leaving.join()
 
 
@@ -102,9 +103,9 @@ def test_an_entry_is_changed(ada: sync.ClientSession) -> None:
 
     shown = room.update(name="new")
 
-    messages = [room.receive(timeout=SOON_S)]
+    messages = [room.receive(timeout=DEADLINE_S)]
     while not isinstance(messages[-1], RoomUpdated):
-        messages.append(room.receive(timeout=SOON_S))
+        messages.append(room.receive(timeout=DEADLINE_S))
     assert all(isinstance(message, RoomUpdated | HostChanged) for message in messages)
     assert room.info is not None
     assert room.info.name == shown.name == "new"
@@ -119,7 +120,7 @@ def test_a_watch_is_polled_and_read(ada: sync.ClientSession, bob: sync.ClientSes
         assert watch.poll() == RoomsChanged()
         assert watch.poll() is None
         made = ada.create("hall")
-        assert [info.id for info in watch.receive(timeout=SOON_S).changed] == [made.id]
+        assert [info.id for info in watch.receive(timeout=DEADLINE_S).changed] == [made.id]
         assert list(watch.rooms) == [made.id]
         with pytest.raises(TimeoutError, match="no change within"):
             watch.receive(timeout=0.01)
@@ -144,8 +145,8 @@ def test_a_watch_catches_up_after_a_drop(ada: sync.ClientSession, bob: sync.Clie
     bob.cut()
     made = ada.create("hall")
 
-    assert back.wait(SOON_S)
-    assert [info.id for info in watch.receive(timeout=SOON_S).changed] == [made.id]
+    assert back.wait(DEADLINE_S)
+    assert [info.id for info in watch.receive(timeout=DEADLINE_S).changed] == [made.id]
 
 
 def test_a_watch_outlives_its_session_in_peace(running: ServerThread) -> None:
@@ -161,7 +162,7 @@ def test_a_watch_outlives_its_session_in_peace(running: ServerThread) -> None:
         watch = session.watch("hall")
         reading = threading.Thread(target=read)
         reading.start()
-    reading.join(SOON_S)
+    reading.join(DEADLINE_S)
 
     assert heard[-1] in {"bye", "closed"}
     with pytest.raises(SessionEnded):
@@ -171,7 +172,7 @@ def test_a_watch_outlives_its_session_in_peace(running: ServerThread) -> None:
 
 
 def test_a_placement_is_waited_for_and_stopped(ada: sync.ClientSession) -> None:
-    placed = ada.place("here", "hall", players=ada.player_id).done(timeout=SOON_S)
+    placed = ada.place("here", "hall", players=ada.player_id).done(timeout=DEADLINE_S)
     waits = ada.place("moon", "hall")
 
     assert placed.room is not None

@@ -18,10 +18,8 @@ import holdfast
 from holdfast import ClientSession, HoldfastError, Limits, Message, Player, PlayerData, Room, Server, on
 from holdfast.http.api import HttpApi
 from holdfast.http.limits import HttpLimits
+from tests.deadlines import DEADLINE_S
 from tests.server.world import NoJitter
-
-# Wide enough for a slow machine.
-DEADLINE_S = 60.0
 
 
 class Say(Message):

@@ -11,11 +11,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.deadlines import DEADLINE_S
+
 ROOT = Path(__file__).parents[2]
 # Each must be named: a default port may be taken by another test that runs at this moment.
 ANY_PORTS = ("--port", "0", "--tcp-port", "0", "--http-port", "0")
-# Many times what it takes.
-_ANSWER_S = 60.0
 
 
 class Result(NamedTuple):
@@ -64,7 +64,7 @@ async def end_of(process: Process, *, by: signal.Signals | None = None) -> Resul
     """Wait for the end of a process, after a signal if one is given."""
     if by is not None:
         process.send_signal(by)
-    async with asyncio.timeout(_ANSWER_S):
+    async with asyncio.timeout(DEADLINE_S):
         stdout, stderr = await process.communicate()
     return Result(process.returncode, stdout.decode(), stderr.decode())
 
@@ -74,14 +74,14 @@ async def read_until(process: Process, pattern: str) -> str:
     assert process.stdout is not None
     seen = ""
     try:
-        async with asyncio.timeout(_ANSWER_S):
+        async with asyncio.timeout(DEADLINE_S):
             while line := (await process.stdout.readline()).decode():
                 seen += line
                 if re.search(pattern, line):
                     return seen
         failure = "the process ended"
     except TimeoutError:
-        failure = f"the process ran on for {_ANSWER_S:.0f} s"
+        failure = f"the process ran on for {DEADLINE_S:.0f} s"
         process.kill()
     stdout, stderr = await process.communicate()
     raise AssertionError(f"{failure} and did not say {pattern!r}:\n{seen}{stdout.decode()}{stderr.decode()}")

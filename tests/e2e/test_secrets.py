@@ -22,12 +22,12 @@ from holdfast import Auth, ClientSession, Message, MessageRefused, WrongPassword
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.frames import Hello, Welcome
+from tests.deadlines import DEADLINE_S
 from tests.e2e.leaks import leaks_in
 from tests.e2e.serving import end_of, holdfast_process, read_until, websocket_address
 from tests.server.raw_client import RawClient
 
 VAULT = Path(__file__).with_name("vault.py")
-DEADLINE_S = 30.0
 RUN_S = 150.0
 
 

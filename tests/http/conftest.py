@@ -10,7 +10,6 @@ from tests.deadlines import set_deadline
 from tests.http.backend import FakeBackend
 from tests.http.world import World
 
-_TEST_S = 60.0
 # Where sockets are cut and waited for, what holds on uvloop must hold on Python's own loop too.
 _ON_BOTH_LOOPS = {"test_events.py", "test_serving.py", "test_tls.py"}
 
@@ -23,7 +22,7 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    set_deadline(items, Path(__file__).parent, _TEST_S)
+    set_deadline(items, Path(__file__).parent)
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 
 from holdfast.http.serving import HttpServer
-
-DEADLINE_S = 20.0
+from tests.deadlines import DEADLINE_S
 
 
 class EventReader:

@@ -11,7 +11,8 @@ from holdfast.core.infos import EventInfo
 from holdfast.http.app import make_app
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
-from tests.http.reader import DEADLINE_S, reading
+from tests.deadlines import DEADLINE_S
+from tests.http.reader import reading
 from tests.http.world import World, problem_in
 
 ASK = "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -12,8 +12,8 @@ from holdfast.http.api import HttpApi
 from holdfast.http.app import make_app
 from holdfast.http.folder import FILE_BYTES_MAX, Folder
 from holdfast.http.serving import HttpServer
+from tests.deadlines import DEADLINE_S
 from tests.http.backend import FakeBackend
-from tests.http.reader import DEADLINE_S
 from tests.http.world import KEYS
 
 

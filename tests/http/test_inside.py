@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast.core.infos import EventInfo
-from tests.http.reader import DEADLINE_S, reading
+from tests.deadlines import DEADLINE_S
+from tests.http.reader import reading
 from tests.http.world import World, problem_in
 
 

@@ -11,8 +11,8 @@ import pytest
 from holdfast.http.app import make_app
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
+from tests.deadlines import DEADLINE_S
 from tests.http.backend import FakeBackend
-from tests.http.reader import DEADLINE_S
 from tests.http.world import World
 
 ASK = "GET /livez HTTP/1.1\r\nHost: localhost\r\n"

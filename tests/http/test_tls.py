@@ -9,7 +9,7 @@ from holdfast.http.api import HttpApi
 from holdfast.http.app import make_app
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
-from tests.http.reader import DEADLINE_S
+from tests.deadlines import DEADLINE_S
 from tests.http.world import World
 from tests.transports.harness import client_context, server_context
 

@@ -9,9 +9,6 @@ import uvloop
 from tests.deadlines import set_deadline
 from tests.server.world import World
 
-_TEST_S = 30.0
-
-
 # Where time is of the essence, what holds on uvloop, which `holdfast.run` takes, must hold on Python's own loop too.
 _ON_BOTH_LOOPS = {
     "test_doors.py",
@@ -45,7 +42,7 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    set_deadline(items, Path(__file__).parent, _TEST_S)
+    set_deadline(items, Path(__file__).parent)
 
 
 @pytest.fixture

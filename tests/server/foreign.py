@@ -15,8 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-# Generous: it is only ever used up by a test that fails.
-DEADLINE_S = 10.0
+from tests.deadlines import DEADLINE_S
 
 MSGPACK = "holdfast.v1.msgpack"
 JSON = "holdfast.v1.json"

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import holdfast
 from holdfast import Limits, Message, Player, PlayerData, Refused, Room, Server, on
 from holdfast.testing import generous
-from tests.server.foreign import DEADLINE_S, Door, Foreigner
+from tests.deadlines import DEADLINE_S
+from tests.server.foreign import Door, Foreigner
 
 
 class Say(Message):

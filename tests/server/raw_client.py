@@ -24,11 +24,10 @@ from holdfast.core.limits import KIB
 from holdfast.core.messages import Message
 from holdfast.transports import tcp, websocket
 from holdfast.transports.port import Dialect, Transport, TransportLimits
+from tests.deadlines import DEADLINE_S
 
 F = TypeVar("F", bound=Frame)
 
-# Generous: it is only ever used up by a test that fails.
-DEADLINE_S = 10.0
 
 _LIMITS = TransportLimits(
     payload_bytes_max=64 * KIB,

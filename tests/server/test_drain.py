@@ -13,7 +13,7 @@ from holdfast.core.events import NodeDraining
 from holdfast.core.frames import Auth, Hello
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.server.operate.operator import Operator
-from tests.server.raw_client import DEADLINE_S
+from tests.deadlines import DEADLINE_S
 from tests.server.world import Say, World, chat, texts_until, until_resumed
 
 # Longer than any test: a drain that ends before has not waited for this.

@@ -19,8 +19,8 @@ import holdfast
 from holdfast import Invalid, Limits, Server, Tls
 from holdfast.sync import connect
 from holdfast.transports.port import DialError
+from tests.deadlines import DEADLINE_S
 from tests.server.certificates import Certificates
-from tests.server.raw_client import DEADLINE_S
 from tests.server.world import Say, World, chat, server_side, texts_until, url_of
 
 # So often that a test need not wait for it.

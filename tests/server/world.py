@@ -11,7 +11,8 @@ from holdfast import ClientRoom, ClientSession, Message, Outcome, Player, Player
 from holdfast.client.link import dial
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits
-from tests.server.raw_client import DEADLINE_S, RawClient
+from tests.deadlines import DEADLINE_S
+from tests.server.raw_client import RawClient
 
 # How far two looks at an event loop's clock may be off: uvloop looks once per turn of the loop, and turns can be long.
 CLOCK_S = 0.05

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from holdfast.stores import ABSENT, Change, MemoryData, MemoryStore, SqliteStore, Store
 from holdfast.testing import Disk, FaultyStore
-
-DEADLINE_S = 60.0
-"""For what should happen at once; generous, because the machine may be busy."""
+from tests.deadlines import DEADLINE_S
 
 ADAPTERS: Mapping[str, Callable[[Path], Callable[[], Store]]] = {
     "memory": lambda _: partial(MemoryStore, MemoryData()),

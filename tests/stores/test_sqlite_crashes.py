@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.stores import ABSENT, Broken, Entry, SqliteStore, Write
+from tests.deadlines import DEADLINE_S
 from tests.stores.committing import RECORDS_KEPT, record
-from tests.stores.harness import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
 KILLS = 20

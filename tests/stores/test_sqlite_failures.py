@@ -22,8 +22,9 @@ from holdfast.stores import (
     Write,
 )
 from holdfast.stores.sqlite.errors import translate
+from tests.deadlines import DEADLINE_S
 from tests.stores.faults import Disk, faulty_disk, sqlite_error
-from tests.stores.harness import DEADLINE_S, NEVER
+from tests.stores.harness import NEVER
 
 ROOT = Path(__file__).parents[2]
 

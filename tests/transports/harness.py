@@ -21,8 +21,9 @@ from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver
 from holdfast.transports.secure import Lock
 from holdfast.transports.upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
 from holdfast.transports.websocket_deflate import DeflatedWebSocketTransport
+from tests.deadlines import DEADLINE_S
 from tests.transports.raw import RawPeer
-from tests.transports.recorder import DEADLINE_S, Recorder
+from tests.transports.recorder import Recorder
 
 BINARY = Dialect("test.v1.binary", text=False)
 TEXT = Dialect("test.v1.text", text=True)

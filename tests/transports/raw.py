@@ -8,7 +8,7 @@ import struct
 from collections.abc import AsyncIterator
 from typing import Self
 
-from tests.transports.recorder import DEADLINE_S
+from tests.deadlines import DEADLINE_S
 
 MASK = b"\x01\x02\x03\x04"
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA

@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from holdfast.transports.port import Transport
-
-# Generous: it is only ever used up by a test that fails.
-DEADLINE_S = 30.0
+from tests.deadlines import DEADLINE_S
 
 
 class Recorder:

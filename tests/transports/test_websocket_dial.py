@@ -12,9 +12,10 @@ from websockets.typing import Subprotocol
 
 from holdfast.transports import websocket
 from holdfast.transports.port import NORMAL, TOO_BIG, DialError
+from tests.deadlines import DEADLINE_S
 from tests.transports.harness import BINARY, LIMITS, SocketAdapter
 from tests.transports.raw import raw_server
-from tests.transports.recorder import DEADLINE_S, Recorder
+from tests.transports.recorder import Recorder
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 Hold = Callable[[ServerConnection, Request], Awaitable[None]]

@@ -18,11 +18,11 @@ from urllib.parse import urlencode
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page
 
+from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, websocket_address
 
 HERE = Path(__file__).parent
 SDK = HERE.parents[2] / "clients" / "js" / "dist" / "index.js"
-DEADLINE_S = 60.0
 TOTAL = 80
 
 if not SDK.is_file():

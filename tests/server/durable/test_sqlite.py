@@ -11,9 +11,8 @@ import pytest
 
 from holdfast import Auth, ClientSession, Server, connect
 from holdfast.stores import MemoryData, MemoryStore
+from tests.deadlines import DEADLINE_S
 from tests.server.durable.rooms import MESSAGES, Said, Say, table
-
-DEADLINE_S = 20.0
 
 
 async def hear(room: Any, text: str) -> list[str]:

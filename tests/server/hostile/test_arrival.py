@@ -7,7 +7,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from holdfast import Limits
-from tests.server.foreign import DEADLINE_S, DOORS, JSON, MSGPACK, End, Foreigner, Frame, TcpWire, bare_socket
+from tests.deadlines import DEADLINE_S
+from tests.server.foreign import DOORS, JSON, MSGPACK, End, Foreigner, Frame, TcpWire, bare_socket
 from tests.server.hostile.peers import closed, tcp
 from tests.server.hostile_world import World, a_world
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast import Limits, Server
-from tests.server.foreign import DEADLINE_S, TcpWire, bare_socket
+from tests.deadlines import DEADLINE_S
+from tests.server.foreign import TcpWire, bare_socket
 from tests.server.world import chat
 
 # Between two bytes: many of them fit into the time for a hello.

@@ -10,11 +10,11 @@ from holdfast import Limits
 from holdfast.core.codec import MSGPACK
 from holdfast.core.events import LimitExceeded
 from holdfast.core.frames import Auth, Hello
+from tests.deadlines import DEADLINE_S
 from tests.server.limits.street import Hall
 from tests.server.world import World
 from tests.transports import raw
 from tests.transports.raw import RawPeer, fragment, websocket_frame
-from tests.transports.recorder import DEADLINE_S
 
 UPGRADE = (
     "GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"

@@ -11,8 +11,8 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.events import LimitExceeded
 from holdfast.core.frames import Ack, Auth, Data, Hello
 from holdfast.transports.compression import WINDOW_BITS
+from tests.deadlines import DEADLINE_S
 from tests.server.limits.street import Hall, Say
-from tests.server.raw_client import DEADLINE_S
 from tests.server.world import World
 
 # Forgives nothing, so that it ends soon.

@@ -20,7 +20,7 @@ from holdfast import ClientRoom, Message, Player, PlayerData, Refused, Room, on
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Data
 from holdfast.server.seeing.tracing import MessageTrace, Tracing
-from tests.server.raw_client import DEADLINE_S
+from tests.deadlines import DEADLINE_S
 from tests.server.world import Gate, Say, World, player_in, room_of, server_side
 
 SECRET = "the words of a player"

@@ -12,7 +12,7 @@ from holdfast.core.infos import EventInfo
 from holdfast.server.operate.operator import Operator
 from holdfast.server.seeing import line_limit, message_log
 from holdfast.server.seeing.packet_secrets import masked_view
-from tests.server.raw_client import DEADLINE_S
+from tests.deadlines import DEADLINE_S
 from tests.server.world import Chat, Hero, Say, World, chat, hear, server_side
 
 

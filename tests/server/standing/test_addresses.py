@@ -11,10 +11,10 @@ from holdfast import Invalid, NotFound, Player, PlayerData, Reason, Server, on
 from holdfast.core.addresses import host_of
 from holdfast.server.durable.recovery import Pace
 from holdfast.testing import FaultyStore
+from tests.deadlines import DEADLINE_S
 from tests.server.directory.seats import patient
 from tests.server.durable.bench import a_moment, in_virtual_time
 from tests.server.foreign import MSGPACK, Foreigner, Frame, TcpWire
-from tests.server.raw_client import DEADLINE_S
 from tests.server.standing.kit import Hall, Say, back, hall, refused, seated, serving
 from tests.server.world import World, chat
 
