@@ -25,7 +25,7 @@ MESSAGES = int(os.environ.get("HOLDFAST_E2E_MESSAGES", "200"))
 # So few that the longest time away fits into what a room keeps for a player.
 PER_PULSE = max(1, MESSAGES // 1000)
 # Many times what it takes: only a hang ends here.
-DEADLINE_S = 100.0 + MESSAGES / 20
+DEADLINE_S = 200.0 + MESSAGES / 20
 
 
 async def play(counter: Counter, address: tuple[str, int], random: Random) -> int:

@@ -18,7 +18,7 @@ MESSAGES = 120
 KILLS_IN_PLAY = 8
 # Also while a process starts, connects or resumes.
 KILLS_ANYTIME = 8
-DEADLINE_S = 100.0
+DEADLINE_S = 200.0
 
 
 def life(address: tuple[str, int], diary: Path) -> AbstractAsyncContextManager[Process]:

@@ -13,7 +13,7 @@ from tests.e2e.serving import python_process
 from tests.transports.echo import echo_server
 
 # Twenty times what it takes.
-SUITE_S = 300.0
+SUITE_S = 250.0
 MESSAGES = int(os.environ.get("HOLDFAST_AUTOBAHN_MESSAGES", "10"))
 # Right by the standard, and not as early as the suite would like. picows looks one frame ahead: a message that has come
 # in one segment with a frame that is no frame is not echoed before the close (4.x). And it delivers whole frames, so
