@@ -220,8 +220,10 @@ async def test_a_change_while_the_server_is_starting_starts_it_again(game: Path)
             room = await session.join_or_create("counter")
             await room.send(Add(1))
             answer = await last_sum(room, 1)
+        result = await end_of(process, by=signal.SIGINT)
 
     assert answer == Sum([1], "of turn 4")
+    assert "Abort" not in result.stderr, "it is no news that a start was stopped"
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
@@ -253,8 +255,8 @@ ENDLESS = """
     from holdfast.cli.reload.supervised import Supervised
 
     async def main():
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, sys.exit)
         Supervised(Path()).obey(patience_s=0.1)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, sys.exit)
         print("up", flush=True)
         while True:
             pass

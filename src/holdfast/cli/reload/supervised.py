@@ -27,6 +27,8 @@ class Supervised:
 
     def obey(self, *, patience_s: float = 2 * STOP_S) -> None:
         """End this process, as Ctrl-C would, when the supervisor closes our standard input or is gone itself."""
+        # Until the server runs, and hears it by itself. In silence: the supervisor says why.
+        signal.signal(signal.SIGINT, lambda _number, _frame: sys.exit(1))
         threading.Thread(target=_wait_for_the_end, args=(patience_s,), name="supervised", daemon=True).start()
 
     def facts(self, rooms: Sequence[type[Room[Any]]]) -> list[tuple[str, str]]:
