@@ -1,6 +1,7 @@
 """`holdfast demo`: what it shows is measured, and it ends as it should."""
 
 import asyncio
+import errno
 import os
 import pty
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.demo.arena import Tally
+from holdfast.cli.demo.keys import are_there_keys
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import end_of, holdfast_process, python_process, read_until, result_of
 
@@ -170,6 +172,21 @@ async def test_a_terminal_that_somebody_holds_up_is_waited_for() -> None:
     [flags] = re.findall(r"flags:\s*(\d+)", about_output)
     assert not int(flags, 8) & os.O_NONBLOCK
     assert exit_code == 0
+
+
+def test_a_terminal_that_has_no_name_here_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the host, in a container: the demo runs all the same."""
+
+    def unnamed(_descriptor: int) -> str:
+        raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+
+    controller, terminal = os.openpty()
+    with os.fdopen(controller), os.fdopen(terminal) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        with_name = are_there_keys()
+        monkeypatch.setattr("os.ttyname", unnamed)
+
+        assert (with_name, are_there_keys()) == (True, False)
 
 
 async def test_the_key_c_kills_the_server_and_the_key_q_ends_the_demo() -> None:

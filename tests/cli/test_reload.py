@@ -317,13 +317,13 @@ async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> No
 # Ports
 
 
-def test_a_port_that_is_chosen_for_the_server_is_its_own() -> None:
-    doors = [Door("--port", "127.0.0.1", 0), Door("--tcp-port", "127.0.0.1", 7779), Door("--http-port", "::1", 0)]
+def test_each_door_that_takes_any_port_is_given_one_of_its_own() -> None:
+    doors = [Door(f"--{number}", "127.0.0.1", 0 if number % 2 else 7777) for number in range(100)]
 
-    websocket, websocket_port, http, http_port = free_ports(doors)
+    options = free_ports(doors)
 
-    assert (websocket, http) == ("--port", "--http-port")
-    assert 0 != int(websocket_port) != int(http_port) != 0
+    assert options[::2] == [f"--{number}" for number in range(1, 100, 2)]
+    assert len({int(port) for port in options[1::2]} - {0}) == 50
 
 
 def test_an_address_that_is_not_ours_is_left_to_the_server_to_complain_of() -> None:

@@ -14,6 +14,7 @@ from random import Random
 import holdfast
 from holdfast import ClientSession
 from holdfast.cli.demo.proxy import Cut, Proxy
+from tests.deadlines import TEST_S
 from tests.e2e import counting
 from tests.e2e.counter import Counter
 from tests.e2e.counting import Down, Report
@@ -24,8 +25,6 @@ CUTS_PER_CLIENT = 10
 MESSAGES = int(os.environ.get("HOLDFAST_E2E_MESSAGES", "200"))
 # So few that the longest time away fits into what a room keeps for a player.
 PER_PULSE = max(1, MESSAGES // 1000)
-# Many times what it takes: only a hang ends here.
-DEADLINE_S = 200.0 + MESSAGES / 20
 
 
 async def play(counter: Counter, address: tuple[str, int], random: Random) -> int:
@@ -53,7 +52,7 @@ async def test_links_that_are_cut_lose_double_and_reorder_nothing() -> None:
     counters = [Counter(MESSAGES, PER_PULSE) for _ in range(CLIENTS)]
 
     async with (
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(TEST_S + MESSAGES / 20),
         serving(Path(counting.__file__)) as address,
         asyncio.TaskGroup() as tasks,
     ):

@@ -8,6 +8,7 @@ from random import Random
 
 import holdfast
 from holdfast.cli.demo.proxy import Proxy
+from tests.deadlines import TEST_S
 from tests.e2e import counting
 from tests.e2e.counter import Counter
 from tests.e2e.counting import Down, Report
@@ -18,7 +19,6 @@ MESSAGES = 120
 KILLS_IN_PLAY = 8
 # Also while a process starts, connects or resumes.
 KILLS_ANYTIME = 8
-DEADLINE_S = 200.0
 
 
 def life(address: tuple[str, int], diary: Path) -> AbstractAsyncContextManager[Process]:
@@ -31,7 +31,7 @@ async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_dou
     diary_file = tmp_path / "diary"
     random = Random(1)
 
-    async with asyncio.timeout(DEADLINE_S), serving(Path(counting.__file__)) as address:
+    async with asyncio.timeout(TEST_S), serving(Path(counting.__file__)) as address:
         for _ in range(KILLS_IN_PLAY):
             async with life(address, diary_file) as process:
                 await read_until(process, "playing")
@@ -62,7 +62,7 @@ async def test_a_network_that_goes_away_and_returns_loses_nothing() -> None:
         await counter.has_heard(counter.numbers[-1] + 1)
 
     async with (
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(TEST_S),
         serving(Path(counting.__file__)) as address,
         Proxy(*address, random=Random(1)) as proxy,
     ):

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import TEST_S
 from tests.e2e.serving import python_process
 
 KILLS = 20
-# About twice what it takes: only a hang ends here.
-DEADLINE_S = 250.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the storm needs Linux: its namespaces, limits and clock")
 async def test_a_server_that_is_killed_again_and_again_loses_doubles_and_reorders_nothing(tmp_path: Path) -> None:
     words = ("--kills", str(KILLS), "--clients", "6", "--hurry", "0.1", "--folder", str(tmp_path / "storm"))
 
-    async with asyncio.timeout(DEADLINE_S), python_process("-m", "tests.storm", *words) as process:
+    async with asyncio.timeout(TEST_S), python_process("-m", "tests.storm", *words) as process:
         stdout, stderr = (output.decode() for output in await process.communicate())
 
     assert (process.returncode, stderr) == (0, ""), stdout

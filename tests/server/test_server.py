@@ -25,6 +25,7 @@ from holdfast import (
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.frames import Data
 from holdfast.core.reasons import CLOSE_CODES
+from tests.deadlines import DEADLINE_S
 from tests.server.world import (
     Chat,
     Hero,
@@ -235,7 +236,7 @@ async def test_a_server_stops_in_time_whatever_its_rooms_and_clients_do(world: W
     await deaf.join()
     deaf.link.pause_reading()
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         await server.stop()
 
 

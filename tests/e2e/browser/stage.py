@@ -12,10 +12,9 @@ import holdfast
 from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, Server, on
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
+from tests.deadlines import DEADLINE_S
 
-SOON_MS = 30_000
-"""Many times what anything here takes."""
-SOON_S = SOON_MS / 1000
+SOON_MS = DEADLINE_S * 1000
 
 
 class Say(Message):
@@ -91,7 +90,7 @@ async def staged(keys: Sequence[ApiKey] = (), port: int = 0, **settings: Any) ->
 
 async def heard(room: ClientRoom, kind: type[Message]) -> Message:
     """The next message of a kind."""
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(DEADLINE_S):
         async for message in room:
             if isinstance(message, kind):
                 return message

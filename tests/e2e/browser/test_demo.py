@@ -10,9 +10,10 @@ import pytest
 from playwright.async_api import Page, expect
 
 from holdfast.cli.demo.page import Page as DemoPage
+from tests.deadlines import DEADLINE_S
+from tests.e2e.browser.stage import SOON_MS
 from tests.e2e.serving import holdfast_process, read_until
 
-DEADLINE_MS = 60_000
 # Another demo may run at this moment.
 ANY_PORTS = ("--port", "0", "--http-port", "0")
 # Each way.
@@ -45,8 +46,8 @@ async def demo() -> AsyncIterator[Demo]:
 @pytest.fixture
 async def game(page: Page, demo: Demo) -> Page:
     """Somebody plays."""
-    page.set_default_timeout(DEADLINE_MS)
-    expect.set_options(timeout=DEADLINE_MS)
+    page.set_default_timeout(SOON_MS)
+    expect.set_options(timeout=SOON_MS)
     await page.goto(demo.url)
     await sails(page, "ArrowRight")
     return page
@@ -62,7 +63,7 @@ async def sails(page: Page, key: str) -> None:
 
 async def until(page: Page, name: str, is_met: Callable[[int], bool]) -> None:
     """Wait for a figure. (Not within the page: its policy allows no code but its own.)"""
-    async with asyncio.timeout(DEADLINE_MS / 1_000):
+    async with asyncio.timeout(DEADLINE_S):
         while not is_met(await number(page, name)):  # noqa: ASYNC110 - the page cannot tell us
             await asyncio.sleep(0.05)
 

@@ -7,10 +7,10 @@ import pytest
 from playwright.async_api import Page, expect
 
 from holdfast.http.folder import CLIENT_FILE
+from tests.e2e.browser.stage import SOON_MS
 from tests.e2e.serving import ANY_PORTS, holdfast_process, http_address, read_until, result_of, websocket_address
 
 # Many times what it takes.
-SOON_MS = 30_000
 
 DOTS = """() => {
     const canvas = document.querySelector("canvas");

@@ -16,8 +16,14 @@ else:
 
 
 def are_there_keys() -> bool:
-    """Whether somebody sits at a keyboard."""
-    return HAS_KEYS and sys.stdin.isatty()
+    """Whether somebody sits at a keyboard that we may read from."""
+    if not HAS_KEYS or not sys.stdin.isatty():
+        return False
+    try:
+        return os.access(os.ttyname(sys.stdin.fileno()), os.R_OK)
+    except OSError:
+        # A terminal of the host has no name in a container.
+        return False
 
 
 @contextmanager
