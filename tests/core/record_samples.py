@@ -54,7 +54,11 @@ seats = st.builds(
     rewound_s=st.none() | times,
 )
 timers = st.builds(
-    TimerRecord, due_at=times, method=st.text(), arguments=st.lists(st.tuples(st.text(), values), max_size=3)
+    TimerRecord,
+    due_at=times,
+    method=st.text(),
+    arguments=st.lists(st.tuples(st.text(), values), max_size=3),
+    remaining_s=st.none() | times,
 )
 listings = st.builds(
     ListingRecord,

@@ -66,6 +66,13 @@ class TimerRecord(Struct, array_like=True, frozen=True):
     due_at: float
     method: str
     arguments: list[tuple[str, Any]]
+    remaining_s: float | None = None
+    """How long it had to wait when this was written: a clock that was set back since must not make that longer."""
+
+    def wait_s(self, wall: float) -> float:
+        """How long it has to wait from now on, which is `wall` by the clock on the wall."""
+        by_the_clock = self.due_at - wall
+        return max(0.0, by_the_clock if self.remaining_s is None else min(by_the_clock, self.remaining_s))
 
 
 class ReservationRecord(Struct, array_like=True, frozen=True):

@@ -154,6 +154,8 @@ class Bench:
         self.network = network or Network(Random(1))
         self.fatal: list[Exception] = []
         self.started = 0
+        self.clock_off_s = 0.0
+        """How far the clock on the wall is off; it can be set while the server is down."""
         self.internal_errors = 0
         self.store: FaultyStore
         self.server: Server
@@ -180,7 +182,7 @@ class Bench:
             limits=self.limits,
             random=Random(f"server {self.started}"),
             now=asyncio.get_running_loop().time,
-            wall=lambda: DAY_ONE + asyncio.get_running_loop().time(),
+            wall=lambda: DAY_ONE + asyncio.get_running_loop().time() + self.clock_off_s,
             store=self.store,
             recovery=self.recovery,
             effects=self.effects,

@@ -134,6 +134,36 @@ async def test_timers_ring_when_they_are_due_with_what_they_were_given() -> None
         assert sorted(rang) == ["grant Wish gold {3}", "loose x 2", "looser y", "ring plain ada"]
 
 
+@pytest.mark.parametrize(
+    ("clock_off_s", "waits_s"),
+    [
+        # Saved with 10 s to go, 4 s before the crash: set back, the clock does not say how much of it has passed.
+        (-3600.0, 10.0),
+        (-1.0, 7.0),
+        (1.0, 5.0),
+        # As if the server had been away for an hour.
+        (3600.0, 0.0),
+    ],
+)
+@in_virtual_time
+async def test_a_clock_that_was_set_while_the_server_was_down_never_makes_a_timer_wait_longer_than_it_had_to(
+    clock_off_s: float, waits_s: float
+) -> None:
+    kind = table(Busy)
+    async with Bench(kind) as bench:
+        ada = await bench.sit("ada")
+        await ada.send(Do("arm", [10.0]))
+        await ada.room.flush()
+        await a_moment(4.0)
+
+        bench.clock_off_s = clock_off_s
+        began_at = asyncio.get_running_loop().time()
+        await bench.restart()
+        await until(lambda: any(line.startswith("ring") for line in kind.story))
+
+        assert asyncio.get_running_loop().time() - began_at == pytest.approx(waits_s, abs=0.2)
+
+
 @in_virtual_time
 async def test_a_timer_that_fell_due_while_nobody_was_there_rings_at_once_and_once() -> None:
     kind = table(Busy)

@@ -59,6 +59,22 @@ async def test_a_life_is_told_from_the_beginning_to_the_end() -> None:
 
 
 @in_virtual_time
+async def test_how_long_a_player_was_away_counts_from_the_drop_whatever_became_of_the_grace() -> None:
+    async with scene(hall(grace_s=3600.0)) as play:
+        ada = await play.seated()
+        ada.client.cut()
+        await asyncio.sleep(2.0)
+        # Without the seat, the grace is the server's again.
+        play.call(play.room(ada).players[0].kick, "asleep")
+        await asyncio.sleep(1.0)
+
+        await play.back(ada)
+
+        (resumed,) = play.of(Resumed)
+        assert resumed.away_s == pytest.approx(3.0, abs=0.1)
+
+
+@in_virtual_time
 async def test_a_drop_says_what_was_known_of_the_connection() -> None:
     async with scene(ping_s=5.0, silence_s=16.0) as play:
         client = await play.server.connect("ada")

@@ -343,7 +343,10 @@ class RoomKeeper:
 
     def _timers(self) -> list[TimerRecord]:
         now, wall = self._node.now(), self._node.wall()
-        return [TimerRecord(wall + timer.due_at - now, timer.method, timer.arguments) for timer in self._host.timers]
+        return [
+            TimerRecord(wall + timer.due_at - now, timer.method, timer.arguments, timer.due_at - now)
+            for timer in self._host.timers
+        ]
 
 
 class _Pending(msgspec.Struct):

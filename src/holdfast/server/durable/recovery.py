@@ -316,7 +316,7 @@ class Recovery:
         except (TypeError, ValueError, LookupError) as error:
             log.error("a timer is dropped", room=host.room.id, method=timer.method, error=error)  # noqa: TRY400
             return
-        host.after(max(0.0, timer.due_at - self._node.wall()), method, arguments)
+        host.after(timer.wait_s(self._node.wall()), method, arguments)
 
 
 def _room_of(entry: Entry) -> str:

@@ -78,7 +78,8 @@ class ComingBack:
 
     def _resume(self, connection: LiveConnection, session: Session, positions: list[Position]) -> None:
         node = self._node
-        away_s = node.now() - session.expires_at + session.grace_s if session.expires_at is not None else 0.0
+        # Not from the end of the grace: that moves with the room, and when the store was away.
+        away_s = node.now() - session.dropped_at if session.dropped_at is not None else 0.0
         old = node.sessions.attach(session, connection, node.now())
         if old is not None:
             node.supersede(old, session)
