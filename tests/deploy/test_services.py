@@ -63,6 +63,17 @@ def test_the_unit_gives_a_drain_the_time_that_it_takes() -> None:
     assert int(service()["TimeoutStopSec"]) > needed_s
 
 
+def test_every_instance_keeps_its_store_in_a_directory_of_its_own_that_nobody_else_reads() -> None:
+    unit = service()
+    store = re.search(r"--store sqlite:%S/(\S+)/\S+", unit["ExecStart"])
+
+    assert store is not None
+    assert unit["StateDirectory"] == store[1]
+    assert "%i" in store[1]
+    assert unit["StateDirectoryMode"] == "0700"
+    assert unit["UMask"] == "0077"
+
+
 def test_a_user_that_cannot_read_the_key_is_handed_it() -> None:
     copied = re.findall(r"^LoadCredential=(\S+):/\S+$", TLS.read_text("utf-8"), re.MULTILINE)
     options = service(TLS)["Environment"]
