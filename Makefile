@@ -108,6 +108,7 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/echo.py
 	$(BIN)/python benchmarks/durable.py
 	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/restart.py
 	$(BIN)/python benchmarks/large_state.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/directory.py

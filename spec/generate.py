@@ -20,7 +20,7 @@ from spec.samples import FRAMES, PAYLOADS
 
 VECTORS = Path(__file__).parent / "vectors"
 
-_BACKOFF_FIRST_S, _BACKOFF_LONGEST_S = 0.25, 15.0
+_BACKOFF_FIRST_S, _BACKOFF_LONGEST_S, _BACKOFF_OUTAGE_S, _BACKOFF_STRETCH_MAX = 0.1, 1.0, 30.0, 15.0
 
 
 def files() -> dict[str, str]:
@@ -92,11 +92,13 @@ def _octets(octets: bytes) -> dict[str, str]:
 
 
 def _backoff() -> Iterable[dict[str, float]]:
-    for retry_after_s in (0.0, 2.5):
-        for attempt in (0, 1, 2, 3, 4, 5, 6, 7, 20, 1_000_000):
-            ceiling_s = min(_BACKOFF_LONGEST_S, _BACKOFF_FIRST_S * 2 ** min(attempt, 32))
+    for retry_after_s, lost_s in ((0.0, 0.0), (0.0, 29.0), (0.0, 75.0), (0.0, 100_000.0), (2.5, 5.0)):
+        longest_s = _BACKOFF_LONGEST_S * min(max(1.0, lost_s / _BACKOFF_OUTAGE_S), _BACKOFF_STRETCH_MAX)
+        for attempt in (0, 1, 2, 3, 4, 5, 20, 1_000_000):
+            ceiling_s = min(longest_s, _BACKOFF_FIRST_S * 2 ** min(attempt, 32))
             yield {
                 "attempt": attempt,
+                "lost_s": lost_s,
                 "retry_after_s": retry_after_s,
                 "at_least_s": retry_after_s,
                 "below_s": retry_after_s + ceiling_s,

@@ -2,7 +2,10 @@
 
 import asyncio
 
-from holdfast import Outcome, SessionEnded
+import pytest
+
+import holdfast
+from holdfast import Invalid, Outcome, SessionEnded
 from holdfast.core.reasons import Reason
 from tests.client.fake_server import (
     CUT,
@@ -23,13 +26,13 @@ from tests.client.fake_server import (
 @in_virtual_time
 async def test_the_waits_double_up_to_a_ceiling_and_begin_small_after_a_good_connection() -> None:
     good: list[Step] = [welcome(outcome="resumed"), 5.0, CUT]
-    server = FakeServer([welcome(), 5.0, CUT], *[REFUSED] * 8, good, [welcome(outcome="resumed")])
+    server = FakeServer([welcome(), 5.0, CUT], *[REFUSED] * 6, good, [welcome(outcome="resumed")])
 
     session = await connect(server)
-    await asyncio.sleep(50.0)
+    await asyncio.sleep(20.0)
 
-    halves = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 7.5, 7.5, 7.5]
-    assert server.waits_s == [5.0 + halves[0], *halves[1:], 5.0 + halves[0]]
+    halves = [0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5]
+    assert server.waits_s == pytest.approx([5.0 + halves[0], *halves[1:], 5.0 + halves[0]])
     assert session.drops == 2
     await session.close()
 
@@ -41,8 +44,48 @@ async def test_a_link_that_breaks_right_after_its_welcome_is_tried_again_with_a_
     session = await connect(server)
     await asyncio.sleep(60.0)
 
-    assert server.waits_s[:7] == [0.125, 0.25, 0.5, 0.5, 0.5, 0.5, 0.5]
+    assert server.waits_s[:7] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.4, 0.4, 0.4])
     await session.close()
+
+
+@in_virtual_time
+async def test_a_server_that_restarts_within_half_a_minute_is_found_within_a_second() -> None:
+    server = FakeServer([welcome(), CUT], REFUSED)
+    session = await connect(server, random=Chance(0.999), give_up_s=3600.0)
+
+    await asyncio.sleep(29.0)
+
+    assert max(server.waits_s) <= 1.0
+    await session.close()
+
+
+@in_virtual_time
+async def test_a_server_that_stays_away_is_dialled_less_and_less_often() -> None:
+    server = FakeServer([welcome(), CUT], REFUSED)
+    session = await connect(server, give_up_s=36_000.0)
+
+    await asyncio.sleep(3600.0)
+
+    assert server.waits_s[-1] == pytest.approx(7.5)
+    assert len(server.dialled_at) < 700
+    await session.close()
+
+
+@in_virtual_time
+async def test_how_often_to_try_is_a_setting() -> None:
+    server = FakeServer([welcome(), CUT], REFUSED)
+    session = await connect(server, retry_first_s=0.25, retry_longest_s=15.0)
+
+    await asyncio.sleep(29.0)
+
+    assert server.waits_s[:8] == pytest.approx([0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 7.5, 7.5])
+    await session.close()
+
+
+@pytest.mark.parametrize(("first_s", "longest_s"), [(0.0, 1.0), (0.1, 0.05)])
+def test_settings_that_make_no_sense_are_refused(first_s: float, longest_s: float) -> None:
+    with pytest.raises(Invalid, match="retry_longest_s"):
+        holdfast.connect("ws://127.0.0.1:7777", retry_first_s=first_s, retry_longest_s=longest_s)
 
 
 @in_virtual_time
@@ -52,7 +95,7 @@ async def test_a_time_to_come_back_is_obeyed_with_jitter_on_top() -> None:
     session = await connect(server)
     await asyncio.sleep(10.0)
 
-    assert server.waits_s == [2.125]
+    assert server.waits_s == pytest.approx([2.05])
     assert session.outcome == Outcome("resumed")
     await session.close()
 

@@ -32,7 +32,7 @@ async def test_a_busy_server_is_asked_again_when_it_said_so() -> None:
     session = await connect(server)
 
     assert session.connected
-    assert server.waits_s == [3.125]
+    assert server.waits_s == [3.05]
     await session.close()
 
 
@@ -76,7 +76,7 @@ async def test_a_server_that_does_not_answer_a_hello_is_left_after_a_while() -> 
 
     session = await connect(server, limits=Limits(silence_s=9.0))
 
-    assert server.waits_s == [9.125]
+    assert server.waits_s == [9.05]
     await session.close()
 
 

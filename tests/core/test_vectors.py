@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 from spec import generate
 
-from holdfast.core.backoff import backoff_s
+from holdfast.core.backoff import Backoff
 from holdfast.core.channel import Channel
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
@@ -146,10 +146,15 @@ def test_a_channel_does_what_its_script_says(script: Case) -> None:
 # The rest
 
 
-@pytest.mark.parametrize("case", cases("backoff.json"), ids=lambda case: f"{case['attempt']}-{case['retry_after_s']}")
+@pytest.mark.parametrize(
+    "case",
+    cases("backoff.json"),
+    ids=lambda case: f"{case['attempt']}-{case['lost_s']}-{case['retry_after_s']}",
+)
 def test_a_client_waits_within_the_bounds(case: Case) -> None:
     waits = [
-        backoff_s(case["attempt"], chance, retry_after_s=case["retry_after_s"]) for chance in (0.0, 0.5, 1 - 2**-53)
+        Backoff().wait_s(case["attempt"], chance, lost_s=case["lost_s"], retry_after_s=case["retry_after_s"])
+        for chance in (0.0, 0.5, 1 - 2**-53)
     ]
 
     assert waits[0] == case["at_least_s"]

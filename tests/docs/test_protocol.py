@@ -16,7 +16,7 @@ from holdfast.client.connector import SETTLED_S
 from holdfast.client.line import Line
 from holdfast.client.placement import Progress
 from holdfast.client.watch import Board
-from holdfast.core.backoff import FIRST_S, LONGEST_S
+from holdfast.core.backoff import FIRST_S, LONG_OUTAGE_S, LONGEST_S, STRETCH_MAX
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON, MSGPACK
 from holdfast.core.errors import Refused
@@ -273,7 +273,8 @@ def test_numbers_in_the_text_are_the_defaults() -> None:
         f"1 … {NAME_CHARS_MAX} characters",
         f"0 … {TEXT_CHARS_MAX} characters",
         f"each counts its body and {MESSAGE_OVERHEAD_BYTES} more",
-        f"retry_after_s + random() × min({LONGEST_S:g}, {FIRST_S:g} × 2^n)",
+        f"retry_after_s + random() × min({LONGEST_S:g} × stretch, {FIRST_S:g} × 2^n)",
+        f"stretch = min(max(1, lost_s / {LONG_OUTAGE_S:g}), {STRETCH_MAX:g})",
         f"welcome for {SETTLED_S:g} s",
     ):
         assert claim in " ".join(PAGE.split()), claim

@@ -1,5 +1,6 @@
 /** The way in: find the session that this page had, or begin one. */
 
+import { FIRST_S, LONGEST_S } from "./backoff.js";
 import { CODECS, MSGPACK } from "./codec.js";
 import { Refused } from "./errors.js";
 import { LIMITS } from "./limits.js";
@@ -40,6 +41,13 @@ export interface ConnectOptions {
   dialect?: string;
   /** For how many seconds to try to come back before the session counts as over; 120 if you say nothing. */
   giveUpS?: number;
+  /**
+   * The longest wait before the first attempt to come back, in seconds; 0.1 if you say nothing. It doubles with each
+   * attempt, and each wait is random below it.
+   */
+  retryFirstS?: number;
+  /** Where that ends; 1 if you say nothing. After 30 s in vain it grows with the outage, up to 15 times. */
+  retryLongestS?: number;
   /** Where there is none of its own (Node 20): that of the package `ws`. */
   WebSocket?: unknown;
   /** Uniform in [0, 1), for the waits between attempts; replaced in tests. */
@@ -56,6 +64,9 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   const random = options.random ?? Math.random;
   const WebSocket = (options.WebSocket ?? globalThis.WebSocket) as SocketClass | undefined;
   if (!WebSocket) throw new Refused("invalid", "there is no WebSocket here: give the one of the package ws");
+  const backoff = { firstS: options.retryFirstS ?? FIRST_S, longestS: options.retryLongestS ?? LONGEST_S };
+  if (!(backoff.firstS > 0 && backoff.firstS <= backoff.longestS && Number.isFinite(backoff.longestS)))
+    throw new Refused("invalid", "retryFirstS must be more than 0, and no longer than retryLongestS");
   const codec = CODECS[options.dialect ?? MSGPACK.name];
   if (!codec) throw new Refused("invalid", `no dialect is called "${options.dialect}"`);
 
@@ -67,7 +78,7 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   const protocol = new ClientProtocol(codec, options.auth ?? (saved ? null : {}), LIMITS);
   if (saved) protocol.load(saved, !given && options.afterRefresh !== "replay");
 
-  const reach = { url, WebSocket, random, giveUpS: options.giveUpS ?? 120 };
+  const reach = { url, WebSocket, random, backoff, giveUpS: options.giveUpS ?? 120 };
   const session = new ClientSession(protocol, reach, keeper);
   if (storage) {
     await tab.hold(keeper.tab, () => session.handOver());

@@ -1,6 +1,6 @@
 /** Keeps a client connected: dial, say hello, listen, and after a loss wait with jitter and dial again. */
 
-import { backoffS } from "./backoff.js";
+import { type Backoff, backoffS } from "./backoff.js";
 import { type HoldfastError, ProtocolError, SessionEnded, Unreachable } from "./errors.js";
 import type { Closed, Event } from "./events.js";
 import { Link, NORMAL, type SocketClass, VANISHED } from "./link.js";
@@ -12,12 +12,13 @@ import { advice } from "./reasons.js";
 const SETTLED_S = 2;
 // A server may allow any silence, but a timer of more than 24 days ends at once.
 const LOOK_S_MAX = 3600;
-const UNSETTLED_ATTEMPT_MAX = 2;
+const UNSETTLED_ATTEMPT_MAX = 3;
 
-/** Where the server is, how to get there, and for how long to try. */
+/** Where the server is, how to get there, how often and for how long to try. */
 export interface Reach {
   url: string;
   WebSocket: SocketClass;
+  backoff: Backoff;
   giveUpS: number;
   random: () => number;
 }
@@ -43,29 +44,30 @@ export const now = () => performance.now() / 1000;
 class Patience {
   readonly #reach: Reach;
   attempt = 0;
-  #giveUpAt: number;
+  #lostAt = now();
 
   constructor(reach: Reach) {
     this.#reach = reach;
-    this.#giveUpAt = now() + reach.giveUpS;
   }
 
   wasWelcome(lastedS: number): void {
-    this.#giveUpAt = now() + this.#reach.giveUpS;
+    this.#lostAt = now();
     this.attempt = lastedS >= SETTLED_S ? 0 : Math.min(this.attempt, UNSETTLED_ATTEMPT_MAX);
   }
 
   /** The network is back, or somebody looks again: what failed before does not count. */
   beginAnew(): void {
-    this.#giveUpAt = now() + this.#reach.giveUpS;
+    this.#lostAt = now();
     this.attempt = 0;
   }
 
   /** How long to wait before the next attempt; null if that would be too late. */
   waitS(retryAfterS: number): number | null {
-    const waitS = backoffS(this.attempt, this.#reach.random(), retryAfterS);
+    const { backoff, random, giveUpS } = this.#reach;
+    const lostS = now() - this.#lostAt;
+    const waitS = backoffS(backoff, this.attempt, random(), lostS, retryAfterS);
     this.attempt += 1;
-    return now() + waitS < this.#giveUpAt ? waitS : null;
+    return lostS + waitS < giveUpS ? waitS : null;
   }
 }
 

@@ -43,7 +43,7 @@ test("after a drop what was not applied is sent again, with the same numbers, an
   expect(seen).toEqual([1, 2]);
   expect(told).toEqual([
     ["drop", "dropped"],
-    ["reconnecting", { attempt: 1, waitS: 0.125, reason: "dropped" }],
+    ["reconnecting", { attempt: 1, waitS: 0.05, reason: "dropped" }],
     ["resume", { kind: "resumed", replayed: 1, reason: "", ageS: 0, dropReason: "" }],
   ]);
 });
@@ -111,7 +111,7 @@ test("a server that names a time is obeyed", async () => {
   expect(server.sockets).toHaveLength(1);
   await later(1);
 
-  expect(waits).toEqual([5.125]);
+  expect(waits).toEqual([5.05]);
   expect(server.sockets).toHaveLength(2);
 });
 
@@ -270,7 +270,7 @@ test("a server that welcomes and fails is met with a little more patience each t
   const waits: number[] = [];
   session.on("reconnecting", ({ waitS }) => waits.push(waitS));
 
-  for (let i = 0; i < 4; i++) {
+  for (let i = 0; i < 5; i++) {
     await server.last.end();
     await later(1);
     await server.welcomeBack(`t${i + 2}`, 0);
@@ -278,7 +278,28 @@ test("a server that welcomes and fails is met with a little more patience each t
   await later(2);
   await server.last.end();
 
-  expect(waits).toEqual([0.125, 0.25, 0.5, 0.5, 0.125]);
+  expect(waits).toEqual([0.05, 0.1, 0.2, 0.4, 0.4, 0.05]);
+});
+
+test("a server that stays away is asked less often; how often is a setting", async () => {
+  const { session } = await server.seated({ giveUpS: 3600, retryFirstS: 0.5, retryLongestS: 2 });
+  const waits: number[] = [];
+  session.on("reconnecting", ({ waitS }) => waits.push(waitS));
+
+  for (let i = 0; i < 4; i++) {
+    await server.last.end();
+    await later(waits.at(-1) as number);
+  }
+  expect(waits).toEqual([0.25, 0.5, 1, 1]);
+  await later(600);
+  await server.last.end();
+
+  expect(waits.at(-1)).toBe(15);
+});
+
+test("waits that make no sense are refused", async () => {
+  await expect(server.connect({ retryFirstS: 0 })).rejects.toMatchObject({ code: "invalid" });
+  await expect(server.connect({ retryFirstS: 2, retryLongestS: 1 })).rejects.toMatchObject({ code: "invalid" });
 });
 
 test("a server that names a time is obeyed also when the network is back", async () => {

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { backoffS } from "../src/backoff.js";
+import { backoffS, FIRST_S, LONGEST_S } from "../src/backoff.js";
 import { Channel } from "../src/channel.js";
 import { CODECS, type Codec, JSON_TEXT, MSGPACK } from "../src/codec.js";
 import { ProtocolError } from "../src/errors.js";
@@ -111,11 +111,12 @@ test.each(vectors<Case>("frames").filter(({ direction }) => direction !== "clien
 );
 
 test.each(vectors("backoff"))(
-  "attempt $attempt after $retry_after_s s",
-  ({ attempt, retry_after_s, at_least_s, below_s, at_chance_half_s }) => {
-    expect(backoffS(attempt, 0, retry_after_s)).toBeCloseTo(at_least_s);
-    expect(backoffS(attempt, 0.5, retry_after_s)).toBeCloseTo(at_chance_half_s);
-    expect(backoffS(attempt, 1 - 1e-9, retry_after_s)).toBeLessThan(below_s);
+  "attempt $attempt, lost for $lost_s s, after $retry_after_s s",
+  ({ attempt, lost_s, retry_after_s, at_least_s, below_s, at_chance_half_s }) => {
+    const usual = { firstS: FIRST_S, longestS: LONGEST_S };
+    expect(backoffS(usual, attempt, 0, lost_s, retry_after_s)).toBeCloseTo(at_least_s);
+    expect(backoffS(usual, attempt, 0.5, lost_s, retry_after_s)).toBeCloseTo(at_chance_half_s);
+    expect(backoffS(usual, attempt, 1 - 1e-9, lost_s, retry_after_s)).toBeLessThan(below_s);
   },
 );
 

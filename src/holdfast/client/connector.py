@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from holdfast.client.events import Closed, Event
 from holdfast.client.link import Dial, Link
 from holdfast.client.protocol import ClientProtocol
-from holdfast.core.backoff import backoff_s
+from holdfast.core.backoff import Backoff
 from holdfast.core.errors import ProtocolError, SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice, reason_of
@@ -20,15 +20,16 @@ log = get_logger("holdfast.client")
 # A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. One that
 # was lost sooner is a flaky link, or a server that welcomes everybody and then fails: a little more patience.
 SETTLED_S = 2.0
-_UNSETTLED_ATTEMPT_MAX = 2
+_UNSETTLED_ATTEMPT_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """Where the server is, how to get there, and for how long to try."""
+    """Where the server is, how to get there, how often and for how long to try."""
 
     url: str
     dial: Dial
+    backoff: Backoff
     give_up_s: float
     random: Random
     limits: Limits
@@ -59,18 +60,19 @@ class Patience:
     def __init__(self, reach: Reach, now: float) -> None:
         self._reach = reach
         self._attempt = 0
-        self._give_up_at = now + reach.give_up_s
+        self._lost_at = now
 
     def was_welcome(self, lasted_s: float, now: float) -> None:
         """A connection was good, and is gone now."""
-        self._give_up_at = now + self._reach.give_up_s
+        self._lost_at = now
         self._attempt = 0 if lasted_s >= SETTLED_S else min(self._attempt, _UNSETTLED_ATTEMPT_MAX)
 
     def wait_s(self, retry_after_s: float, now: float) -> float | None:
         """How long to wait before the next attempt; None if that would be too late."""
-        wait_s = backoff_s(self._attempt, self._reach.random.random(), retry_after_s=retry_after_s)
+        reach, lost_s = self._reach, now - self._lost_at
+        wait_s = reach.backoff.wait_s(self._attempt, reach.random.random(), lost_s=lost_s, retry_after_s=retry_after_s)
         self._attempt += 1
-        return wait_s if now + wait_s < self._give_up_at else None
+        return wait_s if lost_s + wait_s < reach.give_up_s else None
 
 
 class _End(NamedTuple):

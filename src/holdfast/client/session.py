@@ -17,6 +17,7 @@ from holdfast.client.protocol import ClientProtocol
 from holdfast.client.room import ClientRoom
 from holdfast.client.saved import SavedState
 from holdfast.client.seats import Seats
+from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid
 from holdfast.core.frames import Auth, Outcome
@@ -185,6 +186,13 @@ def _codec(dialect: str) -> Codec:
     return CODECS[dialect]
 
 
+def _backoff(first_s: float, longest_s: float) -> Backoff:
+    try:
+        return Backoff(first_s=first_s, longest_s=longest_s)
+    except ValueError as error:
+        raise Invalid(f"`retry_first_s`, `retry_longest_s`: {error}") from None
+
+
 class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url) as session:`
     """Connect to a server, and stay connected: `async with holdfast.connect("ws://127.0.0.1:7777") as session:`.
 
@@ -201,6 +209,8 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     - `compression`: make payloads smaller, if the server does that too.
     - `ssl`: for wss:// and tcps://, which certificates to believe; without it, those that this system believes.
     - `give_up_s`: for how long to try to come back before the session counts as over.
+    - `retry_first_s`, `retry_longest_s`: the longest wait before the first attempt to come back, and before any. In
+      between it doubles, and each wait is random below it. After 30 s in vain the second grows with the outage.
     - `limits`, `random`, `dial`: replaced in tests.
     """
 
@@ -216,6 +226,8 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         compression: bool = False,
         ssl: SSLContext | None = None,
         give_up_s: float = 120.0,
+        retry_first_s: float = FIRST_S,
+        retry_longest_s: float = LONGEST_S,
         limits: Limits | None = None,
         random: Random | None = None,
         dial: Dial | None = None,
@@ -228,7 +240,14 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
             saved = SavedState.read(resume)
             protocol = ClientProtocol(_codec(saved.dialect), auth, limits)
             protocol.load(saved)
-        reach = Reach(url=url, dial=way, give_up_s=give_up_s, random=random or SystemRandom(), limits=limits)
+        reach = Reach(
+            url=url,
+            dial=way,
+            backoff=_backoff(retry_first_s, retry_longest_s),
+            give_up_s=give_up_s,
+            random=random or SystemRandom(),
+            limits=limits,
+        )
         self._session = ClientSession(protocol, reach, messages)
 
     @property

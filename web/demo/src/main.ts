@@ -28,16 +28,13 @@ let droppedAt: number | null = null;
 let openSince = 0;
 const figure = { replayed: 0, drops: 0, backMs: null as number | null, rttMs: 0 };
 
-/** Low chance only: here things break far more often than anywhere else, and nobody wants to wait for the next try. */
-const hasty = () => Math.random() / 8;
-
 async function begin(): Promise<void> {
   link = await openLink();
   const up = await serverUp();
   server = up;
   byId("dashboard").hidden = !up.dashboard;
   byId<HTMLAnchorElement>("dashboard").href = up.dashboard;
-  session = await connect(link.url, { afterRefresh: "replay", random: hasty });
+  session = await connect(link.url, { afterRefresh: "replay" });
   if (link.isOld && session.outcome?.kind === "new") {
     // A duplicated tab: the link that it has copied is the first one's.
     session.close();

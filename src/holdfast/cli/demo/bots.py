@@ -76,17 +76,6 @@ class Brain:
         return dx, dy
 
 
-class Hasty(Random):
-    """Low chance only: links here break far more often than any real network's, so a bot waits less between two dials.
-
-    With a client's usual patience, which grows while nobody answers, some bot would outstay its grace sooner or later.
-    """
-
-    def random(self) -> float:
-        """From 0 to 1/16."""
-        return super().random() / 16
-
-
 class Bot:
     """A player far away, on the other side of a proxy. What it knows of the server, the server told it."""
 
@@ -107,7 +96,7 @@ class Bot:
         """Connect through the proxy and take a seat."""
         await proxy.start()
         host, port = proxy.address
-        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Welcome, View], random=Hasty())
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Welcome, View])
         return cls(brain, proxy, session, await session.join(room_id))
 
     @property

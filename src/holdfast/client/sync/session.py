@@ -11,6 +11,7 @@ from holdfast.client.background import Background
 from holdfast.client.link import Dial
 from holdfast.client.sync.directory import Directory
 from holdfast.client.sync.room import ClientRoom
+from holdfast.core.backoff import FIRST_S, LONGEST_S
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import SessionEnded
 from holdfast.core.frames import Auth, Outcome
@@ -150,6 +151,8 @@ def connect(  # noqa: PLR0913 - settings, all by keyword
     compression: bool = False,
     ssl: SSLContext | None = None,
     give_up_s: float = 120.0,
+    retry_first_s: float = FIRST_S,
+    retry_longest_s: float = LONGEST_S,
     limits: Limits | None = None,
     random: Random | None = None,
     dial: Dial | None = None,
@@ -169,6 +172,8 @@ def connect(  # noqa: PLR0913 - settings, all by keyword
         compression=compression,
         ssl=ssl,
         give_up_s=give_up_s,
+        retry_first_s=retry_first_s,
+        retry_longest_s=retry_longest_s,
         limits=limits,
         random=random,
         dial=dial,
