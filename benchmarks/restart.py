@@ -179,7 +179,7 @@ def round_of(size: int, waits: Waits, away_s: float, addresses: str) -> list[flo
         news.recv()
         kill(server)
         time.sleep(away_s)
-        server, _ = start(run_server, store, port)
+        server, told = start(run_server, store, port)
         opened_at = when_open(port)
         ends = news.recv()
         kill(crew)
