@@ -40,7 +40,7 @@ from holdfast.core.frames import (
     Welcome,
 )
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, SeatLeft
+from holdfast.core.messages import Message, SeatLeft, check_message
 
 RESET = "reset"
 """What became of a session that was gone; also the code of requests that were lost with it."""
@@ -143,8 +143,7 @@ class ClientProtocol:
 
     def body(self, message: Message) -> bytes:
         """A message's body, for `push`; `Invalid` if no payload can carry it."""
-        if not isinstance(message, Message):
-            raise TypeError(f"send a Message, as in `class Move(Message)` and send(Move(1, 2)); got {message!r}")
+        check_message(message)
         return self._fitting(message.wire_name, message)
 
     def push(self, channel: int, name: str, body: bytes) -> None:

@@ -1,7 +1,9 @@
 """`@on(Move)`: which method of a room handles which message, collected once per class."""
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.core.codec import CODECS, BodyDecoder, Codec
@@ -47,7 +49,7 @@ def on(message_type: type[M], *, role: str | None = None) -> Callable[[F], F]:
         raise TypeError(f'role= takes the name of a role, as in @on({message_type.__name__}, role="gm"); got {role!r}')
 
     def mark(method: F) -> F:
-        if hasattr(method, _MARK):
+        if is_handler(method):
             raise TypeError(f"{method.__name__} is marked with @on already: write one method per message")
         setattr(method, _MARK, _Mark(message_type, role or ""))
         return method
@@ -68,9 +70,28 @@ def handlers_of(cls: type) -> dict[str, Handler]:
             raise TypeError(
                 f"{cls.__name__} handles {name!r} twice: {found[name].method.__name__} and {method.__name__}"
             )
+        check_parameters(cls, attribute, method, ("player", mark.message_type.wire_name))
         decoders = {codec: codec.body_decoder(mark.message_type) for codec in CODECS.values()}
         found[name] = Handler(mark.message_type, method, decoders, mark.role, can_nest(mark.message_type))
     return found
+
+
+def is_handler(method: Any) -> bool:
+    """Whether a method is marked with `@on`."""
+    return hasattr(method, _MARK)
+
+
+def check_parameters(cls: type, name: str, method: Any, expected: Iterable[str]) -> None:
+    """Refuse a hook or handler that could not be called with these arguments."""
+    if not isinstance(method, FunctionType):
+        return
+    arguments = ("self", *expected)
+    try:
+        inspect.signature(method).bind(*arguments)
+    except TypeError:
+        given = ", ".join(inspect.signature(method).parameters)
+        wanted = ", ".join(arguments)
+        raise TypeError(f"{cls.__name__}.{name} takes ({given}), but is called with ({wanted})") from None
 
 
 def bounded(handlers: dict[str, Handler], depth_max: int) -> dict[str, Handler]:

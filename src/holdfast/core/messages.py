@@ -34,6 +34,12 @@ class Message(msgspec.Struct):
             )
 
 
+def check_message(message: object) -> None:
+    """Refuse what is no message, as a dict or a class."""
+    if not isinstance(message, Message):
+        raise TypeError(f"send a Message, as in `class Move(Message)` and send(Move(1, 2)); got {message!r}")
+
+
 class Untyped(Message):
     """A message of a type that the client was not told about: its wire name and plain data."""
 

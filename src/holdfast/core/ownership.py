@@ -30,6 +30,11 @@ class Ownership(Generic[D]):
         """Make the player (or the server) the object's one owner."""
         if not isinstance(object_id, str):
             raise TypeError(f"objects are named by text; got {object_id!r}")
+        if not isinstance(player, Player | None):
+            raise TypeError(
+                f"own(player, object_id) takes a player of the room, or None for the server; got {player!r}: "
+                "self.player(player_id) finds one by id"
+            )
         if player is not None and player.seat is SeatState.FREED:
             raise ValueError(f"{player.id} has left the room and can own nothing in it")
         former = self._owners.get(object_id)

@@ -5,7 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.core.codec import Codec
 from holdfast.core.frames import Data, Latest
-from holdfast.core.messages import Message, PlayerData
+from holdfast.core.messages import Message, PlayerData, check_message
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tables import Table
 
@@ -121,10 +121,12 @@ class Player(Generic[D]):
 
     def send(self, message: Message) -> None:
         """Send reliably: exactly once, in order, also if the player drops and returns."""
+        check_message(message)
         self.outlet.send(message)
 
     def send_latest(self, message: Message, key: str = "") -> None:
         """Send unreliably: never repeated; a newer one with the same type and key takes its place."""
+        check_message(message)
         self.outlet.send_latest(message, key)
 
     def kick(self, reason: str = "") -> None:

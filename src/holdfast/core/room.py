@@ -7,11 +7,12 @@ from holdfast.core.election import Election
 from holdfast.core.handlers import Handler, handlers_of
 from holdfast.core.hosting import Host, Timer
 from holdfast.core.listing import Properties
-from holdfast.core.messages import Message, PlayerData, snake_case
+from holdfast.core.messages import Message, PlayerData, check_message, snake_case
 from holdfast.core.ownership import Orphans, Ownership
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.seating import Seating
+from holdfast.core.spelling import check_room_class
 from holdfast.core.wishes import Update
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Room(Seating[D]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        check_room_class(cls, Room)
         cls.handlers = handlers_of(cls)
         if "kind" not in cls.__dict__:
             cls.kind = snake_case(cls.__name__)
@@ -134,6 +136,7 @@ class Room(Seating[D]):
 
     def broadcast(self, message: Message, exclude: Iterable[Player[D]] = ()) -> None:
         """Send reliably to every player of the room, also to those whose seat is held."""
+        check_message(message)
         left_out = tuple(exclude)
         players = [player for player in self.players if player not in left_out] if left_out else self.players
         bodies: dict[Any, bytes] = {}

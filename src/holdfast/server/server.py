@@ -32,7 +32,7 @@ from holdfast.server.node import Node
 from holdfast.server.operate.operator import Operator
 from holdfast.server.placing.agents import Agent
 from holdfast.server.rooms.effects import Carry
-from holdfast.server.rooms.kinds import check_room_type
+from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.server.seeing.counters import Counters
 from holdfast.server.seeing.listening import Listening
 from holdfast.server.wire.heartbeat import Heartbeat
@@ -113,7 +113,7 @@ class Server(Listening):
         clock ticks in milliseconds: too coarse for a round trip on a local network.)
         """
         super().__init__()
-        self.room_types = list(rooms)
+        self.room_types = room_types(rooms)
         """The kinds of rooms that it serves."""
         for room_type in self.room_types:
             check_room_type(room_type, has_store=store is not None)

@@ -220,6 +220,7 @@ async def test_large_state_is_written_beside_the_record_and_only_when_it_changed
 async def test_state_that_cannot_be_saved_holds_everything_back_until_the_game_repairs_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     async with Bench(table()) as bench:
         ada = await bench.sit("ada")
 
@@ -234,6 +235,9 @@ async def test_state_that_cannot_be_saved_holds_everything_back_until_the_game_r
         complaints = [record for record in caplog.records if "cannot be saved" in record.message]
         assert [record.levelno for record in complaints] == [logging.ERROR]
         assert "object" in complaints[0].message
+        assert "field=state.anything" in complaints[0].message
+        assert "snapshot() and restore()" in complaints[0].message
+        assert "the room can be saved again" in caplog.text
 
 
 @in_virtual_time

@@ -26,6 +26,7 @@ from holdfast.server.durable.dice import Dice
 from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.images import saved_type, state_reader
 from holdfast.server.durable.state import StateChange, StateKeep
+from holdfast.server.durable.unsavable import unsavable_field
 from holdfast.stores.port import ABSENT, Entry, Write
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class RoomKeeper:
         self._read_data = state_reader(host.room.data_type)
         self._is_paused = False
         self._may_complain_at = 0.0
+        self._unsavable_since: float | None = None
 
     def restored(self, record: RoomRecord, entries: list[Entry]) -> None:
         """Go on from what a former node has left; the next record is ours."""
@@ -192,6 +194,9 @@ class RoomKeeper:
             self.revision = next(ahead)
         self.is_claimed = True
         self.is_gone = pending.record is None
+        if self._unsavable_since is not None:
+            log.info("the room can be saved again", room=self._room.id, kind=self._room.kind)
+            self._unsavable_since = None
         if pending.record:
             self.index += 1
             self.previous = digest(pending.record)
@@ -243,6 +248,8 @@ class RoomKeeper:
     def cannot_be_saved(self, error: Exception) -> None:
         """The game has put something into the room that has no place in a record: its players wait until it is out."""
         now = self._node.now()
+        if self._unsavable_since is None:
+            self._unsavable_since = now
         self._node.counters.turns_failed += 1
         for waiter in self.waiters:
             if not waiter.done():
@@ -251,9 +258,12 @@ class RoomKeeper:
         if now >= self._may_complain_at:
             self._may_complain_at = now + _COMPLAINT_S
             log.error(
-                "the room cannot be saved, so nothing it says leaves the server",
+                "the room cannot be saved, so nothing it says leaves the server: give the field a value that can be "
+                "saved, or write snapshot() and restore(); the room goes on by itself then",
                 room=self._room.id,
                 kind=self._room.kind,
+                field=unsavable_field(self._room),
+                for_s=round(now - self._unsavable_since, 1),
                 error=error,
             )
 

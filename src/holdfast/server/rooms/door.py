@@ -90,7 +90,7 @@ class Door:
         self._joining[player] = was_kept
         host.seat(player, session, outlet_of)
         try:
-            await host.call(self._join, player)
+            await host.call(self._join, player, name="on_join")
         except Refused as refusal:
             host.free(player, Reason.JOIN_FAILED, str(refusal))
             raise
@@ -143,7 +143,7 @@ class Door:
         except TimeoutError:
             raise Throttled("the room took too long to decide; try again") from None
         except Exception as error:  # noqa: BLE001 - the game's code
-            self._host.failed(error, "admit")
+            self._host.failed(error, "admit", player.id)
             raise Failed("admit failed") from None
 
     # Reservations

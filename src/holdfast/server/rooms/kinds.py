@@ -1,5 +1,6 @@
 """The settings of a kind of rooms, checked before anybody can ask for one."""
 
+from collections.abc import Iterable
 from math import inf
 from typing import Any
 
@@ -22,6 +23,14 @@ _LEAST = {
 _WHOLE = {"max_players", "waiting_max"}
 _FLAGS = ("keep_before_start", "unique_names")
 _ROLES = ("create_role", "join_role")
+
+
+def room_types(rooms: object) -> list[type[Room[Any]]]:
+    """The room classes that a server was given; `TypeError` if it was given anything else."""
+    types = list(rooms) if isinstance(rooms, Iterable) else None
+    if types is None or not all(isinstance(each, type) and issubclass(each, Room) for each in types):
+        raise TypeError(f"Server takes a list of Room classes, as in Server([Arena]); got {rooms!r}")
+    return types
 
 
 def check_room_type(room_type: type[Room[Any]], *, has_store: bool) -> None:

@@ -77,9 +77,10 @@ class RoomHost(SeatingHost):
         self._saves.start()
         self.check_empty()
 
-    async def call(self, hook: Callable[..., Any], *args: Any) -> Any:
+    async def call(self, hook: Callable[..., Any], *args: Any, name: str = "") -> Any:
         """Run a hook as a turn and wait for its end; what it raises becomes a refusal."""
         ended: asyncio.Future[Any] = self._loop.create_future()
+        name = name or hook.__name__
 
         def done(error: Exception | None, result: Any) -> None:
             if ended.done():
@@ -91,8 +92,8 @@ class RoomHost(SeatingHost):
             elif isinstance(error, RoomEnded):
                 ended.set_exception(NotFound("the room has ended"))
             else:
-                self.failed(error, hook.__name__)
-                ended.set_exception(Failed(f"{hook.__name__} failed"))
+                self.failed(error, name, next((each.id for each in args if isinstance(each, Player)), ""))
+                ended.set_exception(Failed(f"{name} failed"))
 
         self._turns.take(hook, args, done)
         return await ended

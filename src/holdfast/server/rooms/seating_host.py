@@ -158,12 +158,12 @@ class SeatingHost:
             connection.unseated()
 
     def _left(self, error: Exception | None, _: Any, player: Player[Any], reason: Reason, message: str) -> None:
-        self._hook_ended(error, None, "on_leave")
+        self._seat_hook_ended(error, None, player, "on_leave")
         self._saves.save(player)
         try:
             self.room.objects.orphan(player, self.room.orphans, self.room.heir)
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
-            self.failed(raised, "heir")
+            self.failed(raised, "heir", player.id)
         player.outlet.finish(SeatLeft(reason, sentence(message)))
         self.entry.check_host()
         self.check_empty()
@@ -180,7 +180,8 @@ class SeatingHost:
 
     def _seat_hook_ended(self, error: Exception | None, _: Any, player: Player[Any], name: str) -> None:
         # The player is here for `Turns.forget`: of a seat that is freed, nothing more is told than `on_leave`.
-        self._hook_ended(error, None, name)
+        if error is not None:
+            self.failed(error, name, player.id)
 
     def failed(self, error: Exception, where: str, player_id: str = "") -> None:
         """The game's code raised: it harms nothing but its turn."""
