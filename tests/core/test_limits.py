@@ -3,7 +3,9 @@ from dataclasses import FrozenInstanceError, asdict, fields, replace
 import pytest
 
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
-from holdfast.core.frames import Position, Resume
+from holdfast.core.codec import CODECS, MSGPACK, Codec
+from holdfast.core.errors import ProtocolError
+from holdfast.core.frames import NAME_CHARS_MAX, POSITIONS_MAX, Hello, Position, Resume
 from holdfast.core.limits import Limits
 
 LIMITS = Limits()
@@ -30,6 +32,7 @@ def test_every_limit_is_a_positive_number_by_default() -> None:
         ("window_messages_max", float("inf"), "window_messages_max must be a whole number; got inf"),
         ("requests_in_flight_max", 2.5, "requests_in_flight_max must be a whole number; got 2.5"),
         ("lane_pause_s", float("inf"), "lane_pause_s must not last for ever; got inf"),
+        ("timeline_max", 0x10000, "timeline_max must be at most 65535; got 65536"),
         ("flood_policy", "ban", "flood_policy must be one of warn, drop, disconnect; got ban"),
     ],
 )
@@ -65,11 +68,23 @@ def test_a_peer_may_lose_two_pings_before_it_counts_as_gone() -> None:
     assert LIMITS.silence_s > 3 * LIMITS.ping_s
 
 
-def test_a_resume_has_a_place_for_the_position_of_every_channel_a_session_can_have() -> None:
+@pytest.mark.parametrize("codec", CODECS.values(), ids=lambda codec: codec.name)
+def test_a_hello_has_a_place_for_the_position_of_every_channel_a_session_can_have(codec: Codec) -> None:
+    largest = 2**53 - 1
     channels_max = LIMITS.closing_channels_max + 1
-    position = Position(channel=2**53 - 1, generation=2**53 - 1, received=2**53 - 1)
+    positions = [Position(channel=largest, generation=largest, received=largest, acked=largest)] * channels_max
+    hello = Hello(resume=Resume("s" * 64, "t" * 64, positions), client="c" * NAME_CHARS_MAX)
 
-    hello = Resume("s" * 64, "t" * 64, [position] * channels_max)
+    payload = codec.payload(hello)
 
-    assert channels_max <= 8, "core.frames.Resume takes eight"
-    assert len(repr(hello)) < LIMITS.hello_bytes_max
+    assert len(payload) <= LIMITS.hello_bytes_max
+    assert codec.from_client(payload) == [hello]
+
+
+def test_a_hello_cannot_bring_more_positions_than_a_session_has_channels() -> None:
+    positions = [Position(channel=number, generation=1, received=0) for number in range(POSITIONS_MAX + 1)]
+
+    with pytest.raises(ProtocolError):
+        MSGPACK.from_client(MSGPACK.payload(Hello(resume=Resume("s", "t", positions))))
+
+    assert LIMITS.closing_channels_max + 1 <= POSITIONS_MAX

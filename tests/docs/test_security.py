@@ -36,7 +36,9 @@ def names_in(file: str) -> set[str]:
 def test_every_requirement_has_a_test_or_a_reason(requirement: str) -> None:
     row = rows()[requirement]
 
-    assert "`tests/" in row or "Not ours:" in row
+    shown_by = re.findall(r"`tests/[\w/]+\.py(?:::\w+)?`", row)
+    _, _, reason = row.partition("Not ours:")
+    assert shown_by or len(reason.split()) > 5
 
 
 @pytest.mark.parametrize("bug", BUGS)
@@ -48,7 +50,3 @@ def test_every_bug_that_others_had_has_a_test(bug: str) -> None:
 def test_every_test_that_is_named_is_there(file: str, name: str) -> None:
     assert names_in(file)
     assert not name or name in names_in(file)
-
-
-def test_enough_tests_are_named() -> None:
-    assert len(set(NAMED)) > len(REQUIREMENTS)

@@ -1,7 +1,7 @@
 """Every bound of a node, with its unit and its reason: nothing a peer does may cost more than these."""
 
 from dataclasses import dataclass, fields
-from math import isinf, isnan
+from math import inf, isinf, isnan
 from typing import Literal, get_args
 
 KIB = 1024
@@ -189,7 +189,7 @@ class Limits:
     # Events that wait for one handler of `server.on`; those beyond are lost to it, and counted. As many as sessions: a
     # network that breaks drops all of them at once.
     events_waiting_max: int = 50_000
-    # Entries in a session's timeline, how long that of an ended one is kept, and of how many.
+    # Entries in a session's timeline (65,535 at most), how long that of an ended one is kept, and of how many.
     timeline_max: int = 64
     timeline_kept_s: float = 900.0
     timelines_kept_max: int = 10_000
@@ -269,11 +269,17 @@ _ABOVE_ZERO |= {"requests_in_flight_max", "latest_kept_max"}
 _FINITE = frozenset({"hello_s", "ping_s", "late_hello_s", "flood_pause_s", "lane_pause_s"})
 
 
+# More than its place in memory can count.
+_MOST = {"timeline_max": 0xFFFF}
+
+
 def _check(name: str, value: float, *, is_whole: bool) -> None:
     is_above_zero = name.endswith(_RATES) or name in _ABOVE_ZERO
     if isnan(value) or value < 0 or (is_above_zero and value == 0):
         raise ValueError(f"{name} must be {'above 0' if is_above_zero else '0 or more'}; got {value:g}")
     if is_whole and not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number; got {value:g}")
+    if value > _MOST.get(name, inf):
+        raise ValueError(f"{name} must be at most {_MOST[name]}; got {value:g}")
     if name in _FINITE and isinf(value):
         raise ValueError(f"{name} must not last for ever; got {value:g}")

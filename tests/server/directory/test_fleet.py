@@ -10,6 +10,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.infos import PlacementInfo
 from holdfast.core.wishes import PlacedPlayer, StartPlacement
 from holdfast.server.operate.operator import Operator
+from holdfast.server.placing.fleet import OwnFleet
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, seats
 from tests.server.durable.bench import a_moment, in_virtual_time, until
@@ -220,7 +221,7 @@ class Busy(Room[PlayerData]):
 async def test_a_placement_that_is_cancelled_between_the_room_and_its_seats_leaves_nothing() -> None:
     async with _Placing(arena(Busy), store=FaultyStore(latency_s=0.05)) as server:
         wish = StartPlacement("anywhere", "arena", [PlacedPlayer("a")])
-        fleet = server.node.placements._fleet  # noqa: SLF001 - what a desk does when its node stops
+        fleet = OwnFleet(server.node)
         placing = asyncio.create_task(server.machine.do(fleet.place(server.node.name, wish, "")))
         await until(lambda: list(server.rooms))
         (room,) = server.rooms
@@ -262,7 +263,7 @@ async def test_a_placement_waits_for_an_unhealthy_node_to_recover() -> None:
 async def test_the_fleet_knows_one_node_as_it_is() -> None:
     limits = Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, rooms_max=1)
     async with _Placing(arena(), limits=limits) as server:
-        fleet = server.node.placements._fleet  # noqa: SLF001 - the desk's view
+        fleet = OwnFleet(server.node)
         (view,) = fleet.nodes()
         await server.create_room("arena")
         placement = _start(server, "a")

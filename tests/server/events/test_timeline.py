@@ -21,7 +21,6 @@ from holdfast.core.events import (
     Released,
     Restored,
     Resumed,
-    Resynced,
     RoomCreated,
     SessionEvent,
     SessionOpened,
@@ -221,23 +220,6 @@ def floods_in(kept: Timelines) -> list[str | tuple[str, str, int]]:
         (event.limit, event.action, event.times) if isinstance(event, LimitExceeded) else event.name
         for event in events_of(kept)
     ]
-
-
-def test_there_is_an_end_to_what_can_be_kept_however_high_the_limit_is() -> None:
-    kept = timelines(timeline_max=100_000)
-    kept.record(opened())
-    live, most = kept._live, 0xFFFF  # noqa: SLF001 - to record so many one by one takes too long
-    before = len(live["s"])
-    kept.record(Resynced(session="s", player="ada"))
-    live["s"] = bytes(2) + most.to_bytes(2, "big") + live["s"][before:] * most
-
-    kept.record(dropped())
-    kept.record(flooded())
-
-    found = kept.get("s")
-    assert found is not None
-    assert [event.name for event in found.events[-2:]] == ["session.dropped", "limit.exceeded"]
-    assert found.forgotten + len(found.events) == most + 2
 
 
 def _bytes_each(drops: int, sessions: int = 500) -> float:

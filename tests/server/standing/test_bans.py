@@ -1,5 +1,7 @@
 """Bans of players: until when, why, how many, and that they outlive a restart."""
 
+import gc
+import tracemalloc
 from datetime import UTC, datetime
 from math import inf, nan
 
@@ -193,11 +195,26 @@ async def test_there_are_no_more_bans_than_the_limit() -> None:
 
 @in_virtual_time
 async def test_a_ban_that_is_replaced_again_and_again_does_not_pile_up() -> None:
-    async with serving(hall(durability="memory"), limits=patient(bans_max=2), store=None) as server:
-        for number in range(50):
-            await server.ban(player="ada", until=server.node.wall() + 100.0 + number)
+    limits = patient(bans_max=2, events_kept_max=16)
+    async with serving(hall(durability="memory"), limits=limits, store=None) as server:
 
-        assert len(server.node.standing._bans._ends) <= 5  # noqa: SLF001 - what is kept is the claim
+        async def ban_again_and_again(times: int) -> int:
+            """How many bytes more are in use afterwards."""
+            before, _ = tracemalloc.get_traced_memory()
+            for number in range(times):
+                await server.ban(player="ada", until=server.node.wall() + 100.0 + number)
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0] - before
+
+        tracemalloc.start()
+        try:
+            await ban_again_and_again(100)
+            grown = await ban_again_and_again(2000)
+        finally:
+            tracemalloc.stop()
+
+        # Each that piled up would keep its end and its subject: more than 100 bytes.
+        assert grown < 2000 * 100
 
 
 @in_virtual_time

@@ -151,7 +151,7 @@ def _short(value: Any) -> Any:
 
 def _with(kept: bytes, entry: list[Any], most: int) -> bytes:
     """The same with one entry more."""
-    count, most = int.from_bytes(kept[2:4], "big"), min(most, _COUNT_MAX)
+    count = int.from_bytes(kept[2:4], "big")
     is_of_limit = _KINDS[entry[0]] is LimitExceeded
     if count < most and not is_of_limit:
         return kept[:2] + (count + 1).to_bytes(2, "big") + kept[4:] + _encode(entry)
