@@ -1,9 +1,11 @@
 """What is fuzzed. A target takes any bytes; it raises only if there is a bug."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from random import Random
 from struct import Struct
 from zlib import crc32
@@ -19,7 +21,18 @@ from holdfast.core.records import Unreadable, decode_effect, decode_room, decode
 from holdfast.core.room_file import NotARoom, from_text
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
 from holdfast.identity import Guest, NotAuthentic
-from holdfast.transports.port import Dialect
+from holdfast.transports import tcp, websocket
+from holdfast.transports.arrivals import Arrival, Arrivals
+from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.keys import ServerKey
+from holdfast.transports.listening import SocketListener
+from holdfast.transports.origins import Origins
+from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.secure import Lock
+from tests.fuzz.dead_end import DeadEnd, Listening
+
+PIECES_MAX = 64
+"""Of an input that is written byte by byte; the rest follows at once."""
 
 Target = Callable[[bytes], None]
 
@@ -165,11 +178,64 @@ class Handshake:
         self._runner.close()
 
 
+# The doors, before there is a link
+
+
+class Doors:
+    """Strangers write anything to the sockets of the WebSocket and the TCP door, in one piece and byte by byte.
+
+    Whatever they write, no protocol raises: the event loop would log it, with a traceback for each.
+    """
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        limits = TransportLimits.of(Limits())
+        self._arrivals = Arrivals(limits)
+        listener = SocketListener(self._arrivals)
+        dialects = [Dialect(codec.name, codec.text) for codec in CODECS.values()]
+        self._websocket = websocket.House(
+            listener=listener,
+            accept=Listening,
+            dialects=dialects,
+            limits=limits,
+            origins=Origins(["https://game.example"]),
+            proxies=TrustedProxies(["203.0.113.7"]),
+            deflatable=dialects,
+            directions=lambda host: f"not at {host}",
+        )
+        lock = Lock.of(ServerKey.new(), is_plain_welcome=True)
+        self._tcp = partial(tcp.AcceptedTransport, listener, Listening, dialects, limits, lock)
+
+    def __call__(self, data: bytes) -> None:
+        """One stranger at each door, whole and in pieces."""
+        self._runner.run(self._talk(data))
+
+    async def _talk(self, data: bytes) -> None:
+        pieces = [data[index : index + 1] for index in range(len(data))][:PIECES_MAX]
+        for said in ([data], [*pieces, data[len(pieces) :]]):
+            for make in (self._websocket.receive, self._tcp_door):
+                arrival = self._arrivals.came(socket.socket(), "203.0.113.7")
+                assert arrival is not None
+                arrival.hand_over().close()
+                DeadEnd(make(arrival)).hear(said)
+        assert self._arrivals.count == 0
+
+    def _tcp_door(self, arrival: Arrival) -> asyncio.Protocol:
+        transport = self._tcp()
+        transport.arrival = arrival
+        return transport
+
+    def close(self) -> None:
+        """Nothing is open."""
+        self._runner.close()
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "frames": lambda: frames,
     "tokens": lambda: tokens,
     "searches": lambda: searches,
     "records": lambda: records,
     "handshake": Handshake,
+    "doors": Doors,
 }
 """By name; each is made once per run."""

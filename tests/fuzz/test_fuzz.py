@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.noise import Noise
 from tests.fuzz.corpus import kept
-from tests.fuzz.targets import TARGETS, Handshake, Target
+from tests.fuzz.targets import TARGETS, Doors, Handshake, Target
 
 ROUNDS = 3
 
@@ -23,7 +23,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def target(name: str) -> Iterator[Target]:
     made = TARGETS[name]()
     yield made
-    if isinstance(made, Handshake):
+    if isinstance(made, Doors | Handshake):
         made.close()
 
 

@@ -1,6 +1,7 @@
 """The doors of a server: where they may stand open, for whose pages, and who is believed to be whom."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
@@ -8,13 +9,15 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 import holdfast
-from holdfast import Auth, Server, Tls
+from holdfast import Auth, Limits, Server, Tls
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Hello
-from holdfast.server.entrance.doors import Exposed
+from holdfast.http.api import HttpApi
+from holdfast.server.entrance.doors import Doors, DoorSettings, Exposed
 from holdfast.transports.keys import ServerKey
 from tests.server.certificates import Certificates
 from tests.server.world import World, chat
+from tests.transports.raw import RawPeer
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - that is the question
 
@@ -126,3 +129,62 @@ async def test_a_player_behind_a_trusted_proxy_has_an_address_of_its_own(
         (session,) = server.sessions
         assert session.connection is not None
         assert session.connection.address == host
+
+
+# Proxies, and nobody else.
+
+
+@pytest.mark.parametrize(
+    ("options", "websocket", "tcp"),
+    [
+        ({"host": EVERYWHERE}, True, True),
+        ({"host": EVERYWHERE, "tcp_key": ServerKey.new()}, True, False),
+        ({"host": EVERYWHERE, "insecure": True}, False, False),
+        ({"host": "127.0.0.1"}, False, False),
+    ],
+)
+async def test_a_public_door_that_does_not_encrypt_is_for_the_proxies_alone(
+    world: World, options: dict[str, Any], *, websocket: bool, tcp: bool
+) -> None:
+    server = await world.serve(chat(), trusted_proxies=["192.0.2.1"], tcp_port=0, **options)
+
+    for name, is_closed in (("websocket", websocket), ("tcp", tcp)):
+        peer = await RawPeer.connect("127.0.0.1", server.addresses[name][1])
+        peer.write(b"GET / HTTP/1.1\r\nHost: game.example\r\n\r\n")
+        assert (await peer.read_rest() == b"") is is_closed
+        peer.abandon()
+    assert server.counters.connections_refused == 2
+
+
+def test_with_a_certificate_a_public_door_is_for_everybody(tls: Tls) -> None:
+    settings = DoorSettings(host=EVERYWHERE, tls=tls, trusted_proxies=["192.0.2.1"])
+
+    assert not settings.is_websocket_readable
+    assert not settings.is_tcp_readable
+    proxies = settings.proxies(is_readable=False)
+    assert proxies is not None
+    assert not proxies.is_exclusive
+
+
+# Those who came to the wrong door.
+
+
+@pytest.mark.parametrize("name", ["websocket", "tcp"])
+async def test_a_browser_at_a_game_port_is_told_where_the_dashboard_is(world: World, name: str) -> None:
+    server = await world.serve(chat(), http=HttpApi(port=0), tcp_port=0)
+    peer = await RawPeer.connect(*server.addresses[name])
+
+    peer.write(b"GET / HTTP/1.1\r\nHost: game.example:7777\r\n\r\n")
+
+    answer = await peer.read_rest()
+    assert f"at http://127.0.0.1:{server.addresses['http'][1]}/\n".encode() in answer
+    assert server.counters.connections_refused == 1
+    peer.abandon()
+
+
+def test_a_dashboard_that_listens_everywhere_is_named_as_the_browser_named_the_server() -> None:
+    doors = Doors(DoorSettings(), Limits())
+    doors.http = ("https", (EVERYWHERE, 7778))
+
+    assert doors.directions("game.example:7777").endswith("at https://game.example:7778/")
+    assert doors.directions("[2001:db8::7]:7777").endswith("at https://[2001:db8::7]:7778/")

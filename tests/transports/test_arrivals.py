@@ -33,7 +33,7 @@ GREETINGS = {
     ).encode(),
 }
 # The start of anything.
-BYTE = b"\x16"
+BYTE = b"G"
 HERE = TrustedProxies(["127.0.0.1"])
 HERE_WITH_HEADERS = TrustedProxies(["127.0.0.1"], proxy_protocol=True)
 
@@ -172,7 +172,7 @@ async def test_who_speaks_nonsense_does_not_count_once_it_is_gone(module: Module
             await until(lambda: not place.arrivals.count)
 
         assert place.links == []
-        assert place.refused == []
+        assert not any(limit for limit, _ in place.refused)
 
 
 @pytest.mark.parametrize("module", [tcp, websocket])
@@ -308,3 +308,19 @@ async def test_thousands_may_come_from_one_address_if_they_say_something(module:
         await until(lambda: len(place.links) == count)
 
         assert place.refused == []
+
+
+@pytest.mark.parametrize("module", [tcp, websocket])
+@pytest.mark.parametrize("is_proxy", [True, False])
+async def test_where_only_proxies_may_connect_everybody_else_is_hung_up_on(
+    module: ModuleType, *, is_proxy: bool
+) -> None:
+    proxies = TrustedProxies(["127.0.0.1" if is_proxy else "192.0.2.1"], is_exclusive=True)
+    async with street(module, proxies=proxies) as place:
+        if is_proxy:
+            await place.come_in()
+        else:
+            assert await (await place.come(GREETINGS[module])).read_rest() == b""
+
+        assert len(place.links) == int(is_proxy)
+        assert place.refused == ([] if is_proxy else [("trusted_proxies", "127.0.0.1")])

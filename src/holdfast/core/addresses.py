@@ -1,9 +1,17 @@
-"""Addresses of peers: the host behind "203.0.113.7:51234", and the network that stands for one household."""
+"""Addresses: the host behind "203.0.113.7:51234", the network that stands for one household, `Host` headers."""
 
+import re
 from ipaddress import IPv6Address, IPv6Network
 
 # Who has IPv6 has 2**64 addresses of it: a count for each would count nobody.
 _HOUSEHOLD_BITS = 64
+# Names as DNS and container networks have them; browsers write other letters as punycode. Nothing that a path, a login
+# ("user@"), a second host or a line of a log could begin with.
+_HOST_HEADER = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?)|\[(?P<ipv6>[0-9A-Fa-f:.]{2,45})\])(?::(?P<port>[0-9]{1,5}))?"
+)
+_NAME_CHARS_MAX = 254
+_PORTS = range(1, 65_536)
 
 
 def host_of(peer: str) -> str:
@@ -23,3 +31,17 @@ def household_of(host: str) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(IPv6Network((address, _HOUSEHOLD_BITS), strict=False))
+
+
+def is_host_header(value: str) -> bool:
+    """Whether this is what a `Host` header holds: a name, an IPv4 address or an IPv6 one in brackets, and a port."""
+    match = _HOST_HEADER.fullmatch(value)
+    if match is None or int(match["port"] or 1) not in _PORTS:
+        return False
+    if match["ipv6"] is None:
+        return len(match["name"]) <= _NAME_CHARS_MAX
+    try:
+        IPv6Address(match["ipv6"])
+    except ValueError:
+        return False
+    return True

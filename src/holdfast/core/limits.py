@@ -230,6 +230,9 @@ class Limits:
     # Lines of the log about the same refusal or the same failure; how many more there were is told in one. Whoever can
     # cause a line must not be able to fill the disk.
     log_lines_per_s: int = 5
+    # Lines of the log about events of one kind that are in order, such as players who come and go; how many more there
+    # were is told in one. Who wants every event reads them from the API or with server.on.
+    log_events_per_s: int = 50
     # The packet log: sessions and addresses that it follows at a time, for how long unless told otherwise and at most,
     # and how much of a payload and of its frames it shows. What is followed for a day has been forgotten. A payload
     # that is longer, or has more frames, than may be read is shown by its first bytes only: to tell its secrets from

@@ -113,7 +113,7 @@ class Node:
         self.tracing: NodeTracing | None = None
         """Set by the server before there are rooms, if it is asked for."""
         self.lines = LineLimit(loop, limits.log_lines_per_s, tell_left_out)
-        self.bus.observe(Journal(self.lines).record)
+        self.bus.observe(Journal(self.lines, limits.log_events_per_s).record)
         self.notices = Notices(self)
         self.health = Health(self, loop)
         self.sessions = SessionRegistry()

@@ -35,6 +35,7 @@ from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.server.seeing.counters import Counters
 from holdfast.server.seeing.listening import Listening
+from holdfast.server.seeing.log_guard import LogGuard
 from holdfast.server.wire.heartbeat import Heartbeat
 from holdfast.stores import open_store
 from holdfast.stores.port import Store
@@ -156,6 +157,7 @@ class Server(Listening):
         self._secret = secret
         self._node: Node | None = None
         self._heartbeat: Heartbeat | None = None
+        self._log_guard: LogGuard | None = None
         self._is_starting = False
         self._is_stopping = False
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -237,13 +239,17 @@ class Server(Listening):
         self._listen_to(node.bus)
         self._node = node
         self._heartbeat = Heartbeat(node, loop)
+        self._log_guard = LogGuard(node.lines)
         try:
             await node.standing.load()
             if node.recovery is not None:
                 await node.recovery.recover(self._recovery)
+            # From here on strangers can cause lines; what a recovery has to say was said in full.
+            self._log_guard.start()
             self.addresses |= await self.doors.open(node.accept, node.doorman.turned_away)
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(Operator(node, self.doors))
+                self.doors.http = (self.http.scheme, self.addresses["http"])
             # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
             if node.recovery is not None and node.ledger is not None:
                 node.ledger.begin()
@@ -298,6 +304,9 @@ class Server(Listening):
             if self._store is not None:
                 await self._store.close()
         finally:
+            if self._log_guard is not None:
+                self._log_guard.stop()
+                node.lines.close()
             # Not before: the last hooks of the rooms may want to look at the server.
             self._node = None
             self._is_stopping = False

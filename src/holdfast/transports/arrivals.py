@@ -15,7 +15,7 @@ from holdfast.transports.port import TransportLimits
 from holdfast.transports.sockets import abort
 
 Refused = Callable[[str, str], None]
-"""Hears that somebody was refused: by which limit, and who, as far as that is known."""
+"""Hears that somebody was refused: by which limit, or "" if by none, and who, as far as that is known."""
 
 UNKNOWN = ""
 """Whose connection it is, as long as only the proxy that passes it on is known."""
@@ -44,6 +44,11 @@ class Arrivals:
         self.count += 1
         return Arrival(self, sock, household, self._limits.handshake_s)
 
+    def refuse(self, sock: socket.socket, limit: str, host: str) -> None:
+        """Somebody was accepted who has no business here."""
+        self._refused(limit, host)
+        sock.close()
+
     def enter(self, host: str) -> str | None:
         """Count one more of this host's household; None if that is one too many."""
         if host == UNKNOWN:
@@ -55,6 +60,10 @@ class Arrivals:
             return None
         self._by_household[household] = count + 1
         return household
+
+    def not_understood(self, household: str) -> None:
+        """One of them said nothing that a door understands."""
+        self._refused("", household)
 
     def went(self, household: str) -> None:
         """One of them is a link now, or gone."""
@@ -99,6 +108,10 @@ class Arrival:
             return False
         self.client, self._household = client, household
         return True
+
+    def not_understood(self) -> None:
+        """It said nothing that this door understands, and is refused for that."""
+        self._arrivals.not_understood(self._household)
 
     def hand_over(self) -> socket.socket:
         """The socket, for a transport, which closes it."""

@@ -33,15 +33,17 @@ class Contradiction(Exception):
 class TrustedProxies:
     """The proxies in front of this server: addresses ("10.0.0.7") and networks ("10.0.0.0/8", "fd00::/8")."""
 
-    def __init__(self, networks: Iterable[str], *, proxy_protocol: bool = False) -> None:
+    def __init__(self, networks: Iterable[str], *, proxy_protocol: bool = False, is_exclusive: bool = False) -> None:
         """`ValueError` for what is neither an address nor a network.
 
-        With `proxy_protocol` they begin each connection with a header that says whose it is.
+        With `proxy_protocol` they begin each connection with a header that says whose it is. If they are exclusive,
+        nobody else may connect.
         """
         if isinstance(networks, str):
             raise ValueError(f"trusted proxies are a list, as in [{networks!r}]")  # noqa: TRY004 - see above
         self.names = tuple(networks)
         self.proxy_protocol = proxy_protocol
+        self.is_exclusive = is_exclusive
         self._networks = [_network(name) for name in self.names]
 
     def trusts(self, host: str) -> bool:

@@ -121,6 +121,9 @@ class SocketListener:
 
     def _admit(self, sock: socket.socket, host: str) -> None:
         is_proxy = self._proxies is not None and self._proxies.trusts(host)
+        if self._proxies is not None and self._proxies.is_exclusive and not is_proxy:
+            self._arrivals.refuse(sock, "trusted_proxies", host)
+            return
         # A proxy is no household: who stands behind it is known when it has said so.
         arrival = self._arrivals.came(sock, UNKNOWN if is_proxy else host)
         if arrival is None:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from holdfast.transports.arrivals import Arrival, Arrivals
 from holdfast.transports.forwarded import TrustedProxies
 from holdfast.transports.listening import SocketListener
+from holdfast.transports.no_page import Directions, not_http
 from holdfast.transports.noise import Forged, Responder
 from holdfast.transports.port import (
     BROKEN,
@@ -34,11 +35,15 @@ from holdfast.transports.secure import NAME, OPEN, Greeting, Lock, answer, greet
 from holdfast.transports.sockets import unreachable
 from holdfast.transports.tcp_link import TcpTransport
 
+# How HTTP requests begin. As the length of a frame each would be more than a gigabyte.
+_HTTP = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN", b"PRI "})
+
 
 class AcceptedTransport(TcpTransport):
     """The server's end: it waits for the preface and chooses."""
 
     arrival: Arrival | None = None
+    directions: Directions = staticmethod(lambda _: "")
 
     def __init__(
         self,
@@ -65,6 +70,19 @@ class AcceptedTransport(TcpTransport):
         if self.arrival is not None:
             self.arrival.over()
             self.arrival = None
+
+    def _refuse_head(self, head: bytes) -> None:
+        if self._receiver is not None or head not in _HTTP:
+            super()._refuse_head(head)
+            return
+        self._is_deaf = True
+        self._end = (UNSUPPORTED, "this is HTTP")
+        if self.arrival is not None:
+            self.arrival.not_understood()
+        text = f"This port speaks Holdfast's own protocol over TCP, and no HTTP. {self.directions('')}"
+        self._tcp.write(not_http(text.rstrip()))
+        # As in `_on_close`.
+        asyncio.get_running_loop().call_soon(self._tcp.close)
 
     def _shake_hands(self, payload: bytes) -> None:
         if self._lock.keys and payload.startswith(NAME):
@@ -179,13 +197,18 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
     lock: Lock = OPEN,
     proxies: TrustedProxies | None = None,
     arrivals: Arrivals | None = None,
+    directions: Directions = lambda _: "",
 ) -> Listener:
-    """Accept clients that speak this framing; the lock says which of them must be encrypted, and with which key."""
+    """Accept clients that speak this framing; the lock says which of them must be encrypted, and with which key.
+
+    Whoever speaks HTTP is told where to go, with `directions`.
+    """
     listener = SocketListener(arrivals or Arrivals(limits), proxies)
 
     def accepted(arrival: Arrival) -> AcceptedTransport:
         transport = AcceptedTransport(listener, accept, dialects, limits, lock)
         transport.arrival, transport.client = arrival, arrival.client
+        transport.directions = directions
         return transport
 
     await listener.open(accepted, host, port, limits=limits, ssl=ssl)

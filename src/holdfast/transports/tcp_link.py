@@ -135,7 +135,7 @@ class TcpTransport(asyncio.Protocol):
             if not is_payload:
                 length -= _CLOSE_BIT
                 if self._tunnel is not None or not 0 <= length <= CLOSE_BYTES_MAX:
-                    self._refuse_size()
+                    self._refuse_head(data[start : start + _HEAD.size])
                     break
             wanted = _HEAD.size + length
             if end - start < wanted:
@@ -170,6 +170,10 @@ class TcpTransport(asyncio.Protocol):
             self._refuse_size()
             return None
         return is_payload, body
+
+    def _refuse_head(self, _: bytes) -> None:
+        """A frame begins that is too large, or this is no frame."""
+        self._refuse_size()
 
     def _refuse_size(self) -> None:
         self._is_deaf = True

@@ -7,6 +7,7 @@ from picows import WSError, WSHandshakeError, WSUpgradeRequest, WSUpgradeRespons
 
 from holdfast.logs import get_logger
 from holdfast.transports.deflate import Agreement
+from holdfast.transports.no_page import names_of
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import Dialect, DialError, agree
 from holdfast.transports.sockets import unreachable
@@ -31,16 +32,13 @@ def agreed(
 def _agreed(
     request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None
 ) -> Dialect | WSUpgradeResponse:
-    spoken = ", ".join(dialect.name for dialect in dialects)
-    if request.headers.get("Upgrade", "").lower() != "websocket":
-        return _refusal(HTTPStatus.UPGRADE_REQUIRED, f"Connect with a WebSocket and one of the sub-protocols {spoken}.")
     if origins is not None and not origins.allow(request.headers.getall("Origin", [])):
         return _refusal(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect here.")
     # A list such as "keep-alive, Upgrade" is legal, but picows compares the whole header, after us.
     if "upgrade" in (token.lower() for token in _tokens(request, "Connection")):
         request.headers["Connection"] = "Upgrade"
     return agree(_tokens(request, PROTOCOL_HEADER) or [""], dialects) or _refusal(
-        HTTPStatus.BAD_REQUEST, f"Offer one of the sub-protocols {spoken} in {PROTOCOL_HEADER}."
+        HTTPStatus.BAD_REQUEST, f"Offer one of the sub-protocols {names_of(dialects)} in {PROTOCOL_HEADER}."
     )
 
 
@@ -63,8 +61,8 @@ def stopping() -> WSUpgradeResponse:
 
 
 def _refusal(status: HTTPStatus, text: str) -> WSUpgradeResponse:
-    # A short answer for people; picows closes the socket after it.
-    headers = {"Upgrade": "websocket"} if status is HTTPStatus.UPGRADE_REQUIRED else None
+    # A short answer for people; the socket is closed after it.
+    headers = {"Content-Type": "text/plain; charset=utf-8"}
     response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(status, f"{text}\n".encode(), headers)
     return response
 

@@ -28,6 +28,7 @@ from holdfast.transports import deflate
 from holdfast.transports.arrivals import Arrival, Arrivals
 from holdfast.transports.forwarded import TrustedProxies
 from holdfast.transports.listening import SocketListener
+from holdfast.transports.no_page import Directions
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import (
     Accept,
@@ -39,6 +40,7 @@ from holdfast.transports.port import (
     TransportLimits,
     agree,
 )
+from holdfast.transports.reception import Reception
 from holdfast.transports.upgrade import (
     EXTENSIONS_HEADER,
     PROTOCOL_HEADER,
@@ -60,7 +62,7 @@ _picows_log.setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _House:
+class House:
     """What every visit to one listener has in common."""
 
     listener: SocketListener
@@ -70,6 +72,11 @@ class _House:
     origins: Origins | None
     proxies: TrustedProxies | None
     deflatable: Collection[Dialect]
+    directions: Directions
+
+    def receive(self, arrival: Arrival) -> Reception:
+        """What speaks to somebody who was accepted: to everybody first, and then to whom opens no WebSocket."""
+        return Reception(arrival, lambda: _protocol(_Visit(self, arrival), self.limits), self.dialects, self.directions)
 
 
 class _Visit:
@@ -77,7 +84,7 @@ class _Visit:
 
     __slots__ = ("_house", "_link", "arrival")
 
-    def __init__(self, house: _House, arrival: Arrival) -> None:
+    def __init__(self, house: House, arrival: Arrival) -> None:
         self._house = house
         self.arrival = arrival
         # Weak, for the link knows picows' transport, which knows where to log.
@@ -134,14 +141,16 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
     proxies: TrustedProxies | None = None,
     arrivals: Arrivals | None = None,
     deflatable: Collection[Dialect] = (),
+    directions: Directions = lambda _: "",
 ) -> Listener:
-    """Accept WebSocket clients, at any path; other HTTP requests get a short answer.
+    """Accept WebSocket clients, at any path; other HTTP requests get a short answer, with `directions`.
 
     Who offers WebSocket's own compression gets it with the `deflatable` dialects. The limit of a payload then counts
     for what comes and for what becomes of it.
     """
-    listener = SocketListener(arrivals or Arrivals(limits), proxies)
-    house = _House(
+    arrivals = arrivals or Arrivals(limits)
+    listener = SocketListener(arrivals, proxies)
+    house = House(
         listener=listener,
         accept=accept,
         dialects=dialects,
@@ -149,8 +158,9 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
         origins=origins,
         proxies=proxies,
         deflatable=deflatable,
+        directions=directions,
     )
-    await listener.open(lambda arrival: _protocol(_Visit(house, arrival), limits), host, port, limits=limits, ssl=ssl)
+    await listener.open(house.receive, host, port, limits=limits, ssl=ssl)
     return listener
 
 
@@ -166,7 +176,7 @@ class _Protocol(WSProtocol):  # type: ignore[misc]  # see above
         super().connection_lost(exc)
 
 
-def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BaseProtocol:
+def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BufferedProtocol:
     """What picows' `ws_create_server` makes for each connection; it has no public way to get one. See its api.py."""
     protocol = _Protocol(
         None,  # host and port, of a client
@@ -186,7 +196,7 @@ def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BaseProtocol:
         _READ_BUFFER_BYTES,
     )
     protocol.arrival = visit.arrival
-    return cast("asyncio.BaseProtocol", protocol)
+    return cast("asyncio.BufferedProtocol", protocol)
 
 
 async def dial(

@@ -103,7 +103,7 @@ def test_no_event_that_is_loud_is_unknown() -> None:
 async def test_a_node_that_is_not_well_is_a_warning(caplog: pytest.LogCaptureFixture, *, is_healthy: bool) -> None:
     lines = LineLimit(asyncio.get_running_loop(), 1, lambda *_: None)
 
-    Journal(lines).record(NodeHealth(node="n", is_healthy=is_healthy))
+    Journal(lines, 1).record(NodeHealth(node="n", is_healthy=is_healthy))
 
     assert [level for level, _, _ in journal(caplog)] == ([] if is_healthy else ["WARNING"])
 

@@ -30,9 +30,10 @@ class Doorman:
         self._refused: set[LiveConnection] = set()
 
     def turned_away(self, limit: str, address: str) -> None:
-        """A door closed in somebody's face, before there was a link to tell them by."""
+        """A door closed in somebody's face, before there was a link to tell them by; no limit, for what it heard."""
         self._node.counters.connections_refused += 1
-        self._node.alarms.tell(limit, "refused", address=address)
+        if limit:
+            self._node.alarms.tell(limit, "refused", address=address)
 
     def came(self, connection: LiveConnection) -> bool:
         """A link is up: whether it may stay; if not, it was told why."""

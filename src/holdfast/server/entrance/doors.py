@@ -1,6 +1,7 @@
 """The doors of a server: which transports listen where, and by which rules."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,9 @@ from holdfast.transports.secure import OPEN, Lock
 from holdfast.transports.sockets import peer_name
 
 _log = get_logger("holdfast.server")
+
+_PORT = re.compile(r":[0-9]+$")
+_EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - to look for them
 
 DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
 """What the server speaks, in the order it prefers."""
@@ -54,6 +58,23 @@ class DoorSettings:
         """The certificate of the TCP door, which needs none if it has a key of its own."""
         return None if self.tcp_lock.keys else self.tls
 
+    @property
+    def is_websocket_readable(self) -> bool:
+        """Whether somebody on the way could read what is said at the WebSocket door."""
+        return self.tls is None
+
+    @property
+    def is_tcp_readable(self) -> bool:
+        """The same of the TCP door."""
+        return self.tcp_tls is None and self.tcp_lock.is_plain_welcome
+
+    def proxies(self, *, is_readable: bool) -> TrustedProxies | None:
+        """Whom a door believes. To a public one that does not encrypt, nobody else may connect: they would be heard."""
+        if not self.trusted_proxies:
+            return None
+        is_exclusive = is_readable and self.is_public and not self.insecure
+        return TrustedProxies(self.trusted_proxies, proxy_protocol=self.proxy_protocol, is_exclusive=is_exclusive)
+
     def check(self) -> None:
         """`ValueError` if anybody on the way could listen in, or the rest does not fit together."""
         if self.proxy_protocol and not self.trusted_proxies:
@@ -61,12 +82,11 @@ class DoorSettings:
                 "with the PROXY protocol a proxy says who its clients are, so it must be known who is a proxy: name it,"
                 ' as in trusted_proxies=["10.0.0.7"]'
             )
-        is_tcp_readable = self.tcp_tls is None and self.tcp_lock.is_plain_welcome
         readable = [
             name
             for name, port, is_readable in (
-                ("WebSocket", self.port, self.tls is None),
-                ("TCP", self.tcp_port, is_tcp_readable),
+                ("WebSocket", self.port, self.is_websocket_readable),
+                ("TCP", self.tcp_port, self.is_tcp_readable),
             )
             if port is not None and is_readable
         ]
@@ -89,13 +109,23 @@ class Doors:
         self._limits = TransportLimits.of(limits)
         self._check_s = limits.certificate_check_s
         self._origins = Origins(settings.origins) if settings.origins else None
-        self._proxies: TrustedProxies | None = None
-        if settings.trusted_proxies:
-            self._proxies = TrustedProxies(settings.trusted_proxies, proxy_protocol=settings.proxy_protocol)
+        self._websocket_proxies = settings.proxies(is_readable=settings.is_websocket_readable)
+        self._tcp_proxies = settings.proxies(is_readable=settings.is_tcp_readable)
         self._listeners: list[Listener] = []
         self.urls: dict[str, str] = {}
         """Where clients connect, by transport, while the doors are open: {"websocket": "wss://127.0.0.1:7777", …}."""
+        self.http: tuple[str, tuple[str, int]] | None = None
+        """The scheme and the address of the HTTP API, if there is one: for browsers that come to a wrong door."""
         self._watching: asyncio.TimerHandle | None = None
+
+    def directions(self, host: str) -> str:
+        """Where the pages of this server are, for whoever asked for this `Host`."""
+        if self.http is None:
+            return ""
+        scheme, (address, port) = self.http
+        asked = _PORT.sub("", host)
+        where = f"{asked}:{port}" if asked and address in _EVERYWHERE else peer_name((address, port))
+        return f"The dashboard and the HTTP API are at {scheme}://{where}/"
 
     async def open(self, accept: Accept, refused: Refused) -> dict[str, tuple[str, int]]:
         """Where they are, by transport; `refused` hears whom they turn away. A port that is taken is an `OSError`."""
@@ -110,9 +140,10 @@ class Doors:
             listen_websocket = partial(listen_websocket, deflatable=dialects)
             offer = Offer(dialects, limits)
             accept, dialects, limits = offer.accepting(accept), offer.dialects, offer.limits
-        for name, scheme, listen, port, tls in (
-            ("websocket", "ws", listen_websocket, settings.port, settings.tls),
-            ("tcp", "tcp", partial(tcp.listen, lock=settings.tcp_lock), settings.tcp_port, settings.tcp_tls),
+        listen_tcp = partial(tcp.listen, lock=settings.tcp_lock)
+        for name, scheme, listen, port, tls, proxies in (
+            ("websocket", "ws", listen_websocket, settings.port, settings.tls, self._websocket_proxies),
+            ("tcp", "tcp", listen_tcp, settings.tcp_port, settings.tcp_tls, self._tcp_proxies),
         ):
             if port is not None:
                 listener = await listen(
@@ -122,8 +153,9 @@ class Doors:
                     dialects=dialects,
                     limits=limits,
                     ssl=None if tls is None else tls.context,
-                    proxies=self._proxies,
+                    proxies=proxies,
                     arrivals=arrivals,
+                    directions=self.directions,
                 )
                 self._listeners.append(listener)
                 addresses[name] = listener.addresses[0]

@@ -44,19 +44,21 @@ LEVELS: Mapping[type[Event], int] = {
 }
 """How loud an event is; one that is not here is for information."""
 
-# Any stranger can cause these, as often as they like: they are limited by what this field says.
+# Strangers can cause most events as often as they like, so every event is limited; these by what a field says too.
 _LIMITED_BY: Mapping[type[Event], str] = {
     ConnectionRefused: "reason",
     LimitExceeded: "limit",
+    RoomFailed: "why",
     SignInFailed: "scheme",
 }
 
 
 class Journal:
-    """Writes down what happens on a node."""
+    """Writes down what happens on a node: warnings as often as `lines` allows, the rest `events_per_s` of a kind."""
 
-    def __init__(self, lines: LineLimit) -> None:
+    def __init__(self, lines: LineLimit, events_per_s: int) -> None:
         self._lines = lines
+        self._events_per_s = events_per_s
 
     def record(self, event: Event) -> None:
         """Something has happened."""
@@ -66,8 +68,7 @@ class Journal:
             level = logging.WARNING
         if not log.isEnabledFor(level):
             return
-        limited_by = _LIMITED_BY.get(type(event))
-        if limited_by is not None and not self._lines.allow(f"{event.name} {getattr(event, limited_by)}"):
+        if not self._lines.allow(_kind(event), None if level >= logging.WARNING else self._events_per_s):
             return
         fields = to_builtins(event)
         # A line has its own name and time.
@@ -79,6 +80,11 @@ class Journal:
             fields = {whose: name, **fields}
             del fields["subject"]
         log.log(level, event.name, **fields)
+
+
+def _kind(event: Event) -> str:
+    limited_by = _LIMITED_BY.get(type(event))
+    return event.name if limited_by is None else f"{event.name} {getattr(event, limited_by)}"
 
 
 def tell_left_out(kind: str, lines: int) -> None:

@@ -1,0 +1,141 @@
+"""No line that a stranger can cause is written without a limit: every event, and every logger of ours and others'."""
+
+import ast
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any, get_origin, get_type_hints
+
+import pytest
+from msgspec.structs import fields as fields_of
+
+import holdfast
+from holdfast import Limits
+from holdfast.core import events
+from holdfast.core.events import Event, RoomEvent, SessionEvent
+from holdfast.server.seeing.journal import LEVELS
+from holdfast.server.seeing.log_guard import GUARDED
+from holdfast.testing import MemoryServer
+from tests.log_lines import line_of
+from tests.server.durable.bench import in_virtual_time
+from tests.server.world import chat
+
+TIMES = 1000
+LIMITS = Limits(log_lines_per_s=3, log_events_per_s=7)
+BASES = {Event, RoomEvent, SessionEvent}
+EVENTS = [
+    each for each in vars(events).values() if isinstance(each, type) and issubclass(each, Event) and each not in BASES
+]
+LEFT_OUT = "more lines like this were left out"
+# These have limits of their own: the journal, and the packet log, which somebody has to switch on. Clients write theirs
+# themselves.
+OTHERWISE_LIMITED = {"holdfast.events", "holdfast.packets", "holdfast.client"}
+
+
+def made_up(event: type[Event], number: int) -> Event:
+    """One such event, about another session, player, room and address each time."""
+    hints = get_type_hints(event)
+    values: dict[type, Any] = {str: f"name{number}", float: 1.0, int: 1, bool: False}
+    values_by_field: dict[str, Any] = {
+        field.name: values.get(get_origin(hints[field.name]) or hints[field.name], [])
+        for field in fields_of(event)
+        if field.name != "at"
+    }
+    # What it is limited by is one of a few names that are ours.
+    values_by_field |= {name: "same" for name in ("reason", "limit", "scheme", "why") if name in values_by_field}
+    return event(**values_by_field)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: str(event.__struct_config__.tag))
+@in_virtual_time
+async def test_a_thousand_of_any_event_are_a_few_lines_and_a_number(
+    event: type[Event], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with MemoryServer([chat()], limits=LIMITS) as server:
+        await asyncio.sleep(1.5)
+        caplog.clear()
+        for number in range(TIMES):
+            server.node.publish(made_up(event, number))
+        await asyncio.sleep(1.5)
+        lines = [line_of(record) for record in caplog.records if record.name == "holdfast.events"]
+
+    name = str(event.__struct_config__.tag)
+    written = [fields for sentence, fields in lines if sentence == name]
+    left_out = [fields["lines"] for sentence, fields in lines if sentence == LEFT_OUT]
+    assert len(written) == (3 if LEVELS.get(event, logging.INFO) >= logging.WARNING or name == "node.health" else 7)
+    assert len(written) + sum(left_out) == TIMES
+    assert len(left_out) == 1
+
+
+@pytest.mark.parametrize("name", GUARDED)
+@in_virtual_time
+async def test_a_thousand_lines_of_any_logger_that_strangers_reach_are_a_few_and_a_number(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = logging.getLogger(name)
+    async with MemoryServer([chat()], limits=LIMITS):
+        for number in range(TIMES):
+            logger.warning("a stranger's number %d", number)
+        await asyncio.sleep(1.5)
+        lines = [record for record in caplog.records if record.name == name]
+        told = [line_of(record)[1] for record in caplog.records if record.name == "holdfast.events"]
+
+    assert len(lines) == 3
+    assert told == [{"kind": f"{name}: WARNING", "lines": TIMES - 3}]
+
+
+@in_virtual_time
+async def test_a_loop_that_complains_of_every_connection_writes_a_few_tracebacks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with MemoryServer([chat()], limits=LIMITS):
+        for number in range(TIMES):
+            error = UnicodeDecodeError("ascii", b"\xff", 0, 1, str(number))
+            loop.call_exception_handler({"message": f"Fatal error of {number}", "exception": error})
+        await asyncio.sleep(1.5)
+        told = [line_of(record)[1] for record in caplog.records if record.name == "holdfast.events"]
+
+    assert caplog.text.count("Fatal error of") == 3
+    assert told == [{"kind": "asyncio: UnicodeDecodeError", "lines": TIMES - 3}]
+
+
+@in_virtual_time
+async def test_one_failure_does_not_drown_another(caplog: pytest.LogCaptureFixture) -> None:
+    async with MemoryServer([chat()], limits=LIMITS) as server:
+        for _ in range(TIMES):
+            server.node.internal_error("here", ValueError("the same again"))
+        server.node.internal_error("there", ValueError("another"))
+
+    assert caplog.text.count("the same again") >= 3
+    assert caplog.text.count("ValueError: another") == 1
+
+
+@in_virtual_time
+async def test_loggers_are_left_alone_once_the_last_server_has_stopped(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("asyncio")
+    async with MemoryServer([chat()], limits=LIMITS), MemoryServer([chat()], limits=LIMITS):
+        pass
+
+    for _ in range(20):
+        logger.warning("nobody serves strangers any more")
+
+    assert len(caplog.records) == 20
+
+
+def test_every_logger_of_ours_is_limited_in_one_way_or_another() -> None:
+    package = Path(holdfast.__file__).parent
+    names = set()
+    for file in package.rglob("*.py"):
+        module = ".".join(file.relative_to(package.parent).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id="get_logger"), args=[ast.Constant(value=str(name))]):
+                    names.add(name)
+                case ast.Call(func=ast.Name(id="get_logger"), args=[ast.Name(id="__name__")]):
+                    names.add(module)
+                case _:
+                    pass
+
+    assert names - OTHERWISE_LIMITED <= set(GUARDED)
