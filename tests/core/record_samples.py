@@ -72,7 +72,9 @@ listings = st.builds(
     version=numbers,
     host=st.text(),
     successor=st.text(),
-    reservations=st.lists(st.builds(ReservationRecord, player=st.text(), until=times, by=st.text()), max_size=3),
+    reservations=st.lists(
+        st.builds(ReservationRecord, player=st.text(), until=times, by=st.text(), is_placed=st.booleans()), max_size=3
+    ),
 )
 rooms = st.builds(
     RoomRecord,

@@ -38,7 +38,7 @@ FILE: dict[str, Any] = {
         "version": 7,
         "host": "ada",
         "successor": "bob",
-        "reservations": [{"player": "bob", "until": "2026-11-14T12:01:00Z", "by": "ada"}],
+        "reservations": [{"player": "bob", "until": "2026-11-14T12:01:00Z", "by": "ada", "is_placed": True}],
     },
     "properties": {"map": "desert"},
     "state": {"score": {"$map": [[1, 10]]}, "seed": {"$bytes": "AP8="}},

@@ -53,8 +53,8 @@ async def test_a_drain_does_not_wait_for_a_newcomer_who_was_not_let_in() -> None
 @in_virtual_time
 async def test_a_drain_does_not_wait_for_a_seat_that_was_reserved_and_never_taken() -> None:
     async with MemoryServer([Club]) as server:
-        room = await server.create_room("club")
         ada = await server.connect("ada")
+        room = await ada.create("club")
         await ada.reserve(room.id, ttl_s=20.0)
         drain = await drained(server)
         assert not drain.done()

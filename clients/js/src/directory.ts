@@ -101,7 +101,7 @@ export abstract class Directory {
   /** Take the seat that this player has, in the newest room if there are several; `not_found` if there is none. */
   async rejoin<M extends Described = AnyMessages>(): Promise<ClientRoom<M>> {
     if (this.seats.room) return this.seats.room as unknown as ClientRoom<M>;
-    // Not where one is only reserved: anybody may have done that.
+    // Not where one is only reserved: anybody in that room may have done that.
     const rooms = await this.#ask("mine", { seated: true }, roomInfos);
     const newest = rooms.sort((one, other) => other.createdAt - one.createdAt)[0];
     if (!newest) throw new Refused("not_found", "you have no seat in any room");
@@ -110,12 +110,15 @@ export abstract class Directory {
 
   // To keep seats, and to wait for one
 
-  /** Keep seats for a party, all or none. Asking again extends. */
+  /**
+   * Keep seats for a party, all or none, in a room that you made or have a seat in. Asking again extends. They end with
+   * your session.
+   */
   reserve(ref: RoomRef, options: ReserveOptions = {}): Promise<ReservationInfo> {
     return this.#ask("reserve", { ...refOf(ref), ...options }, reservationInfo);
   }
 
-  /** Give reserved seats back; without `players` your own. */
+  /** Give reserved seats back; without `players` your own. Those of others, if you made the room or are its host. */
   release(room: string, players?: string[]): Promise<void> {
     return this.#ask("release", { room, players }, () => {});
   }

@@ -157,7 +157,7 @@ class Directory:
         """Take the seat that this player has, in the newest room if there are several; `NotFound` if there is none."""
         if self._seats.room is not None:
             return self._seats.room
-        # Not where one is only reserved: anybody may have done that.
+        # Not where one is only reserved: anybody in that room may have done that.
         rooms = await self._exchange.ask(Mine(seated=True), list[RoomInfo])
         if not rooms:
             raise NotFound("you have no seat in any room")
@@ -177,12 +177,15 @@ class Directory:
         players: str | Iterable[str] = (),
         ttl_s: float | None = None,
     ) -> ReservationInfo:
-        """Keep seats for a party, all or none; without `players` one for yourself. Asking again extends."""
+        """Keep seats for a party, all or none; without `players` one for yourself. Asking again extends.
+
+        In a room that you made or have a seat in. Your reservations end with your session.
+        """
         wish = Reserve(room_id, code=code, password=password, players=several(players), ttl_s=ttl_s)
         return await self._exchange.ask(wish, ReservationInfo)
 
     async def release(self, room_id: str, players: str | Iterable[str] = ()) -> None:
-        """Give reserved seats back; without `players` your own."""
+        """Give reserved seats back; without `players` your own. Host and creator may give back anybody's."""
         await self._exchange.ask(Release(room_id, several(players)), object)
 
     async def wait_for_seat(

@@ -16,11 +16,13 @@ from holdfast.core.wishes import JoinPolicy, PlayerName, RoomName, Visibility
 
 
 class ReservationEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A seat that is kept for a player, until when, and at whose wish (empty: an operator's, or the room's own)."""
+    """A seat that is kept for a player, until when, and who had it reserved (empty: an operator)."""
 
     player: PlayerName
     until: str
     by: str = ""
+    is_placed: bool = False
+    """Whether a placement had it reserved, in the name of `by`."""
 
 
 class ListingEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +51,10 @@ def listing_entry(record: ListingRecord) -> ListingEntry:
         version=record.version,
         host=record.host,
         successor=record.successor,
-        reservations=[ReservationEntry(each.player, seconds_text(each.until), each.by) for each in record.reservations],
+        reservations=[
+            ReservationEntry(each.player, seconds_text(each.until), each.by, each.is_placed)
+            for each in record.reservations
+        ],
     )
 
 
@@ -66,5 +71,8 @@ def stored_listing(entry: ListingEntry) -> ListingRecord:
         version=entry.version,
         host=entry.host,
         successor=entry.successor,
-        reservations=[ReservationRecord(each.player, seconds_of(each.until), each.by) for each in entry.reservations],
+        reservations=[
+            ReservationRecord(each.player, seconds_of(each.until), each.by, each.is_placed)
+            for each in entry.reservations
+        ],
     )

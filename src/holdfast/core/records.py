@@ -81,6 +81,7 @@ class ReservationRecord(Struct, array_like=True, frozen=True):
     player: str
     until: float
     by: str
+    is_placed: bool = False
 
 
 class ListingRecord(Struct, array_like=True, frozen=True):

@@ -10,8 +10,15 @@ class Reservation(NamedTuple):
     """One seat that is kept."""
 
     until: float
-    by: str
-    """The player who had it reserved; empty for an operator, or the room itself."""
+    by: str = ""
+    """The player who had it reserved; empty for an operator."""
+    is_placed: bool = False
+    """Whether a placement had it reserved in that player's name: it outlives their session."""
+
+    @property
+    def needs_maker(self) -> bool:
+        """Whether it ends with the session of the player who made it."""
+        return bool(self.by) and not self.is_placed
 
 
 class Reservations:
@@ -43,10 +50,23 @@ class Reservations:
         """Whether a seat waits for this player."""
         return player_id in self._kept and player_id not in self._in_use
 
-    def keep(self, player_id: PlayerId, until: float, by: str = "") -> None:
-        """Keep a seat; who has one already keeps it for longer, never for less."""
-        known = self._kept.get(player_id)
-        self._kept[player_id] = Reservation(max(until, known.until), known.by) if known else Reservation(until, by)
+    @property
+    def is_room_needed(self) -> bool:
+        """Whether a room that nobody has joined must wait for them: for those of an operator, not of a player."""
+        return any(not kept.by for _, kept in self._waiting())
+
+    def keep(self, player_id: PlayerId, until: float, by: str = "", is_placed: bool = False) -> None:
+        """Keep a seat; a player who has one already keeps it for longer, never for less."""
+        known = self._kept.get(player_id) or Reservation(until, by, is_placed)
+        self._kept[player_id] = known._replace(until=max(until, known.until))
+
+    def made_by(self, maker: str) -> list[PlayerId]:
+        """For whom this player has had seats reserved that wait, and end with the player's session."""
+        return [player_id for player_id, kept in self._waiting() if kept.by == maker and kept.needs_maker]
+
+    def makers(self) -> set[str]:
+        """The players whose session some of those that wait depend on."""
+        return {kept.by for _, kept in self._waiting() if kept.needs_maker}
 
     def get(self, player_id: PlayerId) -> Reservation | None:
         """What is kept for a player."""

@@ -121,7 +121,8 @@ def listing_record(room: Room[Any], now: float, wall: float) -> ListingRecord:
         host=room.host.id if room.host is not None else "",
         successor=room.successor,
         reservations=[
-            ReservationRecord(player_id, wall + kept.until - now, kept.by) for player_id, kept in room.reservations
+            ReservationRecord(player_id, wall + kept.until - now, kept.by, kept.is_placed)
+            for player_id, kept in room.reservations
         ],
     )
 

@@ -128,7 +128,7 @@ class Mine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The rooms in which this player has a seat, from whichever device; unless `seated`, also a reserved one."""
 
     seated: bool = False
-    """Without those where a seat is only reserved: anybody may have reserved it."""
+    """Without those where a seat is only reserved: anybody in the room may have reserved it."""
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

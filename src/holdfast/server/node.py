@@ -247,6 +247,8 @@ class Node:
                 host.leave(session.player)
             else:
                 host.free(session.player, reason, message)
+        if not self.sessions.of_player(session.player_id):
+            self.rooms.maker_gone(session.player_id)
         self.publish(Ended(session=session.id, player=session.player_id, reason=reason, message=sentence(message)))
         if connection is None:
             return

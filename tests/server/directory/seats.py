@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from holdfast.core.errors import refusal
 from holdfast.core.events import NodeReady
 from holdfast.core.frames import Hello, Notice, Reply, Welcome
 from holdfast.core.infos import RoomInfo, SeatInfo, WaitInfo
+from holdfast.core.wishes import Create
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL
@@ -22,8 +24,8 @@ from tests.server.raw_client import RawClient
 
 T = TypeVar("T")
 
-# A caller made by hand answers no ping: it must not be taken for lost.
-PATIENT = Limits(ping_s=3600.0, silence_s=7200.0)
+# A caller made by hand answers no ping: it must not be taken for lost. And rooms wait longer than seats are reserved.
+PATIENT = Limits(ping_s=3600.0, silence_s=7200.0, unjoined_s=3600.0)
 
 
 class Arena(Room[PlayerData]):
@@ -130,12 +132,13 @@ async def served(*kinds: type[Room[Any]], **options: Any) -> AsyncIterator[Memor
 
 def patient(**changes: Any) -> Limits:
     """`PATIENT` with these changes."""
-    return Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, **changes)
+    return replace(PATIENT, **changes)
 
 
-async def a_room(server: MemoryServer, **wish: Any) -> Room[PlayerData]:
-    """A room of the kind "arena" that the server itself created."""
-    return await server.create_room("arena", **wish)
+async def a_room(server: MemoryServer, creator: str = "", **wish: Any) -> Room[PlayerData]:
+    """A room of the kind "arena" that this player made, or the server itself."""
+    host = await server.machine.do(server.node.rooms.create(Create("arena", **wish), creator))
+    return host.room
 
 
 async def connected(server: MemoryServer, *names: str) -> list[ClientSession]:

@@ -93,7 +93,7 @@ async def test_a_newcomer_whom_the_room_does_not_take_in_is_freed_from_the_seat(
 async def test_who_is_not_admitted_keeps_the_reservation_for_as_long_as_it_lasts() -> None:
     kind = guarded(max_players=1, unloved={"ada"})
     async with served(kind) as server:
-        room = await a_room(server)
+        room = await a_room(server, "ada")
         ada, bob = await connected(server, "ada", "bob")
         await ada.reserve(room.id)
         await a_moment(20.0)
@@ -116,7 +116,7 @@ async def test_who_is_not_admitted_keeps_the_reservation_for_as_long_as_it_lasts
 async def test_a_reservation_does_not_run_out_while_the_room_thinks_about_its_player() -> None:
     kind = guarded(max_players=1)
     async with served(kind) as server:
-        room = await a_room(server)
+        room = await a_room(server, "ada")
         ada, bob, cleo = await connected(server, "ada", "bob", "cleo")
         await ada.reserve(room.id, ttl_s=2.0)
         joining = asyncio.create_task(ada.join(room.id))
@@ -128,7 +128,7 @@ async def test_a_reservation_does_not_run_out_while_the_room_thinks_about_its_pl
         seat = await joining
         await seat.leave()
 
-        await cleo.reserve(room.id, ttl_s=2.0)
+        await ada.reserve(room.id, players=["cleo"], ttl_s=2.0)
         kind.door.clear()
         kind.unloved.add("cleo")
         late = asyncio.create_task(cleo.join(room.id))
@@ -146,7 +146,7 @@ async def test_a_reservation_does_not_run_out_while_the_room_thinks_about_its_pl
 async def test_a_seat_that_is_being_taken_is_not_released_under_its_player() -> None:
     kind = guarded(max_players=1)
     async with served(kind) as server:
-        room = await a_room(server)
+        room = await a_room(server, "ada")
         ada, bob, cleo = await connected(server, "ada", "bob", "cleo")
         await ada.reserve(room.id, players=["bob"])
         joining = asyncio.create_task(bob.join(room.id))
@@ -165,7 +165,7 @@ async def test_a_seat_that_is_being_taken_is_not_released_under_its_player() -> 
 async def test_a_room_that_ends_while_it_thinks_about_a_reserved_player_leaves_nothing_behind() -> None:
     kind = guarded()
     async with served(kind, limits=patient(reservations_per_player_max=1)) as server:
-        room, other = await a_room(server), await a_room(server)
+        room, other = await a_room(server, "ada"), await a_room(server, "ada")
         (ada,) = await connected(server, "ada")
         await ada.reserve(room.id)
         joining = asyncio.create_task(ada.join(room.id))
@@ -185,7 +185,7 @@ async def test_a_room_that_ends_while_it_thinks_about_a_reserved_player_leaves_n
 async def test_one_reservation_lets_one_session_of_its_player_in() -> None:
     kind = guarded(max_players=1)
     async with served(kind) as server:
-        room = await a_room(server)
+        room = await a_room(server, "ada")
         here, there = await connected(server, "ada", "ada")
         await here.reserve(room.id)
         joining = asyncio.create_task(here.join(room.id))

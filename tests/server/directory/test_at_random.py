@@ -124,10 +124,23 @@ def _check_books(server: MemoryServer) -> None:
         by.update(kept.by for _, kept in room.reservations if kept.by)
         for player_id in (*sitting, *(each for each, _ in room.reservations)):
             where.setdefault(player_id, set()).add(room.id)
-    assert directory.reserved_by == by
+    assert {each: directory.makers.count(each) for each in PLAYERS} == {each: by[each] for each in PLAYERS}
     assert {each: {host.room.id for host in directory.rooms_of(each)} for each in directory.players()} == where
     for session in server.sessions:
         assert session.player is None or session.player in directory.host_of(session.player).room.seats
+
+
+def _check_makers(server: MemoryServer) -> None:
+    """Nobody's reservation outlives their last session, and only those in a room and its creator have some in it."""
+    for room in server.rooms:
+        for player_id, kept in room.reservations:
+            assert server.sessions.of_player(kept.by), f"the maker of a reservation in {room} is gone"
+            own = {player_id, room.listing.creator, *(player.id for player in room.players)}
+            assert kept.by in own, f"{kept.by} has reserved a seat in {room}, and has none"
+
+
+def _reserved(server: MemoryServer) -> int:
+    return sum(server.rooms.makers.count(each) for each in PLAYERS)
 
 
 def _limits() -> Limits:
@@ -149,11 +162,12 @@ async def test_the_books_agree_and_nothing_is_left_when_everybody_has_gone(seed:
                 _meddle(server, random)
             await a_moment(random.choice([0.0, 0.01, 0.5, 2.0]))
             _check_books(server)
+            _check_makers(server)
 
         await crowd.go()
         await a_moment(120.0)
 
-        assert (len(server.rooms), server.rooms.players(), server.rooms.reserved_by) == (0, [], {})
+        assert (len(server.rooms), server.rooms.players(), _reserved(server)) == (0, [], 0)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -177,4 +191,4 @@ async def test_the_books_agree_across_crashes(seed: int) -> None:
         await crowd.go()
         await a_moment(120.0)
 
-        assert (len(server.rooms), server.rooms.players(), server.rooms.reserved_by) == (0, [], {})
+        assert (len(server.rooms), server.rooms.players(), _reserved(server)) == (0, [], 0)

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from holdfast import ClientSession, Limits, NotFound, PlayerData, Room
+from holdfast.core.wishes import Reserve
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
-from tests.server.directory.seats import PATIENT, arena, call, connected, guarded, seats, served
+from tests.server.directory.seats import PATIENT, a_room, arena, call, connected, guarded, seats, served
 from tests.server.durable.bench import a_moment, in_virtual_time
 
 UNJOINED_S = 100.0
@@ -112,10 +114,10 @@ async def test_a_held_seat_keeps_the_room_until_its_grace_ends() -> None:
 @in_virtual_time
 async def test_a_reservation_keeps_the_room_until_it_expires() -> None:
     async with served(arena(empty_ttl_s=20.0), limits=_limits()) as server:
-        room, joined = await server.create_room("arena"), await server.create_room("arena")
+        room, joined = await a_room(server), await a_room(server, "bob")
         ada = await _seated(server, joined, "ada")
         (bob,) = await connected(server, "bob")
-        await bob.reserve(room.id, ttl_s=300.0)
+        await Operator(server.node).reserve(Reserve(room.id, players=["bob"], ttl_s=300.0))
         await bob.reserve(joined.id, ttl_s=300.0)
         assert ada.room is not None
         await ada.room.leave()
@@ -123,14 +125,14 @@ async def test_a_reservation_keeps_the_room_until_it_expires() -> None:
         await a_moment(299.0)
         assert len(server.rooms) == 2
 
-        await _ends(server, joined, "empty", 21.0)
-        await _ends(server, room, "never_joined", UNJOINED_S - 20.0)
+        await _ends(server, room, "never_joined", 1.0)
+        await _ends(server, joined, "empty", 20.0)
 
 
 @in_virtual_time
 async def test_a_released_reservation_keeps_no_room() -> None:
     async with served(arena(empty_ttl_s=20.0), limits=_limits()) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "bob")
         ada = await _seated(server, room, "ada")
         (bob,) = await connected(server, "bob")
         await bob.reserve(room.id, ttl_s=300.0)
@@ -181,15 +183,15 @@ async def test_a_room_that_came_back_with_nobody_in_it_ends_too() -> None:
     async with served(
         arena(empty_ttl_s=20.0, durability="commit"), limits=_limits(), store=FaultyStore(), grace_s=10.0
     ) as server:
-        fresh, used, kept = [await server.create_room("arena") for _ in range(3)]
+        fresh, used, kept = [await a_room(server) for _ in range(3)]
         ada = await call(server, "ada")
         await ada.join(used.id)
         await ada.tell("leave")
-        await ada.ask("reserve", object, room=kept.id, ttl_s=300.0)
+        await server.machine.do(Operator(server.node).reserve(Reserve(kept.id, players=["ada"], ttl_s=300.0)))
 
         server.crash()
         await server.start()
 
         await _ends(server, used, "empty", 20.0)
         await _ends(server, fresh, "never_joined", UNJOINED_S - 20.0)
-        await _ends(server, kept, "never_joined", 300.0)
+        await _ends(server, kept, "never_joined", 200.0)

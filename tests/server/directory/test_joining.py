@@ -89,7 +89,7 @@ async def test_a_room_with_a_password_is_for_those_who_know_it(world: World) -> 
 @in_virtual_time
 async def test_who_guesses_too_often_is_refused_even_with_the_right_password() -> None:
     async with served(arena(), limits=patient(wrong_guesses_max=3)) as server:
-        secret, plain = await a_room(server, password="swordfish"), await a_room(server)
+        secret, plain = await a_room(server, "ada", password="swordfish"), await a_room(server)
         eve, ada = await connected(server, "eve", "ada")
         await ada.reserve(secret.id, players=["eve"], password="swordfish")
         await ada.release(secret.id, ["eve"])
@@ -154,7 +154,7 @@ async def test_members_need_no_password_to_come_back() -> None:
 @in_virtual_time
 async def test_a_seat_goes_from_reserved_to_taken_to_held_and_back_and_is_freed_in_the_end() -> None:
     async with served(arena(grace_s=10.0)) as server:
-        room = await a_room(server)
+        room = await a_room(server, "ada")
         ada, bob = await connected(server, "ada", "bob")
         await bob.join(room.id)
         await ada.reserve(room.id)

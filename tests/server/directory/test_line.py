@@ -10,7 +10,7 @@ from holdfast.core.errors import AlreadySeated, WrongPassword
 from holdfast.core.infos import WaitInfo
 from holdfast.core.reasons import Reason
 from holdfast.testing import MemoryServer
-from tests.server.directory.seats import Arena, Caller, arena, call, connected, guarded, seats, served, told
+from tests.server.directory.seats import Arena, Caller, a_room, arena, call, connected, guarded, seats, served, told
 from tests.server.durable.bench import a_moment, in_virtual_time, until
 
 
@@ -118,7 +118,7 @@ async def test_however_a_seat_is_freed_it_is_offered(going: str) -> None:
     kind = guarded(type("GuardedHall", (guarded(), Hall), {}), grace_s=5.0, unloved={"bob"})
     kind.door.set()
     async with served(kind) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "zoe")
         zoe, bob, ada = await _callers(server, "zoe", "bob", "ada")
         if going == "not admitted":
             kind.door.clear()
@@ -175,15 +175,16 @@ async def test_nobody_gets_a_new_seat_before_who_waits(operation: str) -> None:
     async with served(arena(Hall)) as server:
         room, _ = await _full(server)
         (ada,) = await _line(server, room.id, "ada")
-        (eve,) = await _callers(server, "eve")
+        zoe, eve = await _callers(server, "zoe", "eve")
+        caller, wish = (eve, {}) if operation == "join" else (zoe, {"players": ["eve"]})
 
         room.max_players = 2
 
         with pytest.raises(RoomFull):
-            await eve.ask(operation, object, room=room.id)
+            await caller.ask(operation, object, room=room.id, **wish)
         assert len(ada.offers) == 1
         room.max_players = 3
-        await eve.ask(operation, object, room=room.id)
+        await caller.ask(operation, object, room=room.id, **wish)
         assert {**seats(server, room.id), "eve": ""} == {"zoe": "taken", "ada": "reserved", "eve": ""}
 
 

@@ -5,7 +5,7 @@ import pytest
 from holdfast import ClientSession, NotFound
 from holdfast.core.errors import Duplicate
 from holdfast.testing import FaultyStore
-from tests.server.directory.seats import arena, call, connected, seats, served
+from tests.server.directory.seats import a_room, arena, call, connected, patient, seats, served
 from tests.server.durable.bench import a_moment, in_virtual_time, until
 
 
@@ -30,7 +30,7 @@ async def test_a_player_sees_the_rooms_of_all_their_sessions_and_nobody_elses() 
 @in_virtual_time
 async def test_reserved_and_held_seats_are_mine_until_they_are_over() -> None:
     async with served(arena(grace_s=10.0)) as server:
-        kept, held = await server.create_room("arena"), await server.create_room("arena")
+        kept, held = await a_room(server, "bob"), await a_room(server)
         bob, watcher = await connected(server, "bob", "ada")
         await bob.reserve(kept.id, players=["ada"], ttl_s=30.0)
         phone = await call(server, "ada")
@@ -132,7 +132,7 @@ async def test_who_lost_the_session_gets_the_held_seat_back_where_doubles_are_re
 @in_virtual_time
 async def test_there_is_nothing_to_get_back_to_without_a_seat() -> None:
     async with served(arena()) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "ada")
         (ada,) = await connected(server, "ada")
 
         with pytest.raises(NotFound):
@@ -163,8 +163,8 @@ async def test_nobody_leads_a_player_away_from_their_seat_with_a_newer_room() ->
 @in_virtual_time
 async def test_the_rooms_of_a_player_are_known_after_a_crash(recovery: str) -> None:
     kind = arena(durability="commit", grace_s=60.0)
-    async with served(kind, store=FaultyStore(), recovery=recovery) as server:
-        sat, kept, left, *_ = [await server.create_room("arena") for _ in range(100)]
+    async with served(kind, store=FaultyStore(), recovery=recovery, limits=patient(rooms_per_player_max=100)) as server:
+        sat, kept, left, *_ = [await a_room(server, "ada") for _ in range(100)]
         ada = await call(server, "ada")
         await ada.join(left.id)
         await ada.tell("leave")

@@ -13,6 +13,7 @@ from holdfast.server.operate.operator import Operator
 from tests.server.directory.seats import (
     Slow,
     a_crowd,
+    a_room,
     arena,
     call,
     connected,
@@ -96,7 +97,7 @@ async def test_locked_and_full_rooms_are_passed_over() -> None:
 async def test_who_has_a_seat_or_a_reservation_comes_back_to_it() -> None:
     async with served(arena(max_players=1)) as server:
         await server.create_room("arena")
-        room = await server.create_room("arena", password="swordfish")
+        room = await a_room(server, "ada", password="swordfish")
         phone, laptop, tablet = await connected(server, "ada", "ada", "ada")
         await phone.reserve(room.id, password="swordfish")
 
@@ -126,7 +127,8 @@ async def test_nobody_decides_with_a_reservation_where_another_player_goes() -> 
 async def test_a_reservation_that_is_asked_for_again_is_as_good_as_if_nobody_else_had_made_it(by: str) -> None:
     async with served(arena()) as server:
         eve, ada = await connected(server, "eve", "ada")
-        room = await eve.create("arena", visibility="private")
+        room = await ada.create("arena", visibility="private")
+        await eve.join(room.id)
         await eve.reserve(room.id, players=["ada"], ttl_s=100.0)
 
         if by == "themselves":
@@ -134,11 +136,11 @@ async def test_a_reservation_that_is_asked_for_again_is_as_good_as_if_nobody_els
         else:
             await Operator(server.node).reserve(Reserve(room.id, players=["ada"], ttl_s=50.0))
 
-        assert server.rooms.reserved_by == ({"ada": 1} if by == "themselves" else {})
+        assert [server.rooms.makers.count(each) for each in ("eve", "ada")] == [0, by == "themselves"]
         assert seconds_left(server, room.id, "ada") == pytest.approx(100.0, abs=0.1)
-        assert await told(server) == ["ada reserved"]
+        assert await told(server) == ["eve taken", "ada reserved"]
         assert (await ada.join_or_create("arena")).id == room.id
-        assert server.rooms.reserved_by == {}
+        assert server.rooms.makers.count("ada") == 0
 
 
 @in_virtual_time
@@ -261,7 +263,7 @@ async def test_who_had_a_reservation_and_is_not_admitted_keeps_it() -> None:
     kind = guarded(unloved={"eve"})
     kind.door.set()
     async with served(kind) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "eve")
         eve = await call(server, "eve")
         await eve.ask("reserve", ReservationInfo, room=room.id)
 

@@ -7,9 +7,12 @@ import pytest
 from holdfast import Message, Player, PlayerData, RoomFull, Throttled, on
 from holdfast.core.errors import NotAllowed
 from holdfast.core.infos import ReservationInfo
+from holdfast.core.wishes import Reserve
+from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import (
     Arena,
+    a_room,
     arena,
     call,
     connected,
@@ -30,7 +33,7 @@ async def test_a_reservation_outlives_a_crash_with_the_time_that_is_left(durabil
     kind = arena(max_players=1, durability=durability)
     limits = patient(reservations_per_player_max=1)
     async with served(kind, store=FaultyStore(latency_s=0.05), limits=limits, recovery=recovery) as server:
-        room, other = await server.create_room("arena"), await server.create_room("arena")
+        room, other = await a_room(server, "zoe"), await a_room(server, "zoe")
         zoe = await call(server, "zoe")
         await zoe.ask("reserve", ReservationInfo, room=room.id, players=["ada"], ttl_s=60.0)
 
@@ -55,7 +58,7 @@ async def test_a_reservation_outlives_a_crash_with_the_time_that_is_left(durabil
 @in_virtual_time
 async def test_a_reservation_that_ran_out_while_the_server_was_down_is_over() -> None:
     async with served(arena(max_players=1, durability="commit"), store=FaultyStore()) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "ada")
         ada = await call(server, "ada")
         await ada.ask("reserve", ReservationInfo, room=room.id, ttl_s=10.0)
 
@@ -71,7 +74,7 @@ async def test_a_reservation_that_ran_out_while_the_server_was_down_is_over() ->
 @in_virtual_time
 async def test_what_was_released_before_a_crash_stays_released() -> None:
     async with served(arena(durability="commit"), store=FaultyStore(latency_s=0.05)) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "ada")
         ada = await call(server, "ada")
         await ada.ask("reserve", ReservationInfo, room=room.id, players=["ada", "bob"])
         await ada.tell("release", room=room.id)
@@ -87,7 +90,7 @@ async def test_what_was_released_before_a_crash_stays_released() -> None:
 async def test_what_changes_a_reservation_is_answered_only_when_it_is_saved(operation: str) -> None:
     store = FaultyStore()
     async with served(arena(durability="commit", waiting_max=1), store=store) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "ada")
         ada = await call(server, "ada")
         if operation in {"release", "stop_waiting"}:
             await ada.ask("reserve", ReservationInfo, room=room.id)
@@ -105,14 +108,14 @@ async def test_what_changes_a_reservation_is_answered_only_when_it_is_saved(oper
 async def test_a_crash_while_the_room_thinks_about_its_player_costs_no_reservation() -> None:
     kind = guarded(durability="commit")
     async with served(kind, store=FaultyStore()) as server:
-        room = await server.create_room("arena")
-        (zoe,) = await connected(server, "zoe")
+        room = await a_room(server, "ada")
         ada = await call(server, "ada")
         await ada.ask("reserve", ReservationInfo, room=room.id)
         ada.client.ask("join", room=room.id)
         await until(lambda: kind.asked == ["ada"])
+        backend = Operator(server.node)
         # The room is saved as it is now.
-        await zoe.reserve(room.id)
+        await backend.reserve(Reserve(room.id, players=["zoe"]))
 
         server.crash()
         await server.start()
@@ -138,7 +141,7 @@ class Thinker(Arena):
 async def test_a_crash_before_the_room_has_heard_of_its_player_costs_no_reservation() -> None:
     store = FaultyStore()
     async with served(arena(Thinker), store=store) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "ada")
         zoe, ada = await connected(server, "zoe", "ada")
         seat = await zoe.join(room.id)
         await ada.reserve(room.id)
@@ -168,7 +171,7 @@ async def test_a_crash_before_the_room_has_heard_of_its_player_costs_no_reservat
 @in_virtual_time
 async def test_a_seat_that_is_taken_and_a_reservation_are_never_both_saved() -> None:
     async with served(arena(durability="commit"), store=FaultyStore()) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "ada")
         ada = await call(server, "ada")
         await ada.ask("reserve", ReservationInfo, room=room.id)
         await ada.join(room.id)
@@ -195,7 +198,7 @@ class Hall(Arena):
 async def test_an_offer_is_saved_before_it_is_heard(durability: str) -> None:
     store = FaultyStore()
     async with served(arena(Hall, durability=durability), store=store) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "zoe")
         zoe, ada = await call(server, "zoe"), await call(server, "ada")
         await zoe.ask("reserve", ReservationInfo, room=room.id, ttl_s=5.0)
         assert (await ada.wait(room.id)).position == 1
@@ -217,7 +220,7 @@ async def test_an_offer_is_saved_before_it_is_heard(durability: str) -> None:
 async def test_a_seat_that_is_given_back_before_it_was_offered_is_not_offered() -> None:
     store = FaultyStore()
     async with served(arena(Hall, durability="commit"), store=store) as server:
-        room = await server.create_room("arena")
+        room = await a_room(server, "zoe")
         zoe, ada = await call(server, "zoe"), await call(server, "ada")
         await zoe.ask("reserve", ReservationInfo, room=room.id, ttl_s=5.0)
         await ada.wait(room.id)

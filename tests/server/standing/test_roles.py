@@ -10,6 +10,7 @@ from holdfast import Message, MessageRefused, NotAllowed, Player, PlayerData, Qu
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Ack, Data, Latest
 from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.core.wishes import Create
 from holdfast.testing import MemoryServer
 from tests.server.directory.seats import Caller
 from tests.server.durable.bench import a_moment, in_virtual_time
@@ -168,7 +169,7 @@ WISHES = {
 async def test_what_a_room_asks_a_role_for_is_refused_to_those_without_it(wish: Wish, badge: str) -> None:
     kind = hall(durability="memory", create_role="maker", join_role="member", waiting_max=4)
     async with serving(kind, queues=[Queue("here", ("*",))]) as server:
-        room = await server.create_room("hall")
+        room = (await server.node.rooms.create(Create("hall"), "ada")).room
         caller = await sign_in(server, badge)
         needed = {"create": "maker", "join": "member"}[wish.needs]
 

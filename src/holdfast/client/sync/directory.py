@@ -142,13 +142,16 @@ class Directory:
         players: str | Iterable[str] = (),
         ttl_s: float | None = None,
     ) -> ReservationInfo:
-        """Keep seats for a party, all or none; without `players` one for yourself. Asking again extends."""
+        """Keep seats for a party, all or none; without `players` one for yourself. Asking again extends.
+
+        In a room that you made or have a seat in. Your reservations end with your session.
+        """
         return self._background.run(
             lambda: self._directory.reserve(room_id, code=code, password=password, players=players, ttl_s=ttl_s)
         )
 
     def release(self, room_id: str, players: str | Iterable[str] = ()) -> None:
-        """Give reserved seats back; without `players` your own."""
+        """Give reserved seats back; without `players` your own. Host and creator may give back anybody's."""
         self._background.run(lambda: self._directory.release(room_id, players))
 
     def wait_for_seat(

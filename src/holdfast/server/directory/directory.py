@@ -1,7 +1,6 @@
 """The rooms of a node: found by id and by kind, created, and forgotten when they end."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from holdfast.server.durable.dice import Dice
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.messages.check import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
+from holdfast.server.rooms.makers import Makers
 from holdfast.server.rooms.room_host import RoomHost
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ class Directory:
         self._all_forgotten: asyncio.Future[None] | None = None
         # In which rooms a player has a seat, or one that is reserved.
         self._of_player: dict[str, dict[RoomHost, None]] = {}
-        self.reserved_by: Counter[str] = Counter()
-        """How many seats are reserved at the wish of each player."""
+        self.makers = Makers()
         self.entries = Entries(node.limits, node.random, node.now)
         self.listings = Listings(node, loop)
         self.message_versions = MessageVersions()
@@ -345,12 +344,10 @@ class Directory:
         self.listed(host)
         self._node.publish(_SEAT_EVENTS[state](room=host.room.id, player=player_id))
 
-    def unreserved(self, by: str) -> None:
-        """A reservation of this player is over."""
-        if by:
-            self.reserved_by[by] -= 1
-            if self.reserved_by[by] <= 0:
-                del self.reserved_by[by]
+    def maker_gone(self, player_id: str) -> None:
+        """A player has no session any more: what they had reserved is free, unless a placement keeps it."""
+        for host in self.makers.rooms(player_id):
+            host.door.maker_gone(player_id)
 
     def _not_in(self, host: RoomHost, player_id: str) -> None:
         rooms = self._of_player.get(player_id)

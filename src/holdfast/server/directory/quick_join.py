@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from holdfast.core.errors import Refused
+from holdfast.core.errors import NotAllowed, Refused
 from holdfast.core.infos import RoomInfo
 from holdfast.core.query import Query, Row, parse_query
 from holdfast.core.roles import check_role
@@ -129,7 +129,7 @@ class QuickJoin:
         try:
             host.door.check_role(session)
             host.room.check_open(player_id)
-            host.door.reserve([player_id], None)
+            host.door.reserve_own(player_id)
         except Refused:
             return False
         return True
@@ -167,7 +167,9 @@ class QuickJoin:
         # At once: nobody who finds the room now may have the seats of those who have waited for it.
         for player_id in making.guests:
             try:
-                host.door.reserve([player_id], None)
+                if not self._node.sessions.of_player(player_id):
+                    raise NotAllowed("the session has ended")
+                host.door.reserve_own(player_id)
             except Refused as refusal:
                 making.refusals[player_id] = refusal
         return host

@@ -305,7 +305,8 @@ class Recovery:
         room.host = room.player(record.listing.host)
         room.successor = record.listing.successor
         for kept in record.listing.reservations:
-            host.door.restored(PlayerId(kept.player), max(0.0, kept.until - self._node.wall()), kept.by)
+            left_s = max(0.0, kept.until - self._node.wall())
+            host.door.restored(PlayerId(kept.player), left_s, kept.by, is_placed=kept.is_placed)
 
     def _set_timer(self, host: DurableHost, timer: TimerRecord) -> None:
         method = getattr(host.room, timer.method, None)

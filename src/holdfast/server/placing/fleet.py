@@ -1,6 +1,7 @@
 """The fleet as this node knows it: itself. Placements are written against a list of nodes, which a cluster fills."""
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid, NotFound
@@ -35,7 +36,8 @@ class OwnFleet:
             Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility), owner
         )
         try:
-            await host.call(host.door.reserve, [PlayerId(player.id) for player in wish.players], None, owner)
+            party = [PlayerId(player.id) for player in wish.players]
+            await host.call(partial(host.door.reserve, party, None, owner, is_placed=True))
             await host.saved()
         except BaseException:
             # Also if it is cancelled: nothing is left behind.

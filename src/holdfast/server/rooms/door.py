@@ -43,22 +43,27 @@ class Door:
         self._loop = loop
         self.line = WaitingLine(host, self, node, loop)
         self._expiry: asyncio.TimerHandle | None = None
+        self._makers_awaited: asyncio.TimerHandle | None = None
         # On a seat, but `on_join` has to wait for its turn: if they go before it, the room never hears of them.
         # With whether they came with a reservation, which is remembered so far.
         self._joining: dict[Player[Any], bool] = {}
 
     def close(self) -> None:
         """The room ends: no seat is kept any more, and nobody waits for one."""
-        self.line.close()
+        self._close_line()
         for player_id, _ in self._room.reservations:
-            self._drop(player_id)
-            self._host.seat_changed(player_id, SeatState.FREED)
+            self._free(player_id)
 
     def stop(self) -> None:
         """The room is gone from here, whatever becomes of it elsewhere."""
-        self.line.close()
+        self._close_line()
         for player_id, _ in self._room.reservations:
             self._drop(player_id)
+
+    def _close_line(self) -> None:
+        self.line.close()
+        if self._makers_awaited is not None:
+            self._makers_awaited.cancel()
 
     # Joining
 
@@ -85,6 +90,7 @@ class Door:
                 room.reservations.put_back(player.id)
                 self._watch_expiry()
             host.release(player)
+            self._check_kept(player.id)
             raise
         self.line.leave(player.id)
         self._joining[player] = was_kept
@@ -148,10 +154,17 @@ class Door:
 
     # Reservations
 
-    def reserve(self, players: Sequence[PlayerId], ttl_s: float | None, by: str = "") -> ReservationInfo:
-        """Keep a seat for each of them, all or none. Who has one already keeps it: asking again extends."""
+    def reserve(
+        self, players: Sequence[PlayerId], ttl_s: float | None, by: str = "", *, is_placed: bool = False
+    ) -> ReservationInfo:
+        """Keep a seat for each of them, all or none. Who has one already keeps it: asking again extends.
+
+        `by` is the player who asks; an operator (empty) and a placement may reserve in any room.
+        """
         room, limits = self._room, self._node.limits
-        ttl_s = min(room.reservation_s, limits.reservation_max_s) if ttl_s is None else ttl_s
+        if by and not is_placed:
+            self._check_maker(by)
+        ttl_s = self._usual_s() if ttl_s is None else ttl_s
         if ttl_s > limits.reservation_max_s:
             raise Invalid(f"ttl_s: a seat is reserved for {limits.reservation_max_s:g} s at most; got {ttl_s:g}")
         # Those who wait come first.
@@ -163,31 +176,83 @@ class Door:
         if room.is_closing or fresh:
             room.check_space(len(fresh))
         for player_id in coming:
-            self.keep(player_id, Reservation(self._node.now() + ttl_s, by))
+            self.keep(player_id, Reservation(self._node.now() + ttl_s, by, is_placed))
         # Of who sits already, the seat is theirs without an end.
         ends = [kept.until for each in party if (kept := room.reservations.get(each)) is not None]
         return ReservationInfo(room.id, list(party), self.seconds_until(min(ends)) if ends else 0.0)
 
+    def reserve_own(self, player_id: PlayerId) -> None:
+        """Keep a seat for a player who is about to join; it ends with their session, or with the usual time."""
+        self.line.offer_seats()
+        if player_id not in self._room.reservations:
+            self._room.check_space(1)
+        self.keep(player_id, Reservation(self._node.now() + self._usual_s(), player_id))
+
+    def _usual_s(self) -> float:
+        return min(self._room.reservation_s, self._node.limits.reservation_max_s)
+
+    def _check_kept(self, player_id: PlayerId) -> None:
+        """Free a seat whose maker went while its player was on the way in, and did not get in."""
+        kept = self._room.reservations.get(player_id)
+        if kept is None or not kept.needs_maker:
+            return
+        is_known = kept.by == player_id or self._is_in_charge(kept.by) or self._room.player(kept.by) is not None
+        if not is_known or not self._node.sessions.of_player(kept.by):
+            self._free_all([player_id])
+
+    def _check_maker(self, by: str) -> None:
+        """Refuse a player to whom the room is nothing: seats are kept by those who would play with the guest."""
+        room = self._room
+        if not self._is_in_charge(by) and room.player(by) is None:
+            raise NotAllowed(
+                "only a player in the room, its host and the player who made it may reserve seats: join first, then "
+                "reserve for the others"
+            )
+        if not self._node.sessions.of_player(by):
+            raise NotAllowed("a reservation ends with the session of its maker, which has ended")
+
+    def _is_in_charge(self, player_id: str) -> bool:
+        """Whether a player made the room, or is its host."""
+        room = self._room
+        return player_id == room.listing.creator or (room.host is not None and player_id == room.host.id)
+
     def release(self, players: Sequence[PlayerId], by: str | None = None) -> None:
-        """Give reserved seats back; a player (`by`) only their own, and those they have reserved."""
+        """Give reserved seats back: a player (`by`) their own and those they have reserved, host and creator any."""
         # Who is on the way in has the seat.
         reserved = [each for each in dict.fromkeys(players) if self._room.reservations.is_waiting(each)]
         for player_id in reserved:
             kept = self._room.reservations.get(player_id)
-            if by is not None and kept is not None and by not in {player_id, kept.by}:
-                raise NotAllowed(f"the seat of player {player_id} was not reserved by you")
-        for player_id in reserved:
-            self._drop(player_id)
-            self._host.seat_changed(player_id, SeatState.FREED)
-        self.line.offer_seats()
+            if by is None or kept is None or by in {player_id, kept.by} or self._is_in_charge(by):
+                continue
+            raise NotAllowed(f"the seat of player {player_id} was not reserved by you")
+        self._free_all(reserved)
 
-    def restored(self, player_id: PlayerId, seconds: float, by: str) -> None:
+    def maker_gone(self, player_id: str) -> None:
+        """A player's session has ended, or they have left the room: nobody waits any more for whom they invited."""
+        self._free_all(self._room.reservations.made_by(player_id))
+
+    def maker_left(self, player_id: str) -> None:
+        """A player has given up their seat; who made the room goes on to keep seats in it."""
+        if player_id != self._room.listing.creator and self._room.seat_of(PlayerId(player_id)) is None:
+            self.maker_gone(player_id)
+
+    def restored(self, player_id: PlayerId, seconds: float, by: str, *, is_placed: bool) -> None:
         """Keep a seat as a former node has kept it: so many seconds more."""
-        self.keep(player_id, Reservation(self._node.now() + seconds, by))
+        self.keep(player_id, Reservation(self._node.now() + seconds, by, is_placed))
+        if self._makers_awaited is None and self._room.reservations.makers():
+            # A maker without a seat in a durable room has lost the session with the former node, and may sign in again.
+            self._makers_awaited = self._loop.call_later(self._node.grace_s, self._await_makers)
+
+    def _await_makers(self) -> None:
+        for maker in self._room.reservations.makers():
+            if self._node.recovery is not None:
+                self._node.recovery.restore_sessions_of(maker)
+            if not self._node.sessions.of_player(maker):
+                self.maker_gone(maker)
 
     def keeps_own(self, player_id: PlayerId) -> bool:
-        """Whether a seat is kept for a player at their own wish, or that of the room or an operator."""
-        # Anybody may reserve a seat for anybody; with that they must not decide where others go.
+        """Whether a seat is kept for a player at their own wish, or that of an operator."""
+        # Others may reserve a seat for them; with that they must not decide where the player goes.
         kept = self._room.reservations.get(player_id)
         return kept is not None and kept.by in {"", player_id}
 
@@ -197,13 +262,13 @@ class Door:
 
     def keep(self, player_id: PlayerId, kept: Reservation) -> None:
         """Keep a seat that is free."""
-        reservations, rooms = self._room.reservations, self._node.rooms
+        reservations, makers = self._room.reservations, self._node.rooms.makers
         is_new = player_id not in reservations
         if self._makes_own(player_id, kept.by) and (known := reservations.drop(player_id)) is not None:
-            rooms.unreserved(known.by)
-            kept = Reservation(max(kept.until, known.until), kept.by)
-        if kept.by and player_id not in reservations:
-            rooms.reserved_by[kept.by] += 1
+            makers.over(known.by, self._host)
+            kept = kept._replace(until=max(kept.until, known.until))
+        if player_id not in reservations:
+            makers.reserved(kept.by, self._host)
         self.line.leave(player_id)
         reservations.keep(player_id, *kept)
         self._watch_expiry()
@@ -214,10 +279,19 @@ class Door:
         """How long that is from now, as it is told."""
         return round(max(0.0, until - self._node.now()), 3)
 
+    def _free_all(self, players: Sequence[PlayerId]) -> None:
+        for player_id in players:
+            self._free(player_id)
+        self.line.offer_seats()
+
+    def _free(self, player_id: PlayerId) -> None:
+        self._drop(player_id)
+        self._host.seat_changed(player_id, SeatState.FREED)
+
     def _drop(self, player_id: PlayerId) -> None:
         kept = self._room.reservations.drop(player_id)
         if kept is not None:
-            self._node.rooms.unreserved(kept.by)
+            self._node.rooms.makers.over(kept.by, self._host)
             self._watch_expiry()
 
     def _watch_expiry(self) -> None:

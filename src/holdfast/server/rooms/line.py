@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def check_reserved(node: "Node", by: str, seats: int) -> None:
-    """Refuse a player who would have more seats reserved than one may; operators and rooms (`by` "") are free to."""
+    """Refuse a player who would have more seats reserved than one may; operators (`by` "") are free to."""
     most = node.limits.reservations_per_player_max
-    if by and node.rooms.reserved_by[by] + seats > most:
+    if by and node.rooms.makers.count(by) + seats > most:
         raise Throttled(f"a player may have {most} seats reserved at a time")
 
 
@@ -108,7 +108,7 @@ class WaitingLine:
 
     def _has_enough(self, player_id: PlayerId) -> bool:
         """Who has as many seats reserved as one may is passed over, and keeps their place."""
-        return self._node.rooms.reserved_by[player_id] >= self._node.limits.reservations_per_player_max
+        return self._node.rooms.makers.count(player_id) >= self._node.limits.reservations_per_player_max
 
     def _offer(self, player_id: PlayerId) -> None:
         if self._room.reservations.is_waiting(player_id):

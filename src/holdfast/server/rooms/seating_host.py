@@ -139,6 +139,9 @@ class SeatingHost:
         self._take_seat_away(player.session)
         self.seat_changed(player.id, player.seat)
         self._node.publish(happenings.left(player.session, self.room, reason, message))
+        if reason is not Reason.DROPPED:
+            # Dropped in a room that holds no seats, they may be back before their session ends.
+            self.door.maker_left(player.id)
         if self.door.forget(player):
             self._left(None, None, player, reason, message)
         else:
