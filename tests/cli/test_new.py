@@ -81,6 +81,7 @@ async def test_it_is_served_as_its_readme_says_and_can_be_played(project: Path) 
         async with httpx.AsyncClient(base_url="http://{}:{}".format(*http_address(announcement))) as client:
             page = await client.get("/play/")
             script = await client.get("/play/main.js")
+            told = await client.get("/holdfast.json")
         result = await end_of(process, by=signal.SIGINT)
 
     assert re.search(r"play      http://127\.0\.0\.1:\d+/play/\n", announcement)
@@ -88,6 +89,8 @@ async def test_it_is_served_as_its_readme_says_and_can_be_played(project: Path) 
     assert (dot.x, dot.y) == (0.25, 0.75)  # type: ignore[attr-defined]
     assert "<title>my-game</title>" in page.text
     assert script.headers["content-type"].startswith("text/javascript")
+    assert told.json() == {"url": f"ws://127.0.0.1:{port}"}
+    assert 'fetch("/holdfast.json")' in script.text
     assert result.exit_code == 0
 
 

@@ -354,9 +354,20 @@ def test_a_file_that_is_other_new_or_gone_has_changed(tmp_path: Path) -> None:
     assert [file.name for file in changed(before, snapshot(tmp_path))] == ["gone.py", "new.py", "other.py"]
 
 
-def test_only_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def",
+        "return 1",
+        "def said(self, player, player): ...",
+        "def said(self):\n    await self.save()",
+        "for x in ():\n    pass\ncontinue",
+        "def count():\n    nonlocal total",
+    ],
+)
+def test_only_what_python_cannot_compile_is_an_error(tmp_path: Path, source: str) -> None:
     (tmp_path / "fine.py").write_text("1 / 0", "utf-8")
-    (tmp_path / "broken.py").write_text("def", "utf-8")
+    (tmp_path / "broken.py").write_text(source, "utf-8")
 
     (error,) = syntax_errors([tmp_path / "fine.py", tmp_path / "broken.py", tmp_path / "gone.py"])
 

@@ -186,6 +186,33 @@ async def test_without_a_built_client_it_says_how_to_get_one(web: Path) -> None:
     assert b"make web" in answer.body
 
 
+@pytest.mark.parametrize(
+    ("game_url", "told"),
+    [
+        ("ws://127.0.0.1:9000", "ws://localhost:9000"),
+        ("ws://0.0.0.0:9000", "ws://localhost:9000"),
+        ("wss://[::]:9000", "wss://localhost:9000"),
+        ("ws://192.0.2.7:9000", "ws://192.0.2.7:9000"),
+    ],
+)
+async def test_a_page_is_told_where_the_game_is(web: Path, game_url: str, told: str) -> None:
+    server = HttpServer(make_app(FakeBackend(), folder=Folder(web, game_url=lambda: game_url)), port=0)
+    await server.start()
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.address[1]}") as client:
+        response = await client.get("/holdfast.json", headers={"Host": "localhost"})
+    await server.stop()
+
+    assert response.json() == {"url": told}
+    assert response.headers["content-type"] == "application/json"
+
+
+async def test_a_page_is_told_that_there_is_no_port_for_it(client: httpx.AsyncClient) -> None:
+    response = await client.get("/holdfast.json")
+
+    assert response.status_code == 404
+    assert "no WebSocket port" in response.text
+
+
 async def test_the_api_is_where_it_was(client: httpx.AsyncClient) -> None:
     assert (await client.get("/livez")).status_code == 200
     assert (await client.get("/player")).status_code == 404

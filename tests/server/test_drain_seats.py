@@ -77,7 +77,7 @@ class Fragile(Room[PlayerData]):
 
 @in_virtual_time
 async def test_a_drain_ends_although_every_hook_of_the_rooms_raises() -> None:
-    async with MemoryServer([Fragile]) as server:
+    async with MemoryServer([Fragile], allow_errors=Exception) as server:
         sessions = [await server.connect(name) for name in ("ada", "bob")]
         rooms = [await session.join((await session.create("fragile")).id) for session in sessions]
         drain = await drained(server)

@@ -179,4 +179,5 @@ class ClientRoom:
             raise NotSeated(f"the seat is gone: {self.left.message or self.left.reason}")
 
     def __repr__(self) -> str:
-        return f"<ClientRoom {self.id} {self.kind}{' left' if self.left else ''}>"
+        player = self._exchange.protocol.player_id
+        return f"<ClientRoom {self.id} {self.kind} of {player}{' left' if self.left else ''}>"

@@ -55,10 +55,11 @@ class HttpApi:
 
     async def open(self, backend: Backend) -> tuple[str, int]:
         """Answer from now on; where. `OSError` if the address is taken."""
+        folder = None
+        if self.web is not None:
+            folder = Folder(self.web, game_url=lambda: backend.settings().urls.get("websocket", ""))
         # By name, because they are to be imported now, and not with this module.
-        app = import_module("holdfast.http.app").make_app(
-            backend, self._keys, self._limits, folder=None if self.web is None else Folder(self.web)
-        )
+        app = import_module("holdfast.http.app").make_app(backend, self._keys, self._limits, folder=folder)
         serving = import_module("holdfast.http.serving")
         server: HttpServer = serving.HttpServer(app, self._host, self._port, ssl=self._ssl)
         await server.start()

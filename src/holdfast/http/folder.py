@@ -1,4 +1,4 @@
-"""A game's own pages under /play, and the JavaScript client at /holdfast.js: for whoever develops one.
+"""A game's own pages under /play, the JavaScript client at /holdfast.js, and where the game is at /holdfast.json.
 
 The pages have the same origin as the API, so they are shown to this machine only. For others, use a web server.
 """
@@ -8,12 +8,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPMethod, HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
-from holdfast.http.hosts import hostname, is_loopback
+import msgspec
+
+from holdfast.http.hosts import hostname, is_loopback, is_unspecified
 
 PLAY = "/play"
 CLIENT = "/holdfast.js"
+ADDRESS = "/holdfast.json"
+"""Tells a page where to connect, whatever ports the server was given: {"url": "ws://127.0.0.1:7777"}."""
 CLIENT_FILE = Path(__file__).with_name("site") / "holdfast.js"
 
 # Larger files are not for a page that is being developed, and would be read whole.
@@ -50,6 +54,7 @@ _MEDIA_TYPES: Mapping[str, str] = {
     ".woff2": "font/woff2",
 }
 _OTHER = "application/octet-stream"
+_NO_GAME_PORT = "This server has no WebSocket port, and a page cannot use another one.\n"
 _NO_CLIENT = (
     "This installation has no JavaScript client: in a checkout of the source run `make web`, or install the wheel.\n"
 )
@@ -69,14 +74,18 @@ class FileAnswer(NamedTuple):
 class Folder:
     """Answers what is asked for below `PLAY` with the files of a folder, and nothing outside of it."""
 
-    def __init__(self, root: Path, client_file: Path = CLIENT_FILE) -> None:
+    def __init__(
+        self, root: Path, client_file: Path = CLIENT_FILE, *, game_url: Callable[[], str] = lambda: ""
+    ) -> None:
+        """`game_url` is where the game's WebSocket port is open, or empty."""
         self._root = root.resolve()
         self._client_file = client_file
+        self._game_url = game_url
 
     @staticmethod
     def owns(path: str) -> bool:
         """Whether a path, as it was asked for, is one of these."""
-        return path in {PLAY, CLIENT} or path.startswith(f"{PLAY}/")
+        return path in {PLAY, CLIENT, ADDRESS} or path.startswith(f"{PLAY}/")
 
     async def respond(self, scope: Mapping[str, Any], path: str, send: Send) -> None:
         """Answer one request, for a path as it was asked for."""
@@ -85,6 +94,8 @@ class Folder:
             answer = _said(HTTPStatus.FORBIDDEN, "Ask for localhost or 127.0.0.1.\n")
         elif method not in {HTTPMethod.GET, HTTPMethod.HEAD}:
             answer = _said(HTTPStatus.METHOD_NOT_ALLOWED, "Files can be read, and nothing else.\n")
+        elif path == ADDRESS:
+            answer = self._address(_host(scope["headers"]))
         else:
             # The disk may be slow, and the games of this process must not wait for it.
             answer = await asyncio.to_thread(self.find, path)
@@ -99,6 +110,18 @@ class Folder:
         await send({"type": "http.response.start", "status": int(answer.status), "headers": headers})
         body = b"" if method == HTTPMethod.HEAD else answer.body
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _address(self, host: str) -> FileAnswer:
+        """Where the game is, for a page that was asked for at this host."""
+        url = self._game_url()
+        if not url:
+            return _said(HTTPStatus.NOT_FOUND, _NO_GAME_PORT)
+        parts = urlsplit(url)
+        if is_loopback(parts.hostname or "") or is_unspecified(parts.hostname or ""):
+            # By the name that the page has: its certificate, if there is one, is for that.
+            name = f"[{host}]" if ":" in host else host
+            url = f"{parts.scheme}://{name}:{parts.port}"
+        return FileAnswer(HTTPStatus.OK, _MEDIA_TYPES[".json"], msgspec.json.encode({"url": url}))
 
     def find(self, path: str) -> FileAnswer:
         """The file that a path, as it was asked for, names."""
@@ -127,8 +150,11 @@ class Folder:
 
 def _is_for_here(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """A page whose own name was made to point here (DNS rebinding) still tells that name."""
-    host = next((value for name, value in headers if name == b"host"), b"")
-    return is_loopback(hostname(host.decode("latin-1")))
+    return is_loopback(_host(headers))
+
+
+def _host(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    return hostname(next((value for name, value in headers if name == b"host"), b"").decode("latin-1"))
 
 
 def _is_plain(part: str) -> bool:

@@ -19,6 +19,14 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback
 
 
+def is_unspecified(host: str) -> bool:
+    """Whether a server at this address listens at every one of the machine."""
+    try:
+        return not host or ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
 def hostname(header: str) -> str:
     """The name or address in a `Host` header, without the port and without brackets."""
     if header.startswith("["):

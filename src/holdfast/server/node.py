@@ -144,6 +144,8 @@ class Node:
             make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
             changed=self._placement_changed,
         )
+        self.raised: Callable[[Exception, str], None] = lambda _error, _where: None
+        """Hears of every error that is contained here: a test fails with it."""
         self._connections_opened = 0
         # Sessions that another server has taken over with their rooms: they are not gone, only elsewhere.
         self._elsewhere: dict[str, None] = {}
@@ -364,5 +366,6 @@ class Node:
     def internal_error(self, where: str, error: Exception, *, hide: Sequence[str] = (), **ids: str) -> None:
         """Something raised that should not: logged with its traceback, without the secrets to `hide`; contained."""
         self.counters.internal_errors += 1
+        self.raised(error, where)
         if self.lines.allow(where):
             log.error("internal error", where=where, **ids, exc_info=error, hide=hide)

@@ -233,6 +233,7 @@ class Server(Listening):
             queues=self._queues,
             too_many_sessions=self._too_many_sessions,
         )
+        node.raised = self._raised
         if self._tracing is not None:
             node.tracing = self._tracing.of(node)
         node.rooms.offer(self.room_types)
@@ -263,6 +264,9 @@ class Server(Listening):
         self._heartbeat.start()
         node.loop_lag.start()
         node.health.start()
+
+    def _raised(self, error: Exception, where: str) -> None:
+        """An error was contained: it is counted and in the log, and that is all."""
 
     async def _ground(self) -> Ground:
         """What the authenticators are lent; without a store their records last as long as this start."""

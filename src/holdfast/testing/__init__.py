@@ -26,6 +26,7 @@ Waiting costs nothing: `await asyncio.sleep(3600)` returns at once, an hour late
 """
 
 from holdfast.testing.clock import Deadlock, Livelock, VirtualLoop, run
+from holdfast.testing.failures import GameFailed
 from holdfast.testing.generous import UNLIMITED, generous
 from holdfast.testing.machine import Crashed, Machine
 from holdfast.testing.network import Dialer, Link, Network, Side
@@ -39,6 +40,7 @@ __all__ = [
     "Dialer",
     "Disk",
     "FaultyStore",
+    "GameFailed",
     "Link",
     "Livelock",
     "Machine",

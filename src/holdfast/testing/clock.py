@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from holdfast.testing.machine import MachineLoop
+from holdfast.testing.waiting import Patience, waits_for
 
 T = TypeVar("T")
 
@@ -20,8 +21,15 @@ _TURNS_AT_ONE_INSTANT_MAX = 100_000
 _ENDINGS_MAX = 100
 
 
+# How often it is looked whether a program gets on, as a part of its patience.
+_LOOKS = 8
+
+PATIENCE_S = 1200.0
+"""How long a program may wait for something that no timer of its own will bring. Shorter than `Limits.idle_s`."""
+
+
 class Deadlock(RuntimeError):
-    """Nothing can ever happen again: no callback is ready and no timer is set, but the program has not ended."""
+    """The program waits for what never comes: nothing is left to happen, or only pings have for a long time."""
 
 
 class Livelock(RuntimeError):
@@ -35,8 +43,16 @@ class VirtualLoop(MachineLoop):
         super().__init__()
         self._now = 0.0
         self._turns = 0
+        self._patience: Patience | None = None
+        self._look_at = 0.0
+        self._look_s = 0.0
         # Where asyncio's loops ask the system for events and wait; here is no system, and waiting is arithmetic.
         self._selector = self
+
+    def be_patient(self, task: "asyncio.Task[Any]", patience_s: float) -> None:
+        """Raise `Deadlock` when this task waits for longer than that, without a timer of its own."""
+        self._patience = Patience(task, patience_s)
+        self._look_s = patience_s / _LOOKS
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -49,11 +65,19 @@ class VirtualLoop(MachineLoop):
         if timeout > 0:
             self._now += timeout
             self._turns = 0
+            if self._patience is not None and self._now >= self._look_at:
+                self._look(self._patience)
         self._turns += 1
         if self._turns > _TURNS_AT_ONE_INSTANT_MAX:
             self._turns = 0
             raise Livelock(f"{_TURNS_AT_ONE_INSTANT_MAX} turns at {self._now:g} s, and no time passes")
         return []
+
+    def _look(self, patience: Patience) -> None:
+        self._look_at = self._now + self._look_s
+        if patience.is_over(self._now, getattr(self, "_scheduled", ())):
+            self._patience = None
+            raise Deadlock(f"at {self._now:g} s, nothing has come for long: {patience.explain()}")
 
     # Whatever they are given, these would wait for the real world.
 
@@ -69,7 +93,7 @@ class VirtualLoop(MachineLoop):
 
     def _waiting(self) -> str:
         tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
-        return "waiting: " + (", ".join(_place(task) for task in tasks) or "no task at all")
+        return "; ".join(map(waits_for, tasks)) or "no task waits"
 
     def _process_events(self, event_list: list[Any]) -> None:
         """There are none."""
@@ -78,24 +102,27 @@ class VirtualLoop(MachineLoop):
         """Nobody has to be woken: `call_soon_threadsafe` is only ever called from this thread."""
 
 
-def _place(task: asyncio.Task[Any]) -> str:
-    stack = task.get_stack()
-    where = f" at {stack[-1].f_code.co_filename}:{stack[-1].f_lineno}" if stack else ""
-    return task.get_name() + where
-
-
-def run(main: Coroutine[Any, Any, T], *, seed: int | None = None) -> T:
+def run(main: Coroutine[Any, Any, T], *, seed: int | None = None, patience_s: float = PATIENCE_S) -> T:
     """Run a coroutine to its end in virtual time.
+
+    If it waits for `patience_s` with no timer of its own, for what never comes, that is a `Deadlock`.
 
     With a seed, Python's own `random` is seeded for the run, for games that use it, and put back afterwards.
     """
     loop = VirtualLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner, _seeded(seed):
         try:
-            return runner.run(main)
+            return runner.run(_patient(loop, main, patience_s))
         finally:
             loop.bury_machines()
             _end_tasks(loop)
+
+
+async def _patient(loop: VirtualLoop, main: Coroutine[Any, Any, T], patience_s: float) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    loop.be_patient(task, patience_s)
+    return await main
 
 
 def _end_tasks(loop: VirtualLoop) -> None:

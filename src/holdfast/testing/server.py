@@ -19,6 +19,7 @@ from holdfast.server.entrance.parallel import TooManySessions
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import Server
 from holdfast.stores.port import Store
+from holdfast.testing.failures import Allowed, Failures, GameFailed
 from holdfast.testing.machine import Machine
 from holdfast.testing.network import Dialer, Link, Network
 from holdfast.testing.store import FaultyStore
@@ -72,8 +73,11 @@ class MemoryServer(Server):
         region: str = "local",
         queues: Iterable[Queue] = (),
         limits: Limits | None = None,
+        allow_errors: Allowed = (),
     ) -> None:
         """Everything that is left to chance follows from `seed`: ids, tokens, jitter, the network.
+
+        What the game's code raises fails the test when the server stops, except the types in `allow_errors`.
 
         Rooms that last need a `store`; one that is to survive crashes is a `FaultyStore`.
         """
@@ -100,6 +104,8 @@ class MemoryServer(Server):
         )
         self.limits = limits or Limits()
         self.network = network or Network(Random(f"{seed}/network"))
+        self.failures = Failures(allow_errors)
+        """What the game's code raised."""
         self._seed = seed
         self._dialers: dict[ClientSession, Dialer] = {}
         self._door: MemoryListener | None = None
@@ -124,9 +130,16 @@ class MemoryServer(Server):
         )
 
     async def stop(self) -> None:
-        """Close the server in order. Its clients try to come back until they are closed themselves."""
+        """Close the server in order. Its clients try to come back until they are closed themselves.
+
+        `GameFailed` if the game's code raised anything since the start that was not allowed.
+        """
         if self._machine is not None:
             await self._machine.do(self._stop())
+        self.failures.check()
+
+    def _raised(self, error: Exception, where: str) -> None:
+        self.failures.add(error, where)
 
     async def _stop(self) -> None:
         self._shut_door()
@@ -192,10 +205,17 @@ class MemoryServer(Server):
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         for client in self.clients:
             await client.close()
-        await self.stop()
+        try:
+            await self.stop()
+        except GameFailed as failed:
+            error = raised[1]
+            if not isinstance(error, BaseException):
+                raise
+            # Probably the cause of it.
+            error.add_note(failed.explained())
 
     async def connect(self, name: str = "", **options: Any) -> ClientSession:
         """A client for the player with this name; the options are those of `holdfast.connect`."""

@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 
 from holdfast.http.folder import CLIENT_FILE
 from tests.e2e.browser.stage import SOON_MS
-from tests.e2e.serving import ANY_PORTS, holdfast_process, http_address, read_until, result_of, websocket_address
+from tests.e2e.serving import ANY_PORTS, holdfast_process, http_address, read_until, result_of
 
 # Many times what it takes.
 
@@ -25,8 +25,8 @@ async def test_the_page_of_a_new_game_plays(page: Page, tmp_path: Path) -> None:
     arguments = ("serve", "game.py", "--web", "web", "--store", "sqlite:dots.db", *ANY_PORTS)
     async with asyncio.timeout(120), holdfast_process(*arguments, cwd=tmp_path / "dots") as process:
         announcement = await read_until(process, "Ctrl-C ends it")
-        server = "ws://{}:{}".format(*websocket_address(announcement))
-        await page.goto("http://{}:{}/play/?server={}".format(*http_address(announcement), server))
+        # Both ports are others than usual: the page asks for the game's.
+        await page.goto("http://{}:{}/play/".format(*http_address(announcement)))
         status = page.locator("#status")
         await expect(status).to_contain_text("You are guest-", timeout=SOON_MS)
 

@@ -112,7 +112,7 @@ async def test_a_room_that_is_well_or_has_nothing_to_say_goes_on(answer: Any) ->
 )
 @in_virtual_time
 async def test_a_room_that_is_not_well_is_ended_and_its_players_are_told(answer: Callable[[Any], Any]) -> None:
-    async with served(patient(answer), limits=_limits()) as server:
+    async with served(patient(answer), limits=_limits(), allow_errors=RuntimeError) as server:
         ada = await server.connect("ada")
         info = await ada.create("arena")
         seat = await ada.join(info.id)

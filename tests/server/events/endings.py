@@ -143,7 +143,7 @@ async def _the_server_stops_and_the_session_waits_in_the_store() -> tuple[list[E
 
 @case(Reason.INTERNAL, Dropped)
 async def _the_server_fails() -> tuple[list[Event], Heard]:
-    async with scene() as play:
+    async with scene(allow_errors=Exception) as play:
         ada = await play.enter()
         _break(play.server.node.desk, "receive")
         ada.client.ask("search", kind="hall")
@@ -452,7 +452,7 @@ async def _a_hello_is_too_big() -> tuple[list[Event], Heard]:
 
 @case(Reason.INTERNAL, ConnectionRefused)
 async def _the_server_fails_before_the_welcome() -> tuple[list[Event], Heard]:
-    async with scene() as play:
+    async with scene(allow_errors=Exception) as play:
         _break(play.server.node.handshake, "hello")
         return await _stranger(play, Hello(Auth(Named.scheme, "ada")))
 

@@ -46,7 +46,7 @@ async def test_a_handler_may_end_the_session_that_it_is_told_of() -> None:
 
 @in_virtual_time
 async def test_a_handler_that_fails_is_an_error_of_the_game_and_nothing_else_happens() -> None:
-    async with scene() as play:
+    async with scene(allow_errors=ValueError) as play:
 
         @play.server.on(SessionEvent)
         async def fail(event: SessionEvent) -> None:

@@ -62,7 +62,7 @@ NOBODY = {
 @pytest.mark.parametrize("answer", NOBODY.values(), ids=NOBODY.keys())
 @in_virtual_time
 async def test_what_can_be_nobody_s_identity_gets_nobody_in(answer: Any, is_late: bool) -> None:
-    async with serving(auth=(Guest(), Careless(answer, is_late=is_late))) as server:
+    async with serving(auth=(Guest(), Careless(answer, is_late=is_late)), allow_errors=Exception) as server:
         client = await dialed(server)
 
         client.say(Hello(Auth("careless", "hush")))
@@ -81,7 +81,7 @@ async def test_a_hook_whose_own_work_was_cancelled_leaves_no_link_behind() -> No
         gone.cancel()
         return await gone
 
-    async with serving(auth=(Hook(approve),)) as server:
+    async with serving(auth=(Hook(approve),), allow_errors=Exception) as server:
         client = await dialed(server)
 
         client.say(Hello(Auth("hook", "ada")))

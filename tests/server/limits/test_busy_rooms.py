@@ -60,7 +60,7 @@ class Library(Town):
     """A town with a study."""
 
     def __init__(self, **limits: Any) -> None:
-        super().__init__(patient(**limits), rooms=[Study])
+        super().__init__(patient(**limits), rooms=[Study], allow_errors=LookupError)
 
     async def reader(self, name: str = "ada") -> Guest:
         guest = await self.guest(name)

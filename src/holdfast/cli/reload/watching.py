@@ -1,8 +1,9 @@
 """The Python files of a project, and which of them have changed."""
 
-import ast
 import os
+import warnings
 from collections.abc import Iterable, Iterator
+from importlib.abc import InspectLoader
 from pathlib import Path
 
 # What a project has at most; a folder with more (a home, a disk) is not watched to its end.
@@ -38,14 +39,21 @@ def changed(before: Snapshot, after: Snapshot) -> list[Path]:
 
 
 def syntax_errors(files: Iterable[Path]) -> Iterator[SyntaxError]:
-    """What Python could not even read."""
+    """Files that Python cannot compile.
+
+    Parsing is not enough: a `return` outside a function or an argument named twice is found by the compiler.
+    """
     for file in files:
         try:
-            ast.parse(file.read_bytes(), str(file))
+            source = file.read_bytes()
+            with warnings.catch_warnings():
+                # The server that imports the file prints them.
+                warnings.simplefilter("ignore")
+                InspectLoader.source_to_code(source, str(file))
         except SyntaxError as error:
             yield error
-        except (OSError, ValueError):
-            # Gone, or no text: the server will say what it thinks of that, if it uses it at all.
+        except (OSError, ValueError, RecursionError):
+            # Gone, not text, or nested too deeply: the server reports that if it imports the file at all.
             continue
 
 

@@ -78,6 +78,7 @@ class InsideOperator:
         try:
             return room.snapshot()
         except Exception as error:
+            self._node.raised(error, f"snapshot of {room.kind} {room.id}")
             log.warning("the game's code failed", where="snapshot", room=room.id, kind=room.kind, exc_info=error)
             raise Failed("snapshot() raised; the node's log has the details") from None
 
