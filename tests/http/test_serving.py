@@ -224,19 +224,6 @@ async def test_a_body_that_turns_into_rubbish_ends_the_connection(
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_there_are_only_so_many_connections(world: World) -> None:
-    server = await world.serve(connections_max=1)
-    first = await world.dial(server)
-    first.say(ASK + "\r\n")
-    await first.hear("live")
-
-    second = await world.dial(server)
-    second.say(ASK + "\r\n")
-    refused = await second.rest()
-
-    assert refused == b""
-
-
 async def test_a_connection_answers_several_requests(world: World) -> None:
     server = await world.serve()
     asker = await world.dial(server)

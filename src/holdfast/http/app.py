@@ -9,6 +9,7 @@ from litestar.di import Provide
 from litestar.enums import ScopeType
 from litestar.types import LifeSpanReceive, LifeSpanScope, LifeSpanSend, Message, Receive, Scope, Send
 
+from holdfast.core.addresses import is_host_header
 from holdfast.http.answers import Answer, answer_problem
 from holdfast.http.context import Context, context_of
 from holdfast.http.folder import Folder
@@ -80,8 +81,8 @@ class App(Litestar):
         raw_path: bytes = inner["raw_path"]
         folder, limit = context_of(self).folder, context_of(self).limits.path_bytes_max
         inner["path"] = escape_path(raw_path[:limit])
-        if len(raw_path) > limit:
-            error = ProblemError("path_too_long", f"a path has at most {limit} bytes")
+        error = self._misdirected(inner, limit)
+        if error is not None:
             request: Request[Any, Any, Any] = Request(inner)
             answer = answer_problem(request, error).to_asgi_response(app=None, request=request)
             await answer(inner, receive, send_with_headers)  # type: ignore[arg-type]  # the same
@@ -91,6 +92,18 @@ class App(Litestar):
             await folder.respond(inner, asked_for, send_with_headers)
             return
         await super().__call__(inner, receive, send_with_headers)
+
+    def _misdirected(self, scope: Any, path_bytes_max: int) -> ProblemError | None:
+        """Why a request is for nobody here, if it is not."""
+        if len(scope["raw_path"]) > path_bytes_max:
+            return ProblemError("path_too_long", f"a path has at most {path_bytes_max} bytes")
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        if not all(is_host_header(value.decode("latin-1")) for name, value in headers if name == b"host"):
+            return ProblemError("invalid", "the Host header holds a name or an address, and a port if it is not 80")
+        if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in headers):
+            urls = " or ".join(context_of(self).game_urls()) or "its own port"
+            return ProblemError("invalid", f"this is the HTTP API, which has no WebSocket: games connect to {urls}")
+        return None
 
 
 def make_app(
@@ -103,6 +116,7 @@ def make_app(
     """The API of a node; without keys it serves only this machine, and `HttpServer` listens only there."""
     limits = limits or HttpLimits()
     context = Context(tuple(keys), limits, page or Site(), folder)
+    context.game_urls = lambda: list(backend.settings().urls.values())
 
     async def provide_backend() -> Backend:
         return backend

@@ -1,5 +1,6 @@
 """What the routes, the guard and the server of one app share."""
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -29,6 +30,8 @@ class Context:
         self.limits = limits
         self.streams = Streams(limits)
         self.exposition = Exposition()
+        self.game_urls: Callable[[], Sequence[str]] = list
+        """Where players connect, for those who come to the API for that."""
         self.methods: dict[str, str] = {}
         """For the Allow header, by path."""
         self.describe({"paths": {}})

@@ -19,8 +19,10 @@ class HttpLimits:
     request_s: float = 10.0
     # A connection that nobody uses any more.
     idle_s: int = 5
-    # Backends and operators, not players.
+    # Backends and operators, not players: in all, and from one address (an IPv6 network of 64 bits is one), so that no
+    # address can take all of them. Whoever is idle makes room for the next.
     connections_max: int = 512
+    connections_per_address_max: int = 128
 
     # Those who read events: how many, how far each may fall behind, and how often they hear that we live.
     streams_max: int = 64

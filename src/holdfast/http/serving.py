@@ -9,15 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from ssl import SSLContext
-from typing import Any
+from typing import Any, cast
 
 import h11
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from holdfast.http.accepting import Accepting
 from holdfast.http.app import App
 from holdfast.http.context import context_of
+from holdfast.http.crowd import Crowd
 from holdfast.http.events import ABORT
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT, check_binding
 from holdfast.http.problems import MEDIA_TYPE, problem
@@ -36,6 +38,7 @@ class HttpServer:
         self._host = host
         self._port = port
         self._server: uvicorn.Server | None = None
+        self._accepting: Accepting | None = None
         self._address: tuple[str, int] | None = None
 
     @property
@@ -56,20 +59,8 @@ class HttpServer:
         def connection() -> _Connection:
             return _Connection(config=config, server_state=server.server_state, app_state=server.lifespan.state)
 
-        loop = asyncio.get_running_loop()
-        try:
-            # As `uvicorn.Server.startup` does it, which gives the handshakes of strangers a minute.
-            listener = await loop.create_server(
-                connection,
-                sock=sock,
-                ssl=self._ssl,
-                ssl_handshake_timeout=None if self._ssl is None else config.limits.request_s,
-                backlog=config.backlog,
-            )
-        except BaseException:
-            sock.close()
-            raise
-        server.servers = [listener]
+        sock.listen(config.backlog)
+        self._accepting = Accepting(sock, config.crowd, connection, ssl=self._ssl, handshake_s=config.limits.request_s)
         self._server = server
         self._address = sock.getsockname()[:2]
 
@@ -81,8 +72,8 @@ class HttpServer:
         config = server.config
         assert isinstance(config, _Config)
         state = server.server_state
-        for listener in server.servers:
-            listener.close()
+        assert self._accepting is not None
+        await self._accepting.close()
         context_of(self._app).streams.end()
         for connection in list(state.connections):
             connection.shutdown()
@@ -140,6 +131,7 @@ class _Config(uvicorn.Config):
             h11_max_incomplete_event_size=limits.head_bytes_max,
         )
         self.limits = limits
+        self.crowd = Crowd(per_address_max=limits.connections_per_address_max, total_max=limits.connections_max)
         self.one_gone = asyncio.Event()
 
 
@@ -152,21 +144,37 @@ class _Connection(H11Protocol):
         super().__init__(*args, **kwargs)
         self.access_log = False
         self._deadline: asyncio.TimerHandle | None = None
+        self.host = ""
+        """Who is connected; set when it is accepted."""
+        self.opening: asyncio.Task[None] | None = None
+        """What makes a transport of it, until there is one."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for its client: for a handshake, for a request, or for the rest of one."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete or self.conn.their_state is h11.SEND_BODY
+
+    def cut(self) -> None:
+        """End it at once."""
+        if self.opening is not None:
+            self.opening.cancel()
+        elif self.transport is not None:
+            self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        if len(self.connections) > self.config.limits.connections_max:
-            transport.abort()
-            return
         self.app = _with_abort(self.app, transport.abort)
         self._watch_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.config.crowd.went(self, self.host)
         self._unwatch_request()
         self.config.one_gone.set()
 
     def data_received(self, data: bytes) -> None:
+        self.config.crowd.heard(self, self.host)
         # These alone: not what serves them. uvicorn's own clock would tick ten times a second for it.
         self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().data_received(data)
@@ -174,6 +182,9 @@ class _Connection(H11Protocol):
             self._watch_request()
         else:
             self._unwatch_request()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Strangers would write it to the log; the app tells them where to go."""
 
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state is not h11.IDLE:
