@@ -95,7 +95,7 @@ async def test_a_server_that_somebody_else_kills_is_back_too() -> None:
         await read_until(process, r"^ *1\.\d s")
         [server] = map(int, re.findall(r"^Server: process (\d+)", seen, re.MULTILINE))
         os.kill(server, signal.SIGKILL)
-        await read_until(process, "8 sessions, 0 away · drops 8 .* server up, killed once")
+        await read_until(process, "sessions 8 · away 0 · drops 8 .* server up, killed once")
         result = await end_of(process, by=signal.SIGTERM)
 
     assert (result.exit_code, result.stderr) == (0, "")

@@ -280,3 +280,34 @@ async def test_a_server_that_is_gone_is_told_and_found_again(page: Page) -> None
     await expect(lost).to_be_visible(timeout=SOON_MS)
     async with staged(port=port):
         await expect(lost).to_be_hidden(timeout=SOON_MS)
+
+
+@pytest.mark.parametrize("width", [1280, 900, 380])
+async def test_the_seats_of_a_room_fit_their_card_and_show_the_session(page: Page, stage: Stage, width: int) -> None:
+    session, room = await stage.joins()
+    await page.set_viewport_size({"width": width, "height": 800})
+    await page.goto(f"{stage.url}#/rooms/{room.id}")
+    seats = page.get_by_role("region", name="Seats")
+    await expect(seats.get_by_text(session.id)).to_be_visible(timeout=SOON_MS)
+
+    overflow = await seats.evaluate("table => table.scrollWidth - table.clientWidth")
+
+    assert overflow <= 0
+
+
+async def test_the_list_of_sessions_shows_their_ids(page: Page, stage: Stage) -> None:
+    session, _ = await stage.joins()
+
+    await page.goto(f"{stage.url}#/sessions")
+
+    await expect(page.get_by_text(session.id)).to_be_visible(timeout=SOON_MS)
+
+
+async def test_every_page_has_an_icon(page: Page, stage: Stage) -> None:
+    for path in ("", "docs"):
+        await page.goto(f"{stage.url}{path}")
+
+        icon = await page.locator("link[rel=icon]").get_attribute("href")
+
+        assert icon is not None
+        assert icon.startswith("data:image/svg+xml,")

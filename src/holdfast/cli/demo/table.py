@@ -92,7 +92,7 @@ def line(show: Show) -> str:
     """One moment in one line."""
     total = Totals.of(show.bots)
     return (
-        f"{show.elapsed_s:5.1f} s  {total.sessions} sessions, {total.away} away · drops {total.drops}"
+        f"{show.elapsed_s:5.1f} s  sessions {total.sessions} · away {total.away} · drops {total.drops}"
         f" · sent {total.sent} · received {total.received} · replayed {total.replayed}"
         f" · lost {total.lost} · doubled {total.doubled}"
         f" · server {'up' if show.server.ready else 'down'}, killed {_times(show.server.crashes)}"

@@ -16,7 +16,7 @@ _ROOMS: list[Column] = [
     ("phase", lambda item: item["phase"]),
     ("seats", lambda item: f"{item['players']} of {item['max_players']}"),
     ("open", lambda item: item.get("open_seats", 0)),
-    ("but", lambda item: ", ".join(_hindrances(item))),
+    ("access", lambda item: ", ".join(_hindrances(item)) or "open"),
     ("code", lambda item: item.get("code", "")),
     ("made", lambda item: ago(item.get("created_at", 0))),
     ("properties", lambda item: json.dumps(item["properties"], ensure_ascii=False) if item["properties"] else ""),

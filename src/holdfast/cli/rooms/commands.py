@@ -143,7 +143,9 @@ async def _export_all(shelf: Shelf, folder: Path) -> None:
             click.echo(f"Room {room.id} cannot be exported: {error}.", err=True)
             continue
         await _note_effects(shelf, room.id)
-    click.echo(f"Exported {len(found) - failed} of {len(found)} rooms to {folder}.", err=True)
+    click.echo(
+        f"Exported {len(found) - failed} of {len(found)} room{'' if len(found) == 1 else 's'} to {folder}.", err=True
+    )
     if failed:
         raise SystemExit(1)
 

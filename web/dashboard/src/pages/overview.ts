@@ -6,7 +6,7 @@ import type { Page } from "../page";
 import { Chart } from "../ui/chart";
 import { fill, h, part } from "../ui/dom";
 import { eventList } from "../ui/events";
-import { compact, count, took, words } from "../ui/format";
+import { compact, count, counted, took, words } from "../ui/format";
 import { badge, card, heading, loading, nothing } from "../ui/parts";
 
 export const overview: Page = (root, _, shared) => {
@@ -122,7 +122,7 @@ function drawNumbers(root: HTMLElement, look: Overview, now: Sample): void {
     [
       "Resumes",
       count(totals("resumed") + totals("resynced") + totals("reset")),
-      `${count(totals("messages_replayed"))} messages sent again`,
+      `${counted(totals("messages_replayed"), "message")} sent again`,
     ],
     [
       "Commit, 99 %",

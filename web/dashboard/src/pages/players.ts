@@ -3,7 +3,7 @@
 import { get, type PlayerInfo } from "../api";
 import type { Page } from "../page";
 import { h } from "../ui/dom";
-import { count } from "../ui/format";
+import { count, counted } from "../ui/format";
 import { List, PAGE } from "../ui/list";
 import { cell, heading, nothing, whenTyped, wide } from "../ui/parts";
 
@@ -22,7 +22,7 @@ export const players: Page = (root, _, shared) => {
     link: (each) => `#/players/${encodeURIComponent(each.id)}`,
     cells: (each) => [
       cell(h("b", null, each.id)),
-      cell(each.sessions.length === 1 ? "1 session" : `${each.sessions.length} sessions`),
+      cell(counted(each.sessions.length, "session")),
       wide(h("code", null, each.rooms.join(", ") || "–")),
     ],
     empty: () =>

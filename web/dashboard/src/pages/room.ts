@@ -199,12 +199,16 @@ function drawSeats(seats: SeatInfo[], kick: (player: string) => void) {
   }
   return table(
     "Seats",
-    ["Player", "Seat", "Round trip", "Session", ""],
+    ["Player and session", "Seat", "Round trip", ""],
     seats.map((seat) => [
-      [playerLink(seat.player), seat.is_host && h("span", { class: "badge info" }, "host")],
+      h(
+        "div",
+        { class: "stack who" },
+        h("span", null, playerLink(seat.player), seat.is_host && h("span", { class: "badge info" }, "host")),
+        h("small", null, sessionLink(seat.session)),
+      ),
       [badge(seat.state), seat.expires_in_s > 0 && h("small", null, ` ${span(seat.expires_in_s)} left`)],
       milliseconds(seat.latency_ms),
-      h("span", { class: "short" }, sessionLink(seat.session)),
       h(
         "button",
         { class: "small danger", "data-key": `kick ${seat.player}`, onclick: () => kick(seat.player) },

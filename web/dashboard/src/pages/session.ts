@@ -153,7 +153,7 @@ function drawExplained(told: TimelineInfo) {
 
 function drawTimeline(told: TimelineInfo) {
   return [
-    told.forgotten > 0 && h("p", { class: "faint" }, `${told.forgotten} earlier entries are not kept any more.`),
+    told.forgotten > 0 && h("p", { class: "faint" }, `Older entries that are not kept any more: ${told.forgotten}.`),
     h(
       "ol",
       { class: "timeline" },

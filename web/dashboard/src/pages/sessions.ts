@@ -24,7 +24,7 @@ export const sessions: Page = (root, _, shared) => {
   const total = h("span", { class: "total" });
   const list = new List<SessionInfo>({
     label: "Sessions",
-    columns: ["Player", "Status", "Room", "Round trip", "Drops", "Transport", "Age"],
+    columns: ["Player", "Status", "Session", "Room", "Round trip", "Drops", "Transport", "Age"],
     load: async (cursor) => {
       const query = { search: search.value.trim(), status: status.value, limit: PAGE, cursor };
       const page = await get<{ sessions: SessionInfo[]; cursor: string }>("/v1/sessions", query);
@@ -35,6 +35,7 @@ export const sessions: Page = (root, _, shared) => {
     cells: (each) => [
       cell(h("b", null, each.player)),
       cell(badge(each.status)),
+      wide(h("code", null, each.id)),
       wide(h("code", null, each.room || "–")),
       cell(milliseconds(each.latency_ms)),
       wide(each.drops === 0 ? "–" : `${each.drops}`),

@@ -4,7 +4,7 @@ import { get, type KindInfo, type Settings } from "../api";
 import type { Page } from "../page";
 import { reasonOf } from "../ui/dialog";
 import { fill, h } from "../ui/dom";
-import { date, span } from "../ui/format";
+import { counted, date, span } from "../ui/format";
 import { card, facts, heading, loading, table } from "../ui/parts";
 
 export const settings: Page = (root) => {
@@ -92,7 +92,12 @@ function drawKind(kind: KindInfo) {
   return h(
     "details",
     { class: "kind" },
-    h("summary", null, h("b", null, kind.kind), h("span", { class: "faint" }, ` ${kind.messages.length} messages`)),
+    h(
+      "summary",
+      null,
+      h("b", null, kind.kind),
+      h("span", { class: "faint" }, ` ${counted(kind.messages.length, "message")}`),
+    ),
     h(
       "div",
       { class: "columns" },

@@ -7,6 +7,11 @@ export function count(value: number): string {
   return whole.format(value);
 }
 
+/** So many of something: "1 message", "2 messages". */
+export function counted(value: number, noun: string): string {
+  return `${whole.format(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 /** A number that has little room. */
 export function compact(value: number): string {
   return value >= 10_000 ? short.format(value) : value >= 100 || value === 0 ? whole.format(value) : digits(value);

@@ -1,6 +1,7 @@
 // Any JSON as a tree that stays as it was opened while its values change.
 
 import { h } from "./dom";
+import { counted } from "./format";
 
 const SHOWN_MAX = 200;
 
@@ -95,11 +96,10 @@ class Branch {
 
 function describe(value: unknown): [string, string] {
   if (Array.isArray(value)) {
-    return [value.length === 1 ? "1 item" : `${value.length} items`, "size"];
+    return [counted(value.length, "item"), "size"];
   }
   if (typeof value === "object" && value !== null) {
-    const size = Object.keys(value).length;
-    return [size === 1 ? "1 field" : `${size} fields`, "size"];
+    return [counted(Object.keys(value).length, "field"), "size"];
   }
   return [JSON.stringify(value) ?? "undefined", value === null ? "null" : typeof value];
 }
