@@ -54,7 +54,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
     (
         "come back without a seat",
         "client",
-        ["hello", None, {"session": "Zk3f", "token": LETTERS, "positions": []}, "x"],
+        ["hello", None, {"session": "Zk3f", "token": LETTERS}, "x"],
     ),
     (
         "come back to a seat, else sign in",
@@ -71,6 +71,22 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         ],
     ),
     (
+        "come back after a server came back, with a message that is not processed",
+        "client",
+        [
+            "hello",
+            None,
+            {
+                "session": "Zk3f",
+                "token": LETTERS,
+                "positions": [{"channel": 1, "generation": 1, "received": 41, "acked": 7, "accepted": 42}],
+                "lineage": "q83vASNF",
+                "requests": 5,
+            },
+            "",
+        ],
+    ),
+    (
         "come back without memory of the seat",
         "client",
         [
@@ -83,7 +99,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
     (
         "welcome a new guest",
         "server",
-        ["welcome", "Zk3f", "guest-ada", LETTERS, {"kind": "new"}, TERMS, [], 0, "guest-ada.c2VjcmV0"],
+        ["welcome", "Zk3f", "guest-ada", LETTERS, {"kind": "new"}, TERMS, [], 0, "guest-ada.c2VjcmV0", ""],
     ),
     (
         "welcome back, messages follow",
@@ -97,6 +113,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             TERMS,
             [{"channel": 1, "generation": 1, "applied": 7, "room": "VJ8y1cOaGq2x", "kind": "arena"}],
             2,
+            "",
             "",
         ],
     ),
@@ -116,6 +133,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             ],
             5,
             "",
+            "",
         ],
     ),
     (
@@ -126,11 +144,28 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             "Zk3f",
             "guest-ada",
             LETTERS,
-            {"kind": "resynced", "age_s": 4.25},
+            {"kind": "resynced", "reason": "rolled_back", "age_s": 4.25},
             TERMS,
             [{"channel": 2, "generation": 2, "applied": 7, "room": "VJ8y1cOaGq2x", "kind": "arena"}],
             5,
             "",
+            "q83vASNF",
+        ],
+    ),
+    (
+        "welcome back to a store that is older than what the client has seen, and how old is not known",
+        "server",
+        [
+            "welcome",
+            "Zk3f",
+            "guest-ada",
+            LETTERS,
+            {"kind": "resynced", "reason": "rolled_back"},
+            TERMS,
+            [],
+            5,
+            "",
+            "q83vASNF",
         ],
     ),
     (
@@ -155,6 +190,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             ],
             5,
             "",
+            "",
         ],
     ),
     (
@@ -170,6 +206,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             [],
             0,
             "guest-ada.c2VjcmV0",
+            "",
         ],
     ),
     (

@@ -46,7 +46,7 @@ def test_a_client_comes_back_with_its_token_and_how_far_it_processed(seated: Scr
 
     assert resume is not None
     assert (resume.session, resume.token) == ("s1", "t1")
-    assert resume.positions == [Position(1, 1, 1)]
+    assert resume.positions == [Position(1, 1, 1, accepted=3)]
 
 
 def test_a_client_that_comes_back_offers_to_sign_in_as_the_guest_it_was_made(seated: Script) -> None:

@@ -12,6 +12,7 @@ from holdfast.core.events import (
     Restored,
     Resumed,
     Resynced,
+    RolledBack,
     SessionOpened,
     Superseded,
     TokenReused,
@@ -85,6 +86,10 @@ def superseded() -> Superseded:
 
 def resynced() -> Resynced:
     return Resynced(**WHO, at=NOON + 187)
+
+
+def rolled_back() -> RolledBack:
+    return RolledBack(**WHO, outcome="resynced", room="r", age_s=60.0, at=NOON + 187)
 
 
 def reused() -> TokenReused:

@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Raw, Struct
 
+from holdfast.core.lineage import Fork, Reached
 from holdfast.core.listing import Once, Password
 from holdfast.core.records import (
     PARTS_NONE,
@@ -179,6 +180,8 @@ SESSION = SessionRecord(
     sign_outs=5,
     signed_in_at=1.7e9,
     address="203.0.113.7",
+    lineage="q83vASNF",
+    forks=[Fork("", 2, 3, [Reached(2, 1, 9, 7)], 12.5)],
 )
 BAN = BanRecord("player:ada", "be nice", 1.8e9, 1.7e9)
 STANDING = StandingRecord("ada", 5, 1.7e9)

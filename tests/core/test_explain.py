@@ -23,6 +23,7 @@ from tests.core.explain_samples import (
     resumed,
     resynced,
     reused,
+    rolled_back,
     superseded,
 )
 
@@ -102,6 +103,7 @@ REFUSALS = {
     R.AUTH_FAILED: "what they signed in with proves nothing",
     R.EXPIRED: "there is no such session any more",
     R.TOKEN_REUSED: "the token that they came back with was used before",
+    R.ROLLED_BACK: "the store is older than what the client has seen",
     R.REFUSED: "who they are was proven, but the game did not let them in",
     R.SIGNED_OUT: "the player was signed out everywhere",
     R.BANNED: "the player or the address is banned",
@@ -304,6 +306,7 @@ ENTRIES: list[tuple[Event, str]] = [
     (resumed(replayed=0, away_s=0.0), "came back over websocket; no message had to be sent again"),
     (superseded(), "a newer connection took over from c1"),
     (resynced(), "more waited for the client than may be kept: it gets the present state"),
+    (rolled_back(), "knows more than the store, which is older: resynced"),
     (reused(), "a used token was presented from 198.51.100.1:40000: the session is revoked"),
     (limited(), "reached the limit messages_per_s once: warned"),
     (limited(4), "reached the limit messages_per_s 4 times: warned"),

@@ -36,6 +36,7 @@ EXPECTED: dict[Reason, Advice] = {
     Reason.SIGNED_OUT: Advice.SIGN_IN,
     Reason.IDLE: Advice.SIGN_IN,
     Reason.TOO_OLD: Advice.SIGN_IN,
+    Reason.ROLLED_BACK: Advice.SIGN_IN,
     Reason.BANNED: Advice.STOP,
     Reason.BYE: Advice.STOP,
     Reason.KICKED: Advice.STOP,

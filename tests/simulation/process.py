@@ -321,5 +321,5 @@ class Process:
         if is_rewound or outcome.age_s:
             # The last, or the one before from a server that does not know of it.
             ages = self.checker.ages.get(sitting.room.id, [])[-2:]
-            is_told = any(abs(outcome.age_s - age_s) <= 0.001 for age_s in ages)
+            is_told = any(abs((outcome.age_s or 0.0) - age_s) <= 0.001 for age_s in ages)
             self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the room's checkpoints are {ages}")

@@ -92,8 +92,8 @@ export class Channels {
 
   /** How far each channel got: what a hello says to come back. */
   positions(): Position[] {
-    const processed = [...this].map(({ number, generation, applied, acked }): Position => {
-      const position = { channel: number, generation, acked };
+    const processed = [...this].map(({ number, generation, applied, acked, accepted }): Position => {
+      const position = { channel: number, generation, acked, ...(accepted > applied ? { accepted } : {}) };
       return this.#blank.has(number) ? position : { ...position, received: applied };
     });
     return [...this.#finishedOnes.values(), ...processed]
@@ -177,6 +177,22 @@ export class Channels {
       this.#continue(this.seat(info.channel), info);
     }
     this.#blank.clear();
+    return events;
+  }
+
+  /** The server's state is older than ours: it knows only these channels, and may use the others' numbers anew. */
+  rollBack(infos: ChannelInfo[], reason: Reason): SeatEvent[] {
+    const rooms = new Map(infos.map((info) => [info.channel, info.room]));
+    const isOurs = (number: number) => {
+      const room = rooms.get(number);
+      return room === "" || (room !== undefined && room === (this.#rooms.get(number)?.[0] ?? room));
+    };
+    const events = this.#drop(
+      [...this.#open.keys()].filter((number) => !isOurs(number)),
+      reason,
+    );
+    this.#finishedOnes.clear();
+    this.#lastNumber = Math.max(0, ...this.#open.keys());
     return events;
   }
 

@@ -12,12 +12,15 @@ export interface Position {
   generation: number;
   received?: number;
   acked?: number;
+  accepted?: number;
 }
 
 export interface Resume {
   session: string;
   token: string;
   positions: Position[];
+  lineage: string;
+  requests: number;
 }
 
 export interface ChannelInfo {
@@ -43,7 +46,7 @@ export interface WireOutcome {
   kind: string;
   replayed: number;
   reason: string;
-  age_s: number;
+  age_s: number | null;
   drop_reason: string;
 }
 
@@ -62,6 +65,7 @@ export type Welcome = [
   channels: ChannelInfo[],
   requests: number,
   credential: string,
+  lineage: string,
 ];
 export type Reply = [name: "reply", id: number, result: unknown, problem: Problem | null];
 export type Data = [name: "data", channel: number, seq: number, ack: number, type: string, body: unknown];
@@ -140,7 +144,7 @@ const OUTCOME = object({
   kind: string,
   replayed: or(integer, 0),
   reason: or(string, ""),
-  age_s: or(float, 0),
+  age_s: orNull(float),
   drop_reason: or(string, ""),
 });
 const TERMS = object({
@@ -156,7 +160,17 @@ const TERMS = object({
 /** What a server may say. */
 const FROM_SERVER = new Map<unknown, Field[]>(
   Object.entries({
-    welcome: [string, string, string, OUTCOME, TERMS, or(list(CHANNEL_INFO), []), or(number, 0), or(string, "")],
+    welcome: [
+      string,
+      string,
+      string,
+      OUTCOME,
+      TERMS,
+      or(list(CHANNEL_INFO), []),
+      or(number, 0),
+      or(string, ""),
+      or(string, ""),
+    ],
     reply: [number, or(any, null), orNull(object({ code: string, message: string }))],
     data: [number, ordinal, number, name, any],
     latest: [number, name, any],

@@ -43,7 +43,10 @@ export class ClientProtocol {
   readonly channels: Channels;
   #scheme: string;
   #token = "";
+  // Of the last welcome: which history our positions belong to.
+  #lineage = "";
   #lastRequest = 0;
+  #lastAnswered = 0;
   #requests = new Map<number, Request>();
   #unsent: FromClient[] = [];
   #latest = new Map<string, Latest>();
@@ -72,7 +75,13 @@ export class ClientProtocol {
   /** The first payload of a new connection: come back to the session if there is one, else sign in. */
   hello(): Uint8Array {
     const resume = this.sessionId
-      ? { session: this.sessionId, token: this.#token, positions: this.channels.positions() }
+      ? {
+          session: this.sessionId,
+          token: this.#token,
+          positions: this.channels.positions(),
+          lineage: this.#lineage,
+          requests: this.#lastAnswered,
+        }
       : null;
     return this.#payload(["hello", this.#auth, resume, `holdfast-js ${VERSION}`]);
   }
@@ -120,6 +129,8 @@ export class ClientProtocol {
       credential: this.credential,
       channels: this.channels.save(),
       finished: this.channels.finished(),
+      lineage: this.#lineage,
+      requests: this.#lastAnswered,
     };
   }
 
@@ -134,6 +145,8 @@ export class ClientProtocol {
     this.playerId = state.player;
     this.#token = state.token;
     this.credential = state.credential;
+    this.#lineage = state.lineage ?? "";
+    this.#lastAnswered = state.requests ?? 0;
     if (!this.#auth) {
       this.#scheme = state.scheme;
       this.#auth = state.credential ? { scheme: state.scheme, credential: state.credential } : null;
@@ -268,6 +281,7 @@ export class ClientProtocol {
       case "ping":
         return this.#onPing(frame);
       case "reply":
+        this.#lastAnswered = Math.max(this.#lastAnswered, frame[1]);
         return this.#requests.delete(frame[1])
           ? [{ is: "replied", id: frame[1], result: frame[2], problem: frame[3] }]
           : [];
@@ -309,16 +323,17 @@ export class ClientProtocol {
 
   #onWelcome(frame: Welcome): Event[] {
     if (this.isWelcome) throw new ProtocolError("a second welcome came");
-    const [, session, player, token, told, terms, channels, requests, credential] = frame;
+    const [, session, player, token, told, terms, channels, requests, credential, lineage] = frame;
     const isFirst = !this.sessionId && !this.#resetReason;
     const isSame = session === this.sessionId;
     const { kind, replayed, reason, age_s: ageS, drop_reason: dropReason } = told;
     const outcome: Outcome = this.#resetReason
-      ? { kind: RESET, replayed: 0, reason: this.#resetReason, ageS: 0, dropReason: "" }
+      ? { kind: RESET, replayed: 0, reason: this.#resetReason, ageS: null, dropReason: "" }
       : { kind, replayed, reason, ageS, dropReason };
     this.sessionId = session;
     this.playerId = player;
     this.#token = token;
+    this.#lineage = lineage;
     this.#resetReason = "";
     this.#isOutdated = false;
     if (credential) {
@@ -327,6 +342,7 @@ export class ClientProtocol {
     }
     this.#agree(terms);
     const events: Event[] = isSame ? [] : this.channels.clear(outcome.reason);
+    if (isSame && reason === "rolled_back") events.push(...this.channels.rollBack(channels, reason));
     events.push(...this.channels.resume(channels, outcome.reason));
     for (const { channel, received } of this.channels.finished()) this.#unsent.push(["ack", channel, received ?? 0]);
     events.push(...this.#continueRequests(requests, !isSame && !isFirst));
@@ -355,10 +371,12 @@ export class ClientProtocol {
       const lost = [...this.#requests.keys()];
       this.#requests = new Map();
       this.#lastRequest = 0;
+      this.#lastAnswered = lastKnown;
       const problem = { code: RESET, message: "the session began anew before this was answered; ask again" };
       return lost.map((id) => ({ is: "replied", id, result: null, problem }));
     }
     this.#lastRequest = Math.max(this.#lastRequest, lastKnown);
+    this.#lastAnswered = Math.max(this.#lastAnswered, lastKnown);
     this.#unsent.push(...this.#requests.values());
     return [];
   }

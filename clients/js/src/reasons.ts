@@ -28,6 +28,7 @@ export const CLOSE_CODES = {
   signed_out: 4104,
   idle: 4105,
   too_old: 4106,
+  rolled_back: 4107,
   // Ended on purpose, or beyond repair.
   bye: 4200,
   protocol: 4202,

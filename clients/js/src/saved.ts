@@ -26,6 +26,10 @@ export interface SavedState {
   credential: string;
   channels: SavedChannel[];
   finished: Position[];
+  /** Of the last welcome: which history the positions belong to. */
+  lineage?: string;
+  /** The highest request that was answered, or that a welcome has told of. */
+  requests?: number;
 }
 
 const VERSION = 1;
@@ -43,6 +47,7 @@ export function read(text: string): SavedState {
     for (const text of [state.dialect, state.session, state.token, state.player, state.scheme, state.credential])
       if (typeof text !== "string") throw new TypeError("a text is missing");
     for (const { channel, generation } of state.finished) check(channel, generation);
+    check(state.requests ?? 0);
     const channels = state.channels.map((channel) => {
       check(channel.number, channel.generation, channel.received, channel.lastSeq - channel.outbox.length);
       const outbox = channel.outbox.map(([name, body]): Kept => [name, bytesOf(body as unknown as string)]);

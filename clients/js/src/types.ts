@@ -59,14 +59,15 @@ export interface Outcome {
   /**
    * - `new`: signed in.
    * - `resumed`: nothing was lost; `replayed` messages follow.
-   * - `resynced`: messages could not be kept; the room sends its current state.
+   * - `resynced`: messages could not be kept; the room sends its current state. `reason` is `rolled_back` if this client
+   *   knows more than the server, whose state is older.
    * - `reset`: the session was gone, this is a new one; `reason` says why.
    */
   readonly kind: "new" | "resumed" | "resynced" | "reset" | (string & {});
   readonly replayed: number;
   readonly reason: string;
-  /** Of `resynced`, if not 0: how old the state is with which the room came back; what happened since is lost. */
-  readonly ageS: number;
+  /** Of `rolled_back`: how old the state was with which the room came back, in seconds; null if that is not known. */
+  readonly ageS: number | null;
   /** Why the server ended the connection before this one, if it did. */
   readonly dropReason: string;
 }

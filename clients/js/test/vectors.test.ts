@@ -45,7 +45,7 @@ function filledIn(frame: unknown[]): unknown[] {
     session,
     player,
     token,
-    { replayed: 0, reason: "", age_s: 0, drop_reason: "", ...(outcome as object) },
+    { replayed: 0, reason: "", age_s: null, drop_reason: "", ...(outcome as object) },
     terms,
     (channels as object[]).map((info) => ({ accepted: 0, ...info })),
     ...rest,

@@ -81,7 +81,16 @@ class Channels:
 
     def positions(self) -> list[Position]:
         """How far each channel got: what a hello says to come back."""
-        processed = [Position(channel.number, channel.generation, channel.applied, channel.acked) for channel in self]
+        processed = [
+            Position(
+                channel.number,
+                channel.generation,
+                channel.applied,
+                channel.acked,
+                channel.accepted if channel.accepted > channel.applied else 0,
+            )
+            for channel in self
+        ]
         positions = sorted([*self._finished.values(), *processed], key=lambda position: position.channel)
         return positions[-POSITIONS_MAX:]
 
@@ -151,6 +160,15 @@ class Channels:
             elif info.generation != channel.generation:
                 events.append(self._restart(channel, info.generation))
             self._continue(self._open[info.channel], info)
+        return events
+
+    def roll_back(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
+        """The server's state is older than ours: it knows only these channels, and may use the others' numbers anew."""
+        rooms = {info.channel: info.room for info in infos}
+        others = [number for number, (room, _) in self._rooms.items() if rooms.get(number, "") not in {"", room}]
+        events = self._drop([number for number in self._open if number not in rooms or number in others], reason)
+        self._finished.clear()
+        self._last_number = max(self._open, default=0)
         return events
 
     def _continue(self, channel: Channel, info: ChannelInfo) -> None:

@@ -41,6 +41,7 @@ from holdfast.core.frames import (
 )
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft, check_message
+from holdfast.core.reasons import Reason
 
 RESET = "reset"
 """What became of a session that was gone; also the code of requests that were lost with it."""
@@ -61,8 +62,10 @@ class ClientProtocol:
         self._auth = auth
         self._scheme = auth.scheme if auth is not None else ""
         self._token = ""
+        self._lineage = ""
         self._terms: Terms | None = None
         self._last_request = 0
+        self._last_answered = 0
         self._requests: dict[int, Request] = {}
         self._unsent: list[Frame] = []
         self._latest: dict[tuple[int, str, str], Latest] = {}
@@ -75,7 +78,10 @@ class ClientProtocol:
 
     def hello(self) -> bytes:
         """The first payload of a new connection: come back to the session if there is one, else sign in."""
-        resume = Resume(self.session_id, self._token, self.channels.positions()) if self.session_id else None
+        resume = None
+        if self.session_id:
+            positions = self.channels.positions()
+            resume = Resume(self.session_id, self._token, positions, self._lineage, self._last_answered)
         return self.codec.payload(Hello(self._auth, resume, "holdfast-python"))
 
     def lost(self) -> None:
@@ -112,12 +118,15 @@ class ClientProtocol:
             credential=self.credential,
             channels=self.channels.save(),
             finished=self.channels.finished(),
+            lineage=self._lineage,
+            requests=self._last_answered,
         ).write()
 
     def load(self, state: SavedState) -> None:
         """Go on from a saved state. If the session is gone, sign in with what we were given, else what it remembers."""
         self.session_id, self.player_id = state.session, state.player
         self._token, self.credential = state.token, state.credential
+        self._lineage, self._last_answered = state.lineage, state.requests
         if self._auth is None:
             self._scheme = state.scheme
             self._auth = Auth(state.scheme, state.credential) if state.credential else None
@@ -226,6 +235,7 @@ class ClientProtocol:
                 return self._on_ping(frame)
             case Reply():
                 is_new = self._requests.pop(frame.id, None) is not None
+                self._last_answered = max(self._last_answered, frame.id)
                 return [Replied(frame.id, frame.result, frame.problem)] if is_new else []
             case Seat():
                 return self.channels.on_seat(frame)
@@ -270,6 +280,7 @@ class ClientProtocol:
         is_same = frame.session == self.session_id
         outcome = Outcome(RESET, reason=self._reset_reason) if self._reset_reason else frame.outcome
         self.session_id, self.player_id, self._token = frame.session, frame.player, frame.token
+        self._lineage = frame.lineage
         self._reset_reason = ""
         self._is_outdated = False
         if frame.credential:
@@ -278,6 +289,8 @@ class ClientProtocol:
         self._agree(frame.terms)
         if not is_same:
             events += self.channels.clear(outcome.reason)
+        elif outcome.reason == Reason.ROLLED_BACK:
+            events += self.channels.roll_back(frame.channels, outcome.reason)
         events += self.channels.resume(frame.channels, outcome.reason)
         self._unsent += [Ack(p.channel, p.received or 0) for p in self.channels.finished()]
         events += self._continue_requests(frame.requests, are_lost=not is_same and not is_first)
@@ -307,8 +320,10 @@ class ClientProtocol:
     def _continue_requests(self, last_known: int, *, are_lost: bool) -> list[Event]:
         if are_lost:
             lost, self._requests, self._last_request = self._requests, {}, 0
+            self._last_answered = last_known
             problem = Problem(RESET, "the session began anew before this was answered; ask again")
             return [Replied(request_id, None, problem) for request_id in lost]
         self._last_request = max(self._last_request, last_known)
+        self._last_answered = max(self._last_answered, last_known)
         self._unsent += self._requests.values()
         return []

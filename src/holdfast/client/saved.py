@@ -37,6 +37,9 @@ class SavedState(msgspec.Struct, frozen=True):
     credential: str
     channels: list[SavedChannel]
     finished: list[Position]
+    # Of the last welcome: which history the positions belong to, and the highest request that was answered.
+    lineage: str = ""
+    requests: Number = 0
 
     @classmethod
     def read(cls, state: bytes) -> Self:

@@ -101,6 +101,16 @@ class Resumed(SessionEvent, frozen=True, kw_only=True, tag="session.resumed"):
     peer: str = ""
 
 
+class RolledBack(SessionEvent, frozen=True, kw_only=True, tag="session.rolled_back"):
+    """The client knows more than the store, which went back in time: it is "resynced", or "reset" to a new session."""
+
+    outcome: str
+    room: str = ""
+    age_s: float | None = None
+    """How old the room's state was when the server came back with it, as far as that is known."""
+    peer: str = ""
+
+
 class Superseded(SessionEvent, frozen=True, kw_only=True, tag="session.superseded"):
     """A newer connection speaks for the session; the old one was told."""
 

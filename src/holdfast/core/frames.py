@@ -24,6 +24,8 @@ Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 # The longest JSON Web Token that is worth a look; a hello must fit `Limits.hello_bytes_max` all the same.
 CREDENTIAL_CHARS_MAX = 8 * 1024
 
+LINEAGE_CHARS_MAX = 16
+
 FRAME_HEAD_BYTES = 512
 """Room for everything of a frame beside the body it carries: 64 letters of four bytes, and some numbers."""
 
@@ -73,22 +75,27 @@ class Auth(Struct, frozen=True, omit_defaults=True):
 class Position(Struct, frozen=True, omit_defaults=True):
     """How far the client got on one channel; without `received` it lost its memory and asks for the state.
 
-    `acked` is the last of its own messages that the server acknowledged: a server may come back from a checkpoint and
-    remember less.
+    `acked` is the last of its own messages that the server acknowledged, and `accepted` the last that came if not all
+    of those were processed: a server may come back from an older state and remember less.
     """
 
     channel: Number
     generation: Number
     received: Number | None = None
     acked: Number = 0
+    accepted: Number = 0
 
 
-class Resume(Struct, frozen=True):
+class Resume(Struct, frozen=True, omit_defaults=True):
     """The session a client comes back to. The token is a secret: this struct is never logged."""
 
     session: Name
     token: Annotated[str, Meta(max_length=64)]
     positions: Annotated[list[Position], Meta(max_length=POSITIONS_MAX)] = []
+    lineage: Annotated[str, Meta(max_length=LINEAGE_CHARS_MAX)] = ""
+    """As the last welcome has told it: which history the positions belong to."""
+    requests: Number = 0
+    """The highest request that was answered, or that a welcome has told of."""
 
     def __repr__(self) -> str:
         return f"Resume(session={self.session!r}, token=***)"
@@ -102,8 +109,9 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     kind: str
     replayed: int = 0
     reason: str = ""
-    age_s: float = 0.0
-    """Of a room that came back from a checkpoint: how old its state is. What happened after that is lost."""
+    """Why the session was reset; "rolled_back" also if a resynced client knows more than the server."""
+    age_s: float | None = None
+    """Of a room that came back from an older state: how old that was. What happened after that is lost."""
     drop_reason: str = ""
     """Why the server ended the connection before this one, if it did: what it said then may not have been heard."""
 
@@ -160,6 +168,7 @@ class Welcome(Frame, frozen=True):
     channels: list[ChannelInfo] = []
     requests: Number = 0
     credential: str = ""
+    lineage: Annotated[str, Meta(max_length=LINEAGE_CHARS_MAX)] = ""
 
     def __repr__(self) -> str:
         return f"Welcome(session={self.session!r}, player={self.player!r}, token=***, outcome={self.outcome!r})"

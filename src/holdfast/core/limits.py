@@ -125,6 +125,8 @@ class Limits:
     replies_kept_max: int = 32
     # Hashes of used resume tokens kept to recognise theft.
     retired_tokens_max: int = 8
+    # Histories of a session that its client may come back with: one for each restart whose welcome was not answered.
+    forks_kept_max: int = 4
 
     # Per node. 20,000 descriptors is a common hard limit; the rest is memory.
     connections_max: int = 20_000

@@ -129,6 +129,11 @@ WORDS: Mapping[Reason, Words] = {
         seat="the session was too old",
         advice="Nothing: Limits.session_age_max_s is how old a session may become. They sign in again.",
     ),
+    _R.ROLLED_BACK: Words(
+        refusal="the store is older than what the client has seen",
+        advice="A backup was restored, or the disk lost what it had confirmed. What happened after that is gone, and "
+        "players were told. If it was not on purpose, stop the server and look for a newer copy of the store.",
+    ),
     _R.BYE: Words(
         end="The player signed off",
         advice="Nothing: they left on purpose.",

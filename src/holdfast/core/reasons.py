@@ -43,6 +43,7 @@ class Reason(StrEnum):
     SIGNED_OUT = "signed_out"
     IDLE = "idle"
     TOO_OLD = "too_old"
+    ROLLED_BACK = "rolled_back"
     # Ended on purpose, or beyond repair.
     BYE = "bye"
     KICKED = "kicked"
@@ -79,6 +80,7 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.SIGNED_OUT: 4104,
     Reason.IDLE: 4105,
     Reason.TOO_OLD: 4106,
+    Reason.ROLLED_BACK: 4107,
     Reason.BYE: 4200,
     Reason.PROTOCOL: 4202,
     Reason.KICKED: 4203,

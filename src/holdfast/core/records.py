@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.lineage import Fork
 from holdfast.core.listing import Once, Password
 from holdfast.core.wishes import JoinPolicy, Visibility
 
@@ -153,6 +154,9 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     """When it began, by the wall clock; 0 if that is not known."""
     address: str = ""
     """Where its last connection came from; empty if that is not known."""
+    lineage: str = ""
+    """The history that its client was last told to be part of, and where it and older ones were forked."""
+    forks: list[Fork] = []
 
 
 class EffectRecord(Struct, array_like=True, frozen=True):

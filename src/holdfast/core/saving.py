@@ -73,6 +73,8 @@ def session_record(session: Session, room_id: str, closing: list[ChannelRecord])
         sign_outs=session.sign_outs,
         signed_in_at=session.signed_in_at,
         address=session.address,
+        lineage=session.lineage.name,
+        forks=session.lineage.forks,
     )
 
 
@@ -99,6 +101,7 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     session.sign_outs = record.sign_outs
     session.signed_in_at = record.signed_in_at
     session.address = record.address
+    session.lineage.restore(record.lineage, record.forks)
     for request_id, result, problem in record.replies:
         session.replies[request_id] = Reply(
             request_id, Raw(result) if result is not None else None, Problem(*problem) if problem is not None else None

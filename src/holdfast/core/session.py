@@ -11,6 +11,7 @@ from holdfast.core.flood import Flood
 from holdfast.core.frames import Reply
 from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits
+from holdfast.core.lineage import Fork, Lineage, Reached
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table
 from holdfast.core.tokens import ResumeTokens
@@ -110,6 +111,7 @@ class Session:
         "last_active_at",
         "last_request",
         "latency",
+        "lineage",
         "on_disconnect",
         "player",
         "player_id",
@@ -166,6 +168,7 @@ class Session:
         self.expires_at: float | None = None
         self.end_reason: Reason | None = None
         self.tokens = ResumeTokens(limits.retired_tokens_max)
+        self.lineage = Lineage(limits.forks_kept_max)
         self.latency = Latency()
         self.drops = 0
         self.drop_reason: Reason | None = None
@@ -242,6 +245,17 @@ class Session:
         self.state = SESSION_TABLE.after(self.state, SessionEvent.RESTORED)
         self.dropped_at = now
         self.expires_at = now + self.grace_s
+
+    def forked(self, age_s: float | None) -> None:
+        """The server came back with this session as it is now, and its room's state was so old."""
+        reached = [
+            Reached(
+                channel.number, channel.generation, None if channel.overflowed else channel.last_seq, channel.applied
+            )
+            for channel in self.channels()
+        ]
+        requests = max(self.last_request, self.requests_announced)
+        self.lineage.fork(Fork(self.lineage.name, self.channels_opened, requests, reached, age_s))
 
     def has_expired(self, now: float) -> bool:
         """Whether the grace has passed: a return in between has cleared or moved the deadline."""

@@ -14,7 +14,7 @@ from holdfast.core.codec import MSGPACK
 from holdfast.server.durable.recovery import Pace
 from holdfast.server.entrance.doors import DIALECTS
 from holdfast.server.rooms.effects import Carry
-from holdfast.stores import MemoryData
+from holdfast.stores import Entry, MemoryData
 from holdfast.testing import Dialer, Link, Named, Network, run
 from holdfast.transports.port import Dialect, Listener, TransportLimits
 from tests.server.durable.faults import FaultyStore, Moment
@@ -211,6 +211,16 @@ class Bench:
             self.crash()
         await a_moment(0.05)
         await self.start()
+
+    def backup(self) -> dict[str, Entry]:
+        """What the store has now."""
+        return dict(self.data.entries)
+
+    async def restore(self, backup: dict[str, Entry]) -> None:
+        """Crash, put an older store in the place of the present one, and start again."""
+        self.crash()
+        self.data.entries = dict(backup)
+        await self.restart()
 
     async def stop(self) -> None:
         """Stop the server in order; its clients try to come back."""

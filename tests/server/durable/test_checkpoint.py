@@ -67,6 +67,7 @@ async def test_after_a_crash_the_client_is_resynced_with_the_age_and_goes_on_exa
         await bob.has_heard("ada:new 4")
 
         assert outcome.kind == "resynced"
+        assert outcome.age_s is not None
         assert 3.0 <= outcome.age_s <= 15.0
         assert "resync ada" in kind.story
         assert bench.room(ada).state.said == ["ada:saved", *(f"ada:new {number}" for number in range(5))]

@@ -400,6 +400,14 @@ async def _there_is_no_such_session() -> tuple[list[Event], Heard]:
         return await _stranger(play, Hello(None, Resume("nobody", "x" * 43, [Position(1, 1, 0)])))
 
 
+@case(Reason.ROLLED_BACK, ConnectionRefused)
+async def _the_store_is_older_than_the_token() -> tuple[list[Event], Heard]:
+    async with scene(hall(durability="commit"), store=FaultyStore()) as play:
+        ada = await play.seated()
+        play.call(play.session(ada).forked, None)
+        return await _stranger(play, Hello(None, Resume(ada.session_id, "x" * 43, [Position(1, 1, 9)])))
+
+
 @case(Reason.MOVED, ConnectionRefused)
 async def _the_session_is_elsewhere() -> tuple[list[Event], Heard]:
     async with scene(hall(durability="commit"), store=FaultyStore()) as play:

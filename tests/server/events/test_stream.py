@@ -13,7 +13,7 @@ from holdfast.http.answers import whole
 from holdfast.server.seeing.events import EventLog
 
 DAY_ONE = 1_800_000_000.0
-EXAMPLES: dict[Any, object] = {str: "x", float: 1.5, int: 7, bool: True, list[str]: ["a", "b"]}
+EXAMPLES: dict[Any, object] = {str: "x", float: 1.5, float | None: 1.5, int: 7, bool: True, list[str]: ["a", "b"]}
 BASES = {events.Event, events.SessionEvent, events.RoomEvent}
 KINDS = [
     kind

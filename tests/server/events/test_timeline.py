@@ -118,7 +118,7 @@ def test_what_happened_to_a_session_is_read_as_it_was() -> None:
 
 
 def test_every_kind_of_event_of_a_session_can_be_kept() -> None:
-    examples: dict[Any, object] = {str: "x", float: 1.5, int: 7, bool: True, list[str]: ["a"]}
+    examples: dict[Any, object] = {str: "x", float: 1.5, float | None: 1.5, int: 7, bool: True, list[str]: ["a"]}
     begin_or_end = {SessionOpened, Restored, Ended, Released}
     kept = timelines()
     kept.record(opened())

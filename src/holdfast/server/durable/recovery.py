@@ -205,6 +205,7 @@ class Recovery:
             raise Unreadable(f"room {record.room} is not to be had, or its seat is gone")
         # Written again at once, as a room is: a server that still has it may not end it any more.
         session = self._restore_session(session_id, record, entry)
+        session.forked(None)
         self._ledger.changed(session)
         self._tell(session, "")
         self._node.standing.came_back(session)
@@ -294,6 +295,8 @@ class Recovery:
             session.rewound_s = age_s if age_s is not None else seat.rewound_s
             if seat.channel is not None and session in self._ledger:
                 session.channel = restored_channel(seat.channel, self._node.limits)
+                # Saved with the first commit: numbers that are given out from then on may be others to its client.
+                session.forked(max(0.0, self._node.wall() - record.saved_at))
             player = host.reseat(session, data)
             self._tell(session, room.id)
             for object_id in seat.owned:

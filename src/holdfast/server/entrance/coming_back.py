@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from holdfast.core.channel import Channel
 from holdfast.core.errors import ProtocolError
 from holdfast.core.events import Resumed, TokenReused
 from holdfast.core.frames import Outcome, Position, Resume
+from holdfast.core.lineage import LINEAGE_BYTES
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
-from holdfast.core.tokens import TOKEN_BYTES, Verdict
+from holdfast.core.tokens import TOKEN_BYTES, Verdict, printable
+from holdfast.server.durable.rollbacks import Rollbacks
 from holdfast.server.entrance.bans import ban_message
 from holdfast.server.wire.connection import LiveConnection
 
@@ -25,13 +25,23 @@ class ComingBack:
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        self._rollbacks = Rollbacks(node)
 
     def resumed(self, connection: LiveConnection, resume: Resume) -> bool:
         """Whether there was a session to come back to. If not, and the link is open still, its client may sign in."""
         session = self._proven(connection, resume)
         if session is not None and self._may_resume(connection, session):
-            self._resume(connection, session, resume.positions)
+            self._resume(connection, session, resume)
         return session is not None
+
+    def why_not(self, connection: LiveConnection, resume: Resume) -> Reason:
+        """Why there is no session to come back to, as far as it can be known: nobody has proven anything."""
+        session = self._node.sessions.get(resume.session)
+        if session is None or not session.lineage.forks or session.lineage.includes(resume):
+            return Reason.EXPIRED
+        # Its token was made after what the store remembers.
+        self._rollbacks.noticed(session, resume, "reset", peer=connection.peer)
+        return Reason.ROLLED_BACK
 
     def _proven(self, connection: LiveConnection, resume: Resume) -> Session | None:
         if self._node.recovery is not None:
@@ -76,7 +86,7 @@ class ComingBack:
             connection.close(Reason.THROTTLED, "this session comes back too often", retry_after_s=wait_s)
         return connection.is_open
 
-    def _resume(self, connection: LiveConnection, session: Session, positions: list[Position]) -> None:
+    def _resume(self, connection: LiveConnection, session: Session, resume: Resume) -> None:
         node = self._node
         # Not from the end of the grace: that moves with the room, and when the store was away.
         away_s = node.now() - session.dropped_at if session.dropped_at is not None else 0.0
@@ -88,41 +98,65 @@ class ComingBack:
                 return
         node.graces.over(session)
         session.resumes += 1
-        replayed, lost = self._continue_channels(session, positions)
+        knows_more = self._knows_more(connection, session, resume)
+        replayed, lost = self._continue_channels(session, resume.positions, knows_more=knows_more)
         session.replayed += replayed
         node.counters.messages_replayed += replayed
-        if lost:
+        outcome = self._outcome(session, resume.lineage, replayed, is_lost=bool(lost), knows_more=knows_more)
+        if outcome.kind == "resynced":
             node.counters.resynced += 1
         else:
             node.counters.resumed += 1
-        kind = "resynced" if lost else "resumed"
         node.publish(
             Resumed(
                 session=session.id,
                 player=session.player_id,
                 connection=connection.id,
                 transport=connection.transport_kind,
-                outcome=kind,
+                outcome=outcome.kind,
                 replayed=replayed,
                 away_s=round(away_s, 3),
                 peer=connection.peer,
             )
         )
-        # Remembered until the client is heard: the welcome that tells it may be lost.
-        age_s = session.rewound_s
-        outcome = Outcome(kind, replayed, drop_reason=session.drop_reason or "")
-        if age_s is not None:
-            outcome = replace(outcome, age_s=round(age_s, 3))
         token = session.tokens.rotate(node.random.randbytes(TOKEN_BYTES))
+        if session.lineage.is_forked:
+            session.lineage.begin(printable(node.random.randbytes(LINEAGE_BYTES)))
         node.handshake.welcome(connection, session, token, outcome)
         if node.ledger is not None:
-            # The client will come back with this token only: it must not have it before the store does.
+            # The client will come back with this token and this lineage: it must not have them before the store does.
             node.ledger.hold(session)
+            if session.channel in lost:
+                # Nor the numbers with which its streams go on, which are the room's.
+                node.ledger.moved(session)
         if session.player is not None:
             node.rooms.host_of(session.player).returned(session.player, is_resynced=session.channel in lost)
 
+    def _knows_more(self, connection: LiveConnection, session: Session, resume: Resume) -> bool:
+        """Whether the client knows something that is not part of our history: the store went back in time."""
+        # Of a room that came back from a checkpoint it may: that is no fault of the store.
+        but = session.channels_opened if session.rewound_s is not None else 0
+        if session.lineage.includes(resume, but=but):
+            return False
+        self._rollbacks.noticed(session, resume, "resynced", peer=connection.peer)
+        # It counts its requests on from here.
+        session.requests_announced = max(session.requests_announced, resume.requests)
+        return True
+
     @staticmethod
-    def _continue_channels(session: Session, positions: list[Position]) -> tuple[int, list[Channel]]:
+    def _outcome(session: Session, lineage: str, replayed: int, *, is_lost: bool, knows_more: bool) -> Outcome:
+        """What the client is told; the same again until it is heard, for the welcome may be lost."""
+        drop_reason = session.drop_reason or ""
+        if not knows_more and session.rewound_s is None:
+            return Outcome("resynced" if is_lost else "resumed", replayed, drop_reason=drop_reason)
+        age_s = session.rewound_s if session.rewound_s is not None else session.lineage.age_s(lineage)
+        age_s = round(age_s, 3) if age_s is not None else None
+        return Outcome("resynced", replayed, Reason.ROLLED_BACK, age_s, drop_reason)
+
+    @staticmethod
+    def _continue_channels(
+        session: Session, positions: list[Position], *, knows_more: bool
+    ) -> tuple[int, list[Channel]]:
         """How many messages will be sent again, and the channels whose messages could not be kept."""
         known = {position.channel: position for position in positions}
         replayed = 0
@@ -130,7 +164,7 @@ class ComingBack:
         for channel in list(session.channels()):
             position = known.get(channel.number, Position(channel.number, channel.generation, 0))
             # Also if its seat was freed since: the client may have seen other messages under the same numbers.
-            if session.rewound_s is not None and channel.number == session.channels_opened:
+            if knows_more or (session.rewound_s is not None and channel.number == session.channels_opened):
                 channel.forget_to(position.acked, position.generation)
                 kept = None
             else:

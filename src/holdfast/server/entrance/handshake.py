@@ -58,10 +58,14 @@ class Handshake:
         if hello.auth is None:
             if hello.resume is None:
                 raise ProtocolError("a hello needs auth, resume or both")
-            connection.close(Reason.EXPIRED, "there is no such session any more; sign in again")
+            why_not = self._coming_back.why_not(connection, hello.resume)
+            connection.close(why_not, "there is no such session any more; sign in again")
             return
-        if hello.resume is None or not self._must_wait(connection, is_resume=False):
-            self._signing_in.begin(connection, hello.auth, is_reset=hello.resume is not None)
+        if hello.resume is None:
+            self._signing_in.begin(connection, hello.auth)
+        elif not self._must_wait(connection, is_resume=False):
+            reset = self._coming_back.why_not(connection, hello.resume)
+            self._signing_in.begin(connection, hello.auth, reset=reset)
 
     def _must_wait(self, connection: LiveConnection, *, is_resume: bool) -> bool:
         wait_s = self._node.doorman.wait_s(connection, is_resume=is_resume)
@@ -92,4 +96,7 @@ class Handshake:
         self._node.doorman.known(connection, is_resumed=outcome.kind in {"resumed", "resynced"})
         connection.welcomed(session)
         requests = self._node.desk.last_known(session)
-        connection.send(Welcome(session.id, session.player_id, token, outcome, terms, channels, requests, credential))
+        lineage = session.lineage.name
+        connection.send(
+            Welcome(session.id, session.player_id, token, outcome, terms, channels, requests, credential, lineage)
+        )

@@ -27,8 +27,8 @@ class _Attempt(NamedTuple):
 
     connection: LiveConnection
     auth: Auth
-    is_reset: bool
-    """They wanted to come back, and there was nothing to come back to."""
+    reset: Reason | None
+    """Why there was nothing to come back to, if they wanted to."""
     sign_outs: int
     """The number of the last sign-out when it began."""
 
@@ -54,7 +54,7 @@ class SigningIn:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def begin(self, connection: LiveConnection, auth: Auth, *, is_reset: bool) -> None:
+    def begin(self, connection: LiveConnection, auth: Auth, *, reset: Reason | None = None) -> None:
         """Ask the authenticator: it may answer at once or take its time."""
         if self._is_too_late(connection):
             return
@@ -65,7 +65,7 @@ class SigningIn:
             self._node.publish(SignInFailed(scheme="", reason=Reason.AUTH_FAILED, address=connection.address))
             connection.close(Reason.AUTH_FAILED, f"no way to sign in is called {auth.scheme!r}; there is {known}")
             return
-        attempt = _Attempt(connection, auth, is_reset, self._node.standing.sign_outs)
+        attempt = _Attempt(connection, auth, reset, self._node.standing.sign_outs)
         approach = Approach(connection.address, connection.transport_kind, connection.is_encrypted)
         try:
             identity = authenticator.authenticate(auth.credential, approach)
@@ -164,8 +164,9 @@ class SigningIn:
         session.codec = connection.codec
         token = session.tokens.issue(node.random.randbytes(TOKEN_BYTES))
         node.sessions.attach(session, connection, node.now())
-        outcome = Outcome("reset", reason=Reason.EXPIRED) if attempt.is_reset else Outcome("new")
-        node.counters.reset += attempt.is_reset
+        is_reset = attempt.reset is not None
+        outcome = Outcome("reset", reason=attempt.reset) if attempt.reset is not None else Outcome("new")
+        node.counters.reset += is_reset
         node.publish(
             SessionOpened(
                 session=session.id,
@@ -173,7 +174,7 @@ class SigningIn:
                 connection=connection.id,
                 transport=connection.transport_kind,
                 peer=connection.peer,
-                is_reset=attempt.is_reset,
+                is_reset=is_reset,
             )
         )
         scheme, roles = attempt.auth.scheme, sorted(identity.roles)

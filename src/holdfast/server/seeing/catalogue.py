@@ -104,6 +104,9 @@ PLAIN = {
     "tokens_reused": _counter(
         "tokens_reused", "Resume tokens that were presented a second time: each may be a theft, and ended its session."
     ),
+    "clients_rolled_back": _counter(
+        "clients_rolled_back", "Clients that knew more than the store, which is older: a backup, or writes were lost."
+    ),
     "streams_overflowed": _counter(
         "streams_overflowed", "Times that more piled up for a client than may be kept; it is resynced."
     ),

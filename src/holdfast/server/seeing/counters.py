@@ -31,6 +31,7 @@ class Counters:
     hellos_throttled: int = 0
     protocol_errors: int = 0
     tokens_reused: int = 0
+    clients_rolled_back: int = 0
     streams_overflowed: int = 0
     turns_failed: int = 0
     ticks_skipped: int = 0

@@ -13,6 +13,7 @@ from holdfast.core.events import (
     LimitExceeded,
     NodeHealth,
     Resynced,
+    RolledBack,
     RoomFailed,
     RoomUpdated,
     SeatExpired,
@@ -32,6 +33,7 @@ LEVELS: Mapping[type[Event], int] = {
     RoomFailed: logging.ERROR,
     TokenReused: logging.WARNING,
     Resynced: logging.WARNING,
+    RolledBack: logging.WARNING,
     SignInFailed: logging.WARNING,
     LimitExceeded: logging.WARNING,
     # Who follows the players' own events knows these already, or can ask for them.
@@ -48,6 +50,7 @@ LEVELS: Mapping[type[Event], int] = {
 _LIMITED_BY: Mapping[type[Event], str] = {
     ConnectionRefused: "reason",
     LimitExceeded: "limit",
+    RolledBack: "outcome",
     RoomFailed: "why",
     SignInFailed: "scheme",
 }

@@ -140,6 +140,7 @@ class LiveConnection(WritingConnection):
             # A client speaks again only when it has our welcome, and with it the token for its next resume.
             self.is_confirmed = True
             self.session.rewound_s = self.session.drop_reason = None
+            self.session.lineage.confirmed()
             if self.session.tokens.confirm() and self._node.ledger is not None:
                 # The used token is dead in the store before anything that was said with the new one counts.
                 self._node.ledger.changed(self.session)

@@ -1,0 +1,111 @@
+"""The lineage of a session: which history the numbers of its client belong to.
+
+A server that starts goes on from what its store has. That may be less than a client has seen: a backup was restored,
+or a disk lost what it had confirmed. Numbers alone do not show it, because the room goes on and gives the same ones
+out again. So each recovery forks the session's history, and the next welcome gives it another name:
+
+    lineage presented     the client's numbers are of our history
+    the present one       yes
+    one that was forked   if they are not beyond the fork
+    any other             no: the store went back to before that lineage began
+
+A lineage is saved before its client is told of it. The first one of a session has no name. Once the client is heard
+under a lineage, older ones need not be known any more: the tokens that would go with them are dead.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from holdfast.core.frames import Position, Resume
+
+LINEAGE_BYTES = 6
+"""Of chance in a lineage's name: two histories of one session must not be called the same."""
+
+
+class Reached(Struct, array_like=True, frozen=True, gc=False):
+    """How far a channel was when its history forked."""
+
+    number: int
+    generation: int
+    last_seq: int | None
+    """None if its stream had overflowed: it begins anew in any case."""
+    applied: int
+
+
+class Fork(Struct, array_like=True, frozen=True):
+    """Where a lineage ended: what its client may know of our history."""
+
+    lineage: str
+    channels_opened: int
+    requests: int
+    channels: list[Reached]
+    age_s: float | None = None
+    """How old the room's state was when the server came back with it; None without a room."""
+
+    def includes(self, resume: Resume, *, but: int) -> bool:
+        """Whether a client with these positions knows nothing from beyond the fork; channel `but` is not looked at."""
+        if resume.requests > self.requests:
+            return False
+        return all(self._reaches(position) for position in resume.positions if position.channel != but)
+
+    def _reaches(self, position: Position) -> bool:
+        if position.channel > self.channels_opened:
+            return False
+        reached = next((each for each in self.channels if each.number == position.channel), None)
+        if reached is None:
+            # It was over before.
+            return True
+        if position.acked > reached.applied:
+            return False
+        if position.generation != reached.generation or reached.last_seq is None:
+            return position.generation <= reached.generation
+        return max(position.received or 0, position.accepted) <= reached.last_seq
+
+
+class Lineage:
+    """The present lineage of one session, and those that its client may still come back with."""
+
+    __slots__ = ("_forks_max", "forks", "name")
+
+    def __init__(self, forks_max: int) -> None:
+        self._forks_max = forks_max
+        self.name = ""
+        self.forks: list[Fork] = []
+
+    def restore(self, name: str, forks: Iterable[Fork]) -> None:
+        """Go on from what was saved."""
+        self.name = name
+        self.forks = list(forks)[-self._forks_max :]
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether the server came back since the client was last told a lineage."""
+        return any(fork.lineage == self.name for fork in self.forks)
+
+    def fork(self, fork: Fork) -> None:
+        """The server came back. Only the first time counts: the client has heard nothing since."""
+        if not self.is_forked:
+            self.forks = [*self.forks, fork][-self._forks_max :]
+
+    def begin(self, name: str) -> None:
+        """The client is about to be told this lineage."""
+        self.name = name
+
+    def confirmed(self) -> None:
+        """The client was heard after it was told the present lineage."""
+        self.forks = []
+
+    def includes(self, resume: Resume, *, but: int = 0) -> bool:
+        """Whether all that a client knows is part of our history; channel `but` is not looked at."""
+        if (fork := self._fork_of(resume.lineage)) is not None:
+            return fork.includes(resume, but=but)
+        return resume.lineage == self.name
+
+    def age_s(self, lineage: str) -> float | None:
+        """How old the state was that the server came back with when this lineage ended, as far as it is known."""
+        fork = self._fork_of(lineage) or (self.forks[-1] if self.forks else None)
+        return fork.age_s if fork is not None else None
+
+    def _fork_of(self, lineage: str) -> Fork | None:
+        return next((fork for fork in self.forks if fork.lineage == lineage), None)
