@@ -180,6 +180,7 @@ async def export(url: str, played: Played, folder: Path) -> Path:
     file = folder / "room.json"
     result = await result_of("rooms", "export", url, played.room_id, "-o", str(file))
     assert result == (0, "", "")
+    assert file.stat().st_mode & 0o777 == 0o600, "players' data are nobody else's to read"
     return file
 
 

@@ -1,5 +1,6 @@
 """`holdfast serve --store`: what comes back, and what is said of a store that cannot be used."""
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -170,3 +171,62 @@ async def test_a_store_that_breaks_ends_the_server_with_74(tmp_path: Path) -> No
     assert (result.exit_code, result.stdout) == (74, "")
     assert "the disk has failed" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+# Its file
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def put_a_backup_in_its_place(file: Path) -> None:
+    shutil.copy(file, f"{file}.backup")
+    Path(f"{file}.backup").replace(file)
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"), [(delete, "was deleted or moved"), (put_a_backup_in_its_place, "was replaced by another file")]
+)
+async def test_a_server_whose_store_is_gone_says_so_and_ends_with_74_though_nobody_plays(
+    durable: Path, harm: Callable[[Path], None], says: str
+) -> None:
+    arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
+    async with holdfast_process(*arguments, cwd=durable.parent) as process:
+        await read_until(process, "Ctrl-C ends it")
+
+        harm(durable.parent / "game.db")
+
+        result = await end_of(process)
+    assert result.exit_code == 74
+    assert f"{durable.parent / 'game.db'}: it {says}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+async def test_a_server_acknowledges_nothing_into_a_store_whose_folder_was_moved(durable: Path) -> None:
+    folder = durable.parent / "data"
+    folder.mkdir()
+    arguments = ("serve", "durable.py", "--store", "sqlite:data/game.db", *ANY_PORTS)
+    async with holdfast_process(*arguments, cwd=durable.parent) as process:
+        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
+        room = await session.join_or_create("chat")
+        folder.rename(durable.parent / "elsewhere")
+        await room.send(Say("lost?"))
+        result = await end_of(process)
+        heard = room.poll()
+        await session.suspend()
+
+    assert heard == []
+    assert result.exit_code == 74
+
+
+async def test_the_files_of_a_store_are_its_owner_s_alone(durable: Path) -> None:
+    arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
+    async with holdfast_process(*arguments, cwd=durable.parent) as process:
+        await read_until(process, "Ctrl-C ends it")
+
+        found = {file.name: file.stat().st_mode & 0o777 for file in durable.parent.glob("game.db*")}
+
+    assert set(found) >= {"game.db", "game.db-wal", "game.db-shm"}
+    assert set(found.values()) == {0o600}

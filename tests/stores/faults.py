@@ -25,6 +25,8 @@ class Disk:
     def __init__(self) -> None:
         self.pages_max: int | None = None
         """The file may not grow beyond this: SQLite's own way to a full disk."""
+        self.has_no_space = False
+        """Whether not even the log can be put away."""
         self.statements: list[str] = []
         self._failures: dict[int, int] = {}
 
@@ -35,6 +37,8 @@ class Disk:
     def asked_for(self, statement: str) -> None:
         index = len(self.statements)
         self.statements.append(statement)
+        if self.has_no_space and "wal_checkpoint" in statement:
+            raise sqlite_error(sqlite3.SQLITE_FULL)
         if index in self._failures:
             raise sqlite_error(self._failures.pop(index))
 

@@ -57,7 +57,7 @@ async def store(disk: Disk, file: Path) -> AsyncIterator[SqliteStore]:
         (sqlite3.SQLITE_BUSY_SNAPSHOT, Unavailable, Unavailable),
         (sqlite3.SQLITE_LOCKED, Unavailable, Unavailable),
         (sqlite3.SQLITE_READONLY, Unavailable, Unavailable),
-        (sqlite3.SQLITE_READONLY_DBMOVED, Unavailable, Unavailable),
+        (sqlite3.SQLITE_READONLY_DBMOVED, Broken, Broken),
         (sqlite3.SQLITE_CANTOPEN, Unavailable, Unavailable),
         (sqlite3.SQLITE_IOERR_WRITE, Unavailable, Unavailable),
         # The log's index has to grow after the log was synced: then the commit is on the disk, and SQLite denies it.
@@ -126,6 +126,7 @@ async def test_whichever_statement_fails_nothing_is_written_and_the_next_commit_
     revision = await store.put("k", b"0", ABSENT)
     batches = [[Write("k", b"1", revision)], [Write("refused", b"", NEVER)], [Write("new", b"", ABSENT)]]
     before = await store.list("")
+    disk.has_no_space = True
     began = len(disk.statements)
     failures = 0
     outcomes: Sequence[Outcome] = []
@@ -142,6 +143,15 @@ async def test_whichever_statement_fails_nothing_is_written_and_the_next_commit_
     assert any(statement == "ROLLBACK" for statement in disk.statements[began:])
     assert [type(outcome) for outcome in outcomes] == [list, Conflict, list]
     assert [(entry.key, entry.value) for entry in await store.list("")] == [("k", b"1"), ("new", b"")]
+
+
+async def test_a_full_disk_has_space_again_when_the_log_was_put_away(disk: Disk, store: SqliteStore) -> None:
+    disk.fail(sqlite3.SQLITE_FULL)
+
+    revision = await store.put("k", b"1", ABSENT)
+
+    assert any("wal_checkpoint(TRUNCATE)" in statement for statement in disk.statements)
+    assert await store.list("") == [Entry("k", b"1", revision)]
 
 
 async def test_nothing_is_written_any_more_after_a_failed_sync(disk: Disk, store: SqliteStore) -> None:
@@ -225,6 +235,20 @@ async def test_a_disk_that_is_really_full_loses_and_doubles_nothing(tmp_path: Pa
 
     outcome = await run(
         *SMALL_DISK, str(tmp_path), sys.executable, "-m", "tests.stores.no_space", str(tmp_path), "disk"
+    )
+
+    assert outcome == (0, "nothing lost, nothing doubled\n")
+
+
+@pytest.mark.parametrize("manner", ["log", "log and ballast"])
+async def test_a_log_that_is_larger_than_a_small_disk_is_put_away_and_service_goes_on(
+    tmp_path: Path, manner: str
+) -> None:
+    if (await run(*SMALL_DISK, str(tmp_path), "true"))[0] != 0:
+        pytest.skip("this user may not mount a small disk")
+
+    outcome = await run(
+        *SMALL_DISK, str(tmp_path), sys.executable, "-m", "tests.stores.long_log", str(tmp_path), manner
     )
 
     assert outcome == (0, "nothing lost, nothing doubled\n")

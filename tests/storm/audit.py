@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from holdfast.core.records import decode_room, digest
-from holdfast.stores import Batch, Change, Conflict, Entry, Outcome, Store, Unavailable
+from holdfast.stores import Batch, Broken, Change, Conflict, Entry, Outcome, Store, Unavailable
 from tests.storm.history import Writer
 
 _PREFIX = "room/"
@@ -58,6 +58,9 @@ class AuditStore:
 
     async def close(self) -> None:
         await self._store.close()
+
+    async def failure(self) -> Broken:
+        return await self._store.failure()
 
     async def get(self, key: str) -> Entry | None:
         return await self._store.get(key)

@@ -3,10 +3,11 @@
 It works in one step, without a thread and without time, so a loop with virtual time will do.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from holdfast.stores.batches import check_batches, check_key, check_prefix, revision_of_one
-from holdfast.stores.port import ABSENT, Batch, Change, Conflict, Entry, Outcome, Write
+from holdfast.stores.port import ABSENT, Batch, Broken, Change, Conflict, Entry, Outcome, Write
 from holdfast.stores.watching import Watchers
 
 
@@ -87,6 +88,11 @@ class MemoryStore:
         check_batches(batches)
         self._check_open()
         return [self._data.write(batch) for batch in batches]
+
+    async def failure(self) -> Broken:
+        """See the port: memory does not break."""
+        never: asyncio.Future[Broken] = asyncio.get_running_loop().create_future()
+        return await never
 
     def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
         """See the port."""

@@ -105,6 +105,9 @@ class Store(Protocol):
         If this raises, `Unavailable` means that none of them was written, `Unknown` that all or none of each may be.
         """
 
+    async def failure(self) -> Broken:
+        """Wait until the store turns out to be broken though nobody asked it for anything: its file was deleted."""
+
     def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
         """What there is, then every change, in the order of revisions. A slow reader sees each key's last change only.
 

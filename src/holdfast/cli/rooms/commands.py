@@ -96,7 +96,8 @@ def export_room(store: str, room_id: str | None, output: Path | None, *, is_all:
     """Write a room as a JSON file that a person can read; without -o, print it.
 
     The file has everything of the room: properties, state, players with their data and objects, timers, chance.
-    Sessions are not part of it, nor effects that wait to be carried out. The file holds no secrets but the game's own.
+    Sessions are not part of it, nor effects that wait to be carried out. The file holds no secrets but the game's own;
+    only its owner can read it.
     """
     if is_all == (room_id is not None):
         raise click.UsageError("Name a room, or say --all.")
@@ -160,6 +161,8 @@ def _write(output: Path, file: RoomFile) -> None:
     """Whole or not at all: a copy that was cut short must not lie where a good one did."""
     unfinished = output.with_name(f".{output.name}.unfinished")
     try:
+        # Players' data: nobody else's to read, unless the owner says so.
+        unfinished.touch(0o600)
         unfinished.write_text(to_text(file), "utf-8")
         unfinished.replace(output)
     except OSError as error:

@@ -52,6 +52,7 @@ class Ledger(SessionBook):
         self._is_final = False
         self._all_saved: asyncio.Future[None] | None = None
         self._checkpoints: dict[RoomKeeper, asyncio.TimerHandle] = {}
+        self._failing: asyncio.Task[None] | None = None
 
     # Rooms
 
@@ -119,6 +120,7 @@ class Ledger(SessionBook):
     def begin(self) -> None:
         """Write from now on."""
         self._has_begun = True
+        self._failing = self._loop.create_task(self._wait_for_failure())
         self._schedule()
 
     def _schedule(self) -> None:
@@ -293,6 +295,10 @@ class Ledger(SessionBook):
         log.critical("the store cannot be trusted any more", error=error)
         self._fatal(error)
 
+    async def _wait_for_failure(self) -> None:
+        """Also if nobody writes: a store that is gone must not be found out by the next player."""
+        self.broken(await self.store.failure())
+
     # The end
 
     async def stop(self, within_s: float) -> None:
@@ -313,6 +319,8 @@ class Ledger(SessionBook):
             rooms, sessions = self._backlog
             log.error("not everything could be saved before the end", rooms=rooms, sessions=sessions)
         self._has_begun = False
+        if self._failing is not None:
+            self._failing.cancel()
         if self._next_cut is not None:
             self._next_cut.cancel()
         if self._in_flight is not None:

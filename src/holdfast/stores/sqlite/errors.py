@@ -32,11 +32,21 @@ _HARMLESS_UNLESS_COMMITTING = {
 }
 
 
+# By extended code: the file is another one than was opened. No later attempt finds the old one again.
+_MOVED = sqlite3.SQLITE_READONLY_DBMOVED
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether there is no space left, or no quota."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return code is not None and (code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE)
+
+
 def translate(error: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
     """The port's error for one of SQLite's; whoever was writing has rolled back."""
     # Errors of the module itself, such as a closed connection, have no code.
     code: int | None = getattr(error, "sqlite_errorcode", None)
-    if code is not None:
+    if code is not None and code != _MOVED:
         words = _HARMLESS.get(code & 0xFF) or _HARMLESS_IO.get(code)
         if words is None and not committing:
             words = _HARMLESS_UNLESS_COMMITTING.get(code)

@@ -4,9 +4,11 @@ The file is marked as ours (`application_id`) and with the number of its layout 
 ours, or newer than we are, is refused before anything is written to it.
 """
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -56,8 +58,8 @@ def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
 
 def prepare(path: Path, *, busy_s: float, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> sqlite3.Connection:
     """The connection that writes, to a file that was made, or checked and brought up to date."""
-    _check_place(path)
-    _peek(path)
+    check_file(path)
+    _make_private(path)
     connection = connect(path, busy_s=busy_s)
     try:
         _check_mark(connection, path)
@@ -67,6 +69,19 @@ def prepare(path: Path, *, busy_s: float, migrations: Sequence[Sequence[str]] = 
         connection.close()
         raise
     return connection
+
+
+def check_file(path: Path) -> None:
+    """Refuse what cannot be a store, and leave no trace."""
+    _check_place(path)
+    _peek(path)
+
+
+def _make_private(path: Path) -> None:
+    """Make a file that only this user can read, if there is none; SQLite gives its log the same permissions."""
+    # SQLite itself says what is wrong if this fails.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _check_place(path: Path) -> None:
@@ -126,9 +141,33 @@ def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA fullfsync = ON")
     # What a statement keeps for itself does not go to the disk.
     connection.execute("PRAGMA temp_store = MEMORY")
-    # 16 MiB of log: seldom enough to be cheap, and what fits one block of the log's index, so that a commit does not
-    # need space for another.
-    connection.execute("PRAGMA wal_autocheckpoint = 4000")
+    suit_log_to_disk(connection, path)
+
+
+# 16 MiB of log: seldom enough to be cheap, and what fits one block of the log's index, so that a commit does not need
+# space for another.
+_LOG_PAGES_MAX = 4000
+_LOG_PAGES_MIN = 15
+_PAGE_BYTES = 4096
+
+
+def suit_log_to_disk(connection: sqlite3.Connection, path: Path) -> None:
+    """Let the log take an eighth of the space that is left, at most: what is in it needs space in the file, too.
+
+    A log that fills a small disk could never be put away again.
+    """
+    try:
+        space = shutil.disk_usage(path.absolute().parent).free
+        now = _read(connection, "wal_autocheckpoint")
+        pages = _LOG_PAGES_MAX
+        while pages > _LOG_PAGES_MIN and pages * _PAGE_BYTES > space // 8:
+            pages //= 2
+        if pages != now:
+            connection.execute(f"PRAGMA wal_autocheckpoint = {pages}").fetchall()
+            connection.execute(f"PRAGMA journal_size_limit = {pages * _PAGE_BYTES}").fetchall()
+    except (OSError, sqlite3.Error):
+        # It stays as it was, until the next look.
+        return
 
 
 def _read(connection: sqlite3.Connection, pragma: str) -> int:

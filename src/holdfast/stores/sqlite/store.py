@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.stores.batches import check_batches, check_key, check_prefix, revision_of_one
-from holdfast.stores.port import ABSENT, Batch, Change, Conflict, Entry, Outcome, Unavailable, Unknown, Write
+from holdfast.stores.port import ABSENT, Batch, Broken, Change, Conflict, Entry, Outcome, Unavailable, Unknown, Write
 from holdfast.stores.sqlite.reader import Reader
-from holdfast.stores.sqlite.worker import Worker
+from holdfast.stores.sqlite.worker import Look, Worker
 from holdfast.stores.sqlite.writer import Writer, Written
 from holdfast.stores.watching import Watchers
 
@@ -25,15 +25,20 @@ class _Open:
 
     writing: Worker
     reading: Worker
+    failure: asyncio.Future[Broken]
     watchers: Watchers = field(default_factory=Watchers)
 
 
 class SqliteStore:
     """A handle of the store in this file, which is made if it does not exist."""
 
-    def __init__(self, path: str | Path, *, timeout_s: float = 30.0, busy_s: float = 5.0) -> None:
-        """How long to wait: for a disk that does not answer, and for another process that keeps the file locked."""
+    def __init__(self, path: str | Path, *, timeout_s: float = 30.0, busy_s: float = 5.0, look_s: float = 0.3) -> None:
+        """How long to wait: for a disk that does not answer, and for another process that keeps the file locked.
+
+        Every `look_s` it looks whether the file is still what was opened.
+        """
         self._timeout_s = timeout_s
+        self._look_s = look_s
         self._writer = Writer(Path(path), busy_s=busy_s)
         self._reader = Reader(Path(path), busy_s=busy_s)
         self._opened: _Open | None = None
@@ -42,9 +47,12 @@ class SqliteStore:
         """See the port."""
         if self._opened is not None:
             raise ValueError("the store is open already")
+        failure: asyncio.Future[Broken] = asyncio.get_running_loop().create_future()
+        look = Look(self._writer.look, partial(_set, failure), self._look_s)
         opened = _Open(
-            writing=Worker("holdfast-store-writer", timeout_s=self._timeout_s),
+            writing=Worker("holdfast-store-writer", timeout_s=self._timeout_s, look=look),
             reading=Worker("holdfast-store-reader", timeout_s=self._timeout_s),
+            failure=failure,
         )
         try:
             await opened.writing.run(self._writer.open, late=Unavailable)
@@ -70,12 +78,16 @@ class SqliteStore:
     async def get(self, key: str) -> Entry | None:
         """See the port."""
         check_key(key)
-        return await self._check_open().reading.run(partial(self._reader.get, key), late=Unavailable)
+        entry = await self._check_open().reading.run(partial(self._reader.get, key), late=Unavailable)
+        self._check_file()
+        return entry
 
     async def list(self, prefix: str) -> list[Entry]:
         """See the port."""
         check_prefix(prefix)
-        return await self._check_open().reading.run(partial(self._reader.list, prefix), late=Unavailable)
+        entries = await self._check_open().reading.run(partial(self._reader.list, prefix), late=Unavailable)
+        self._check_file()
+        return entries
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
         """See the port."""
@@ -94,17 +106,35 @@ class SqliteStore:
         write = partial(self._writer.write, batches)
         tell = partial(_tell, opened.watchers, batches)
         written: Written = await opened.writing.run(write, late=Unknown, then=tell)
+        # Here and not in the thread, which would have to wait once more for Python's global lock.
+        self._check_file()
         return written.outcomes
+
+    async def failure(self) -> Broken:
+        """See the port."""
+        return await asyncio.shield(self._check_open().failure)
 
     def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
         """See the port."""
         check_prefix(prefix)
         return self._check_open().watchers.watch(prefix, self.list)
 
+    def _check_file(self) -> None:
+        try:
+            self._writer.guard.check()
+        except Broken as error:
+            self._writer.failed(error)
+            raise
+
     def _check_open(self) -> _Open:
         if self._opened is None:
             raise ValueError("the store is not open")
         return self._opened
+
+
+def _set(failure: asyncio.Future[Broken], error: Broken) -> None:
+    if not failure.done():
+        failure.set_result(error)
 
 
 def _tell(watchers: Watchers, batches: Sequence[Batch], written: Written) -> None:

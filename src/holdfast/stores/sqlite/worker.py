@@ -3,23 +3,34 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
 
-from holdfast.stores.port import StoreError, Unknown
+from holdfast.stores.port import Broken, StoreError, Unknown
 
 T = TypeVar("T")
 _Job = tuple[Callable[[], Any], asyncio.Future[Any], Callable[[Any], None] | None]
 
 
+class Look(NamedTuple):
+    """What a thread does between its jobs, about how often, and who is told, on the loop, if it finds damage."""
+
+    work: Callable[[], None]
+    failed: Callable[[Broken], None]
+    every_s: float
+
+
 class Worker:
     """Belongs to the loop that was running when it was made."""
 
-    def __init__(self, name: str, *, timeout_s: float) -> None:
+    def __init__(self, name: str, *, timeout_s: float, look: "Look | None" = None) -> None:
+        """`look` is called between jobs, also if there are none."""
         self._loop = asyncio.get_running_loop()
         self._timeout_s = timeout_s
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._look = look
+        self._jobs: SimpleQueue[_Job | tuple[()] | None] = SimpleQueue()
         # A program that ends without closing its store must not hang; what was acknowledged is on the disk.
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -45,9 +56,28 @@ class Worker:
             self._jobs.put(None)
 
     def _work(self) -> None:
-        while job := self._jobs.get():
-            self._do(*job)
+        every_s = self._look.every_s if self._look is not None else None
+        looked_at = monotonic()
+        while True:
+            try:
+                job = self._jobs.get(timeout=every_s)
+            except Empty:
+                job = ()
+            if job is None:
+                return
+            if job:
+                self._do(*job)
             del job  # and with it what was written or found, until there is another
+            if self._look is not None and monotonic() >= looked_at + self._look.every_s:
+                self._look_around(self._look)
+                looked_at = monotonic()
+
+    def _look_around(self, look: "Look") -> None:
+        try:
+            look.work()
+        except Broken as error:
+            with suppress(RuntimeError):  # as below
+                self._loop.call_soon_threadsafe(look.failed, error)
 
     def _do(self, work: Callable[[], T], future: asyncio.Future[T], then: Callable[[T], None] | None) -> None:
         result, error = None, None

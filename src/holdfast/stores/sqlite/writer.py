@@ -12,9 +12,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.stores.port import ABSENT, Batch, Broken, Conflict, Outcome, StoreError
-from holdfast.stores.sqlite.errors import translate
-from holdfast.stores.sqlite.layout import COUNT_KEY, prepare
+from holdfast.stores.port import ABSENT, Batch, Broken, Conflict, Outcome, StoreError, Unavailable
+from holdfast.stores.sqlite.errors import is_full, translate
+from holdfast.stores.sqlite.guard import FileGuard
+from holdfast.stores.sqlite.layout import COUNT_KEY, prepare, suit_log_to_disk
 
 _COLUMNS = 4
 # Few sizes of statement, so that each is parsed once; the largest has about half the parameters that SQLite allows.
@@ -45,6 +46,7 @@ class Writer:
         self._path = path
         self._busy_s = busy_s
         self._opened: sqlite3.Connection | None = None
+        self.guard = FileGuard(path)
         # The last revision given out, unless another process has written since.
         self._count = 0
         self._broken: Broken | None = None
@@ -54,11 +56,16 @@ class Writer:
         try:
             self._opened = prepare(self._path, busy_s=self._busy_s)
             self._count = self._stored_count()
+            self.guard.open()
+            self.guard.look(self._opened)
         except sqlite3.Error as error:
             raise translate(error, self._path) from error
+        except OSError as error:
+            raise Unavailable(f"{self._path} cannot be opened: {error.strerror}") from error
 
     def close(self) -> None:
         """Leave everything in the file itself, if nobody else is reading it."""
+        self.guard.close()
         connection, self._opened = self._opened, None
         if connection is None:
             return
@@ -70,13 +77,46 @@ class Writer:
         """Write the batches that are in no conflict."""
         if self._broken is not None:
             raise Broken(f"nothing more is written after a failure: {self._broken}")
+        self.guard.has_written = True
+        try:
+            return self._try(batches)
+        except Unavailable as error:
+            if not (is_full(error.__cause__) and self._empty_log()):
+                raise
+        return self._try(batches)
+
+    def look(self) -> None:
+        """What is to be done a few times a second, whether anybody writes or not; `Broken` if nobody may any more."""
+        if self._opened is None or self._broken is not None:
+            return
+        try:
+            self.guard.look(self._opened)
+        except Broken as error:
+            self.failed(error)
+            raise
+        suit_log_to_disk(self._opened, self._path)
+
+    def failed(self, error: Broken) -> None:
+        """Write nothing more."""
+        self._broken = self._broken or error
+
+    def _try(self, batches: Sequence[Batch]) -> Written:
         try:
             return self._write_all(batches) or self._write_without_conflicts(batches)
         except sqlite3.Error as error:
             failure = self._roll_back(error)
             if isinstance(failure, Broken):
-                self._broken = failure
+                self.failed(failure)
             raise failure from error
+
+    def _empty_log(self) -> bool:
+        """Make space: what is in the log is in the database then, and mostly the same pages again and again."""
+        try:
+            [[busy, _, _]] = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error:
+            # There is no space to do that either.
+            return False
+        return not busy
 
     def _write_all(self, batches: Sequence[Batch]) -> Written | None:
         """The short way: one statement that writes everything, or nothing if there is any conflict at all."""

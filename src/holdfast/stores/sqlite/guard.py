@@ -1,0 +1,160 @@
+"""Notices that the files of an open store are not the ones that were opened: deleted, replaced, cut or overwritten.
+
+SQLite does not look. It goes on with a file that has no name any more, and what it commits there is gone with the
+process. The database itself is only looked at (`stat`) or read through SQLite: closing a descriptor of our own would
+drop SQLite's locks on it. Nobody locks the log, so that can be read.
+"""
+
+import os
+import sqlite3
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from holdfast.stores.port import Broken
+from holdfast.stores.sqlite.layout import APPLICATION_ID, COUNT_KEY, connect
+
+_LOG_HEADER = 32
+_FRAME_HEADER = 24
+# The first bytes of a log; the last bit says in which byte order its checksums are.
+_LOG_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
+# A file that somebody else has written is checked page by page, unless that would keep everybody waiting.
+_THOROUGH_BYTES_MAX = 256 * 1024 * 1024
+
+_FileId = tuple[int, int]
+
+
+class FileGuard:
+    """Watches the database, its log and the log's index from `open` to `close`; what is wrong is `Broken`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = self._log = self._index = path
+        self._ids: dict[Path, _FileId] = {}
+        self._log_file = -1
+        self._size = 0
+        self._written_at = 0
+        self._log_size = 0
+        # The newest revision that was seen in the database without its log: it never has an older one.
+        self._count = 0
+        self.has_written = False
+        """Whether we wrote since the last look: then a checkpoint of ours may have changed the database."""
+
+    def open(self) -> None:
+        """Remember which files these are; SQLite has just opened them."""
+        # As they are now: the program may change its folder later.
+        real = self._path.resolve()
+        self._path = self._path.absolute()
+        self._log = real.with_name(f"{real.name}-wal")
+        self._index = real.with_name(f"{real.name}-shm")
+        self._ids = {file: _id(file.stat()) for file in (self._path, self._log, self._index)}
+        self._log_file = os.open(self._log, os.O_RDONLY)
+        self._size = self._path.stat().st_size
+
+    def close(self) -> None:
+        """Look no more."""
+        self._ids.clear()
+        if self._log_file >= 0:
+            os.close(self._log_file)
+            self._log_file = -1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to look after."""
+        return bool(self._ids)
+
+    def check(self) -> None:
+        """Whether what was committed is where the next start will look for it. Takes a few microseconds."""
+        if self.is_open:
+            self._same(self._path)
+            self._same(self._log)
+            # An empty log was put away by a checkpoint; `look` makes sure of that.
+            if _first_bytes(self._log_file) not in (b"", *_LOG_MAGIC):
+                raise self._broken(f"its log {self._log} was overwritten")
+
+    def look(self, connection: sqlite3.Connection) -> None:
+        """The same, and whether somebody else has written or cut the files; to be called a few times a second."""
+        if not self.is_open:
+            return
+        self.check()
+        self._same(self._index)
+        has_written, self.has_written = self.has_written, False
+        self._look_at_log(connection)
+        found = self._same(self._path)
+        if found.st_size < self._size:
+            raise self._broken(f"it was cut from {self._size} to {found.st_size} bytes")
+        if found.st_mtime_ns != self._written_at:
+            self._examine()
+            if self._written_at and not has_written and found.st_size <= _THOROUGH_BYTES_MAX:
+                self._examine_pages()
+        self._size, self._written_at = found.st_size, found.st_mtime_ns
+
+    def _same(self, file: Path) -> os.stat_result:
+        what = "it" if file is self._path else file
+        try:
+            found = file.stat()
+        except OSError as error:
+            is_gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+            raise self._broken(
+                f"{what} was deleted or moved" if is_gone else f"{what} cannot be reached any more ({error.strerror})"
+            ) from None
+        if _id(found) != self._ids.get(file, _id(found)):
+            raise self._broken(f"{what} was replaced by another file")
+        return found
+
+    def _look_at_log(self, connection: sqlite3.Connection) -> None:
+        size = os.fstat(self._log_file).st_size
+        if size < self._log_size:
+            # A checkpoint may have cut it, ours or another program's: then SQLite needs nothing of what is gone.
+            try:
+                [[_, frames, done]] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                [[page]] = connection.execute("PRAGMA page_size").fetchall()
+            except sqlite3.Error as error:
+                raise self._broken(f"its log {self._log} was cut ({error})") from error
+            if frames > done and size < _LOG_HEADER + frames * (page + _FRAME_HEADER):
+                raise self._broken(f"its log {self._log} was cut")
+        self._log_size = size
+
+    def _examine(self) -> None:
+        """Read the file as it is without its log: is it still this store, and not an older copy of it?"""
+        url = f"file:{quote(str(self._path))}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(url, uri=True)) as connection:
+            try:
+                [[mark]] = connection.execute("PRAGMA application_id").fetchall()
+                if mark != APPLICATION_ID:
+                    raise self._broken("it was overwritten by another database")
+                count = connection.execute("SELECT revision FROM entry WHERE rowid = 1 AND key = ?", [COUNT_KEY])
+                for [revision] in count.fetchall():
+                    if revision < self._count:
+                        raise self._broken("it was overwritten by an older copy of it")
+                    self._count = revision
+            except sqlite3.DatabaseError as error:
+                # Without its log, a file looks damaged in which a checkpoint has not come to its end.
+                if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+                    raise self._broken("it was overwritten") from None
+
+    def _examine_pages(self) -> None:
+        """Somebody else has written to the file: a checkpoint of another program, or damage."""
+        with suppress(sqlite3.OperationalError), closing(connect(self._path, busy_s=0.0)) as connection:
+            try:
+                found = connection.execute("PRAGMA quick_check(1)").fetchall()
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError as error:
+                raise self._broken(f"it was overwritten ({error})") from None
+            if found != [("ok",)]:
+                raise self._broken(f"it was overwritten ({found[0][0]})")
+
+    def _broken(self, what: str) -> Broken:
+        return Broken(f"{self._path}: {what} while it was in use; nothing more is written to it")
+
+
+def _first_bytes(file: int) -> bytes:
+    if sys.platform == "win32":
+        # It has no `pread`; and there, what a program has open is not deleted or replaced.
+        return b""
+    return os.pread(file, 4, 0)
+
+
+def _id(found: os.stat_result) -> _FileId:
+    return found.st_dev, found.st_ino
