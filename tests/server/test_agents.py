@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ from holdfast import (
     Throttled,
     on,
 )
+from holdfast.core.events import Dropped, Resumed
+from holdfast.server.placing.agents import AgentRoom
+from tests.server.durable.bench import until
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, texts_until, until_resumed
 
 
@@ -331,19 +335,6 @@ async def test_a_drop_of_a_client_is_seen_by_an_agent(world: World) -> None:
     ]
 
 
-async def test_an_agent_stays_when_its_session_is_told_to_disconnect(world: World) -> None:
-    server = await world.serve(chat())
-    npc = server.open_agent("npc")
-    room = await server.create_room("chat")
-    npc_room = await npc.join(room.id)
-
-    npc.session.disconnect("there is no wire to cut")
-
-    assert npc.session.status == "connected"
-    await npc_room.send(Say("woof"))
-    assert await anext(aiter(npc_room)) == Said("npc", "woof")
-
-
 async def test_a_client_cannot_resume_the_session_of_an_agent(world: World) -> None:
     server = await world.serve(chat())
     npc = server.open_agent("npc")
@@ -356,3 +347,63 @@ async def test_a_client_cannot_resume_the_session_of_an_agent(world: World) -> N
 
     assert close.reason == Reason.EXPIRED
     assert npc.session.status == "connected"
+
+
+async def test_an_agent_that_is_disconnected_is_held_and_comes_back_to_its_seat(world: World) -> None:
+    server = await world.serve(chat())
+    npc = server.open_agent("npc")
+    room = await npc.join(await npc.create("chat"))
+    events: list[str] = []
+    server.on(Dropped, lambda event: events.append(f"dropped: {event.reason}"))
+    server.on(Resumed, lambda event: events.append(event.outcome))
+
+    npc.session.disconnect("a test")
+    assert (npc.session.status, npc.session.drops) == ("disconnected", 1)
+    (held,) = next(iter(server.rooms)).players
+    assert (held.id, held.connected) == ("npc", False)
+    with pytest.raises(NotSeated, match="resume"):
+        await room.send(Say("hello?"))
+    held.send(Said("room", "while you were away"))
+    npc.resume()
+    npc.resume()
+    await room.send(Say("back"))
+
+    assert npc.session.status == "connected"
+    assert [message.text async for message in _first(room, 2)] == ["while you were away", "back"]
+    assert held.connected
+    await until(lambda: events == ["dropped: disconnected", "resumed"])
+
+
+async def test_an_agent_that_does_not_come_back_in_time_is_gone(world: World) -> None:
+    server = await world.serve(chat(grace_s=0.05))
+    npc = server.open_agent("npc")
+    room = await npc.join(await npc.create("chat"))
+
+    npc.session.disconnect()
+    await until(lambda: len(server.sessions) == 0)
+
+    assert room.left is not None
+    assert room.left.reason == Reason.GRACE_ENDED
+    with pytest.raises(SessionEnded):
+        npc.resume()
+
+
+async def test_an_agent_without_a_seat_can_be_disconnected_and_joins_when_it_is_back(world: World) -> None:
+    server = await world.serve(chat())
+    npc = server.open_agent("npc")
+    room_id = await npc.create("chat")
+    npc.session.disconnect()
+
+    with pytest.raises(NotSeated, match="resume"):
+        await npc.join(room_id)
+    npc.resume()
+
+    assert (await npc.join(room_id)).id == room_id
+
+
+async def _first(room: AgentRoom, count: int) -> AsyncIterator[Said]:
+    messages = aiter(room)
+    for _ in range(count):
+        message = await anext(messages)
+        assert isinstance(message, Said)
+        yield message

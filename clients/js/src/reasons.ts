@@ -26,7 +26,6 @@ export const CLOSE_CODES = {
   refused: 4102,
   token_reused: 4103,
   signed_out: 4104,
-  idle: 4105,
   too_old: 4106,
   rolled_back: 4107,
   // Ended on purpose, or beyond repair.
@@ -35,6 +34,7 @@ export const CLOSE_CODES = {
   kicked: 4203,
   too_big: 4204,
   banned: 4205,
+  idle: 4206,
   superseded: 4209,
 } as const;
 

@@ -121,7 +121,7 @@ test("a server that names a time is obeyed", async () => {
   expect(server.sockets).toHaveLength(2);
 });
 
-test.each([4200, 4203, 4209, 1008])("close code %d ends the session for good", async (code) => {
+test.each([4200, 4203, 4206, 4209, 1008])("close code %d ends the session for good", async (code) => {
   const { session } = await server.seated();
   const closed = vi.fn();
   session.on("close", closed);

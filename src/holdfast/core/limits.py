@@ -114,7 +114,8 @@ class Limits:
     lane_bytes_max: int = 1 * MIB
     # How deep a message may be nested.
     nesting_max: int = 32
-    # A session whose client says nothing but signs of life for so long ends, and one that is this old; 0: never.
+    # A session whose client says and acknowledges nothing for so long ends (signs of life do not count), and one that
+    # is this old; 0: never.
     idle_s: float = 1800.0
     session_age_max_s: float = 0.0
     # Rooms that one player may have made and that have not ended.

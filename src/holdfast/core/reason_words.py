@@ -120,7 +120,8 @@ WORDS: Mapping[Reason, Words] = {
         advice="Nothing: somebody asked for it. They sign in again with a credential that is newer.",
     ),
     _R.IDLE: Words(
-        end="Nothing but signs of life came from the client for too long, so the session was ended",
+        end="Nothing but signs of life came from the client for too long, so the session was ended; the client does "
+        "not sign in again by itself",
         seat="they did nothing for too long",
         advice="The player walked away and left the game open. Limits.idle_s is how long that is allowed; 0 for ever.",
     ),

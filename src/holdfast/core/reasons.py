@@ -41,13 +41,13 @@ class Reason(StrEnum):
     TOKEN_REUSED = "token_reused"  # noqa: S105 - a reason, not a secret
     REFUSED = "refused"
     SIGNED_OUT = "signed_out"
-    IDLE = "idle"
     TOO_OLD = "too_old"
     ROLLED_BACK = "rolled_back"
     # Ended on purpose, or beyond repair.
     BYE = "bye"
     KICKED = "kicked"
     BANNED = "banned"
+    IDLE = "idle"
     SUPERSEDED = "superseded"
     PROTOCOL = "protocol"
     TOO_BIG = "too_big"
@@ -78,7 +78,6 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.REFUSED: 4102,
     Reason.TOKEN_REUSED: 4103,
     Reason.SIGNED_OUT: 4104,
-    Reason.IDLE: 4105,
     Reason.TOO_OLD: 4106,
     Reason.ROLLED_BACK: 4107,
     Reason.BYE: 4200,
@@ -86,6 +85,7 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.KICKED: 4203,
     Reason.TOO_BIG: 4204,
     Reason.BANNED: 4205,
+    Reason.IDLE: 4206,
     Reason.SUPERSEDED: 4209,
 }
 """The wire's number for each reason that can close a connection."""

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from holdfast.core.connection import Connection, ConnectionId
+from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId
 from holdfast.core.events import Ended, PlacementChanged, Released, Resynced, Superseded
 from holdfast.core.frames import sentence
 from holdfast.core.ids import new_id
@@ -51,6 +51,7 @@ from holdfast.server.seeing.packet_log import PacketLog
 from holdfast.server.seeing.timeline import Timelines
 from holdfast.server.wire.alarms import Alarms
 from holdfast.server.wire.connection import LiveConnection
+from holdfast.server.wire.lifetimes import Lifetimes
 from holdfast.server.wire.slow_lane import SlowLane
 from holdfast.server.wire.throttle import Throttle
 from holdfast.server.wire.writes import Writes
@@ -118,6 +119,7 @@ class Node:
         self.health = Health(self, loop)
         self.sessions = SessionRegistry()
         self.graces = Graces(self, loop)
+        self.lifetimes = Lifetimes(self, loop)
         self.drain = Drain(self)
         self.standing = Standing(self, loop, store)
         self.alarms = Alarms(loop, self.publish)
@@ -181,6 +183,7 @@ class Node:
     def lost(self, connection: LiveConnection) -> None:
         """A connection is gone, or closing and deaf: if it spoke for a session, that has dropped."""
         self.connections.pop(connection.id, None)
+        self.lifetimes.over(connection)
         session = self.sessions.detach(connection, self.now())
         if session is not None:
             self._dropped(session, connection)
@@ -215,7 +218,7 @@ class Node:
         self.rooms.listings.dropped(session)
         self._tell_drop(session)
 
-    def _dropped(self, session: Session, connection: LiveConnection) -> None:
+    def _dropped(self, session: Session, connection: Connection) -> None:
         self.counters.drops += 1
         session.drop_reason = connection.end_reason if connection.end_reason is not Reason.DROPPED else None
         self.publish(happenings.dropped(session, connection, self.now()))
@@ -347,9 +350,15 @@ class Node:
 
     def disconnect(self, session: Session, reason: str) -> None:
         """Close the session's connection; the player may come back."""
-        connection = self.connection_of(session)
-        if connection is not None:
+        connection = session.connection
+        if isinstance(connection, LiveConnection):
             connection.close(Reason.DISCONNECTED, reason)
+        elif connection is not None:
+            # An agent, which has no wire: nobody has to be told.
+            connection.end_reason = Reason.DISCONNECTED
+            connection.happened(ConnectionEvent.LOST)
+            self.sessions.detach(connection, self.now())
+            self._dropped(session, connection)
 
     def end(self, session: Session, reason: str) -> None:
         """End the session for good."""

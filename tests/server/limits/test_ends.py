@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast import Reason, Throttled
-from holdfast.core.frames import Ping, Pong
+from holdfast import Limits, Reason, SessionEnded, Throttled
+from holdfast.core.frames import Ack, Ping, Pong
 from holdfast.core.reasons import CLOSE_CODES
-from holdfast.testing import FaultyStore
+from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.durable.bench import in_virtual_time, until
-from tests.server.limits.street import ELSEWHERE, Guest, Hall, Town, later, patient, town
+from tests.server.limits.street import ELSEWHERE, Guest, Hall, Say, Town, later, patient, town
 
 
 async def answering_pings(guest: Guest, seconds: float) -> None:
@@ -33,6 +33,50 @@ async def test_a_session_whose_client_only_answers_pings_ends_as_idle() -> None:
         close = await ada.client.closed()
         assert (close.code, close.reason) == (CLOSE_CODES[Reason.IDLE], Reason.IDLE)
         assert len(server.sessions) == 0
+
+
+@pytest.mark.parametrize("ping_s", [0.5, 45.0, 3_600.0])
+@in_virtual_time
+async def test_an_idle_session_ends_at_its_time_however_often_it_is_pinged(ping_s: float) -> None:
+    async with town(idle_s=60.0, ping_s=ping_s, silence_s=20_000.0) as server:
+        await server.seated()
+
+        await later(59.0)
+        assert len(server.sessions) == 1
+        await later(2.0)
+
+        assert len(server.sessions) == 0
+
+
+@in_virtual_time
+async def test_whoever_reads_is_not_idle() -> None:
+    async with town(idle_s=60.0, ping_s=5.0, silence_s=20_000.0) as server:
+        ada, bob = await server.seated("ada"), await server.seated("bob")
+
+        for seq in range(1, 6):
+            server.machine.call(server.hall().broadcast, Say(seq))
+            await later(30.0)
+            ada.client.say(Ack(1, seq))
+        await later(1.0)
+
+        assert [session.player_id for session in server.sessions] == ["ada"]
+        assert (await bob.client.closed()).reason == Reason.IDLE
+
+
+@in_virtual_time
+async def test_an_idle_client_stays_away() -> None:
+    async with MemoryServer([Hall], limits=Limits(idle_s=60.0)) as server:
+        ada = await server.connect("ada")
+        await ada.join_or_create("hall")
+
+        await until(lambda: len(server.sessions) == 0, within_s=61.0)
+        await later(600.0)
+
+        assert len(server.sessions) == 0
+        assert server.counters.sessions_ended == 1
+        with pytest.raises(SessionEnded) as ended:
+            await ada.search("hall")
+        assert ended.value.reason == Reason.IDLE
 
 
 @pytest.mark.parametrize("what", ["message", "latest", "request"])

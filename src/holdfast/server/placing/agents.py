@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionEvent
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
-from holdfast.core.events import SessionOpened
+from holdfast.core.events import Resumed, SessionOpened
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
@@ -21,6 +21,9 @@ from holdfast.server.rooms.room_host import RoomHost
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
+
+
+_AWAY = "the agent was disconnected: call its resume() first"
 
 
 class Inbox:
@@ -91,8 +94,11 @@ class AgentRoom:
 
     async def send(self, message: Message) -> None:
         """Say something to the room."""
-        if self._player.session.player is not self._player:
+        session = self._player.session
+        if session.player is not self._player:
             raise NotSeated("the agent has no seat in this room any more")
+        if session.state is not SessionState.CONNECTED:
+            raise NotSeated(_AWAY)
         self._host.deliver_native(self._player, message)
 
     async def leave(self) -> None:
@@ -112,10 +118,7 @@ class Agent:
             raise Throttled("this node has no space for another session")
         self._node = node
         self.session = new_session(node, Identity(name, roles))
-        connection = Connection(node.next_connection_id(), node.now())
-        connection.transport_kind = "agent"
-        connection.happened(ConnectionEvent.WELCOMED)
-        node.sessions.attach(self.session, connection, node.now())
+        connection = self._attach()
         node.publish(
             SessionOpened(
                 session=self.session.id,
@@ -124,6 +127,40 @@ class Agent:
                 transport=connection.transport_kind,
             )
         )
+
+    def _attach(self) -> Connection:
+        node = self._node
+        connection = Connection(node.next_connection_id(), node.now())
+        connection.transport_kind = "agent"
+        connection.happened(ConnectionEvent.WELCOMED)
+        node.sessions.attach(self.session, connection, node.now())
+        return connection
+
+    def resume(self) -> None:
+        """Come back after `session.disconnect()`, to the same seat; what the room sent meanwhile waits to be read."""
+        session, node = self.session, self._node
+        if session.state is SessionState.ENDED:
+            raise self._ended()
+        if session.state is SessionState.CONNECTED:
+            return
+        away_s = node.now() - session.dropped_at if session.dropped_at is not None else 0.0
+        connection = self._attach()
+        node.graces.over(session)
+        session.resumes += 1
+        session.drop_reason = None
+        node.publish(
+            Resumed(
+                session=session.id,
+                player=session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+                outcome="resumed",
+                replayed=0,
+                away_s=round(away_s, 3),
+            )
+        )
+        if session.player is not None:
+            node.rooms.host_of(session.player).returned(session.player, is_resynced=False)
 
     async def create(
         self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
@@ -138,6 +175,8 @@ class Agent:
         """Take a seat in a room."""
         if self.session.state is SessionState.ENDED:
             raise self._ended()
+        if self.session.state is SessionState.DISCONNECTED:
+            raise NotSeated(_AWAY)
         if self.session.player is not None:
             raise AlreadySeated("this agent has a seat already; leave it first")
         host = self._node.rooms.host(room_id)
@@ -145,7 +184,8 @@ class Agent:
         try:
             player = await host.join(self.session, lambda _: inbox)
         except Interrupted:
-            raise self._ended() from None
+            # It was ended, or disconnected, while it was joining.
+            raise self._ended() if self.session.end_reason is not None else NotSeated(_AWAY) from None
         return AgentRoom(host, player, inbox)
 
     def _ended(self) -> SessionEnded:

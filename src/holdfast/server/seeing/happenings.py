@@ -18,7 +18,7 @@ def refused(connection: Connection, reason: Reason) -> ConnectionRefused:
     )
 
 
-def dropped(session: Session, connection: LiveConnection, now: float) -> Dropped:
+def dropped(session: Session, connection: Connection, now: float) -> Dropped:
     """A session has lost its connection."""
     latency = session.latency
     return Dropped(
@@ -28,7 +28,7 @@ def dropped(session: Session, connection: LiveConnection, now: float) -> Dropped
         reason=connection.end_reason or Reason.DROPPED,
         grace_s=session.grace_s,
         silent_s=round(now - connection.heard_at, 3),
-        pings=connection.pings_unanswered,
+        pings=connection.pings_unanswered if isinstance(connection, LiveConnection) else 0,
         latency_ms=round(latency.smoothed_ms, 3),
         last_ms=round(latency.last_ms, 3),
         worst_ms=round(latency.worst_ms, 3),

@@ -201,6 +201,8 @@ class LiveConnection(WritingConnection):
         channel = session.channel_numbered(frame.channel)
         if channel is None or frame.ack <= channel.acked:
             return
+        # To read is to be there.
+        session.last_active_at = self.heard_at
         channel.acknowledge(frame.ack)
         if channel.is_over:
             session.closing.remove(channel)
@@ -232,6 +234,7 @@ class LiveConnection(WritingConnection):
         self.session = session
         flood = session.flood = session.flood or Flood(self._node.throttle.rates)
         self.allowed_bytes, self._messages = flood.bytes, flood.messages
+        self._node.lifetimes.begin(self, session)
         self.tap = self._node.packets.tap(self)
         self._step(ConnectionEvent.WELCOMED)
         if session.player is not None:

@@ -1,7 +1,5 @@
 """Signs of life: every connection is pinged every `ping_s`, and one that stays silent for `silence_s` has dropped.
 
-A session ends whose client does nothing but answer pings for `idle_s`, or that is older than `session_age_max_s`.
-
 One timer for the whole node. Connections are visited in slices, so that ten thousand of them are not pinged at once.
 """
 
@@ -46,15 +44,10 @@ class Heartbeat:
         self._slice = (self._slice + 1) % _SLICES
 
     def _visit(self, connection: LiveConnection, now: float) -> None:
-        limits, session = self._node.limits, connection.session
-        if not connection.is_open or session is None:
+        if not connection.is_open or connection.session is None:
             return
         # Of one in the slow lane we are the ones who do not listen; it comes out, and is heard or not.
-        if now - connection.heard_at >= limits.silence_s and connection.unheard is None:
+        if now - connection.heard_at >= self._node.limits.silence_s and connection.unheard is None:
             connection.cut(Reason.SILENT)
-        elif limits.idle_s and now - session.last_active_at >= limits.idle_s:
-            self._node.end_session(session, Reason.IDLE, f"nothing was said for {limits.idle_s:g} s")
-        elif limits.session_age_max_s and now - session.created_at >= limits.session_age_max_s:
-            self._node.end_session(session, Reason.TOO_OLD, f"a session lasts {limits.session_age_max_s:g} s")
         else:
             connection.ping(now)
