@@ -62,6 +62,7 @@ async def test_after_a_crash_the_client_is_resynced_with_the_age_and_goes_on_exa
 
         await bench.restart()
         outcome = await ada.back()
+        await bob.back()
         await ada.send(*(Say(f"new {number}") for number in range(5)))
         await ada.has_heard("ada:new 4")
         await bob.has_heard("ada:new 4")
