@@ -18,6 +18,7 @@ from rich.table import Table
 
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Data
+from holdfast.core.silence import Traffic
 from holdfast.transports.compression import CompressedTransport
 from holdfast.transports.deflate import Inflater, deflated
 from holdfast.transports.keys import ServerKey, read_public
@@ -36,6 +37,7 @@ class Sink:
     dialect = BINARY
     is_encrypted = is_compressed = False
     buffered_bytes = 0
+    traffic = Traffic()
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []

@@ -15,6 +15,7 @@ from holdfast import ClientSession, SessionEnded
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Auth, Close, Frame, FromClient, Hello, Outcome, Ping, Welcome
 from holdfast.core.reasons import CLOSE_CODES, Reason
+from holdfast.core.silence import Traffic
 from holdfast.testing import run
 from holdfast.transports.port import VANISHED, Dialect, DialError, Receiver, TransportLimits
 from tests.client.script import TERMS
@@ -55,6 +56,7 @@ class FakeLink:
     is_encrypted = False
     is_compressed = False
     buffered_bytes = 0
+    traffic = Traffic()
 
     def __init__(self, server: "FakeServer", receiver: Receiver, dialect: Dialect, steps: Iterator[Step]) -> None:
         self._server = server

@@ -126,6 +126,29 @@ async def test_the_time_to_give_up_is_counted_from_each_loss() -> None:
 
 
 @in_virtual_time
+async def test_a_session_is_not_given_up_while_the_server_is_reached_welcome_or_not() -> None:
+    reached: list[Step] = [0.5, CUT]
+    server = FakeServer([welcome(), 5.0, CUT], *[reached] * 40, [welcome(outcome="resumed")])
+
+    session = await connect(server, give_up_s=20.0)
+    while session.outcome != Outcome("resumed"):  # noqa: ASYNC110 - costs nothing in virtual time
+        await asyncio.sleep(1.0)
+
+    assert len(server.dialled_at) == 42
+    await session.close()
+
+
+@in_virtual_time
+async def test_a_first_sign_in_is_given_up_in_time_though_the_server_is_reached() -> None:
+    server = FakeServer([0.5, CUT])
+
+    with pytest.raises(SessionEnded, match="within 20 s"):
+        await connect(server, give_up_s=20.0)
+
+    assert 10.0 < asyncio.get_running_loop().time() <= 20.5
+
+
+@in_virtual_time
 async def test_a_session_that_gives_up_at_once_never_dials_again() -> None:
     server = FakeServer([welcome(), CUT], [welcome()])
     session = await connect(server, give_up_s=0.0, random=Chance(0.0))

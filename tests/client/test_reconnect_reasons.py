@@ -8,12 +8,13 @@ from msgspec import structs
 
 import holdfast
 from holdfast import Outcome
-from holdfast.core.frames import Data, Pong, Seat
+from holdfast.core.frames import Data, Ping, Pong, Seat
 from holdfast.core.reasons import Reason
 from holdfast.testing import run
 from tests.client.fake_server import (
     KNOWN_GUEST,
     FakeServer,
+    Step,
     close,
     connect,
     end_of,
@@ -118,6 +119,18 @@ async def test_a_silent_server_is_dropped_and_a_pinging_one_is_not() -> None:
     assert server.waits_s == [60.0 + 16.0 + 0.05]
     pongs = [frame.id for frame in server.links[0].heard if isinstance(frame, Pong)]
     assert pongs == [1, 2, 3, 4]
+    await session.close()
+
+
+@in_virtual_time
+async def test_a_server_that_announces_a_large_payload_may_be_silent_for_so_much_longer() -> None:
+    large: list[Step] = [Ping(1, quiet_s=30.0), 45.0, Ping(2)]
+    server = FakeServer([welcome(), *large], [welcome(outcome="resumed"), *pings(5.0, 100)])
+
+    session = await connect(server)
+    await asyncio.sleep(100.0)
+
+    assert server.waits_s == [45.0 + 16.0 + 0.05]
     await session.close()
 
 

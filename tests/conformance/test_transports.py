@@ -18,6 +18,7 @@ from holdfast.transports.port import (
     DialError,
     Transport,
 )
+from tests.deadlines import DEADLINE_S
 from tests.transports.harness import ADAPTERS, BINARY, LIMITS, TEXT, Harness
 from tests.transports.recorder import Recorder
 
@@ -525,3 +526,35 @@ def fill(recorder: Recorder) -> list[bytes]:
         sent.append(Random(len(sent)).randbytes(50_000))
         recorder.link.send(sent[-1])
     return sent
+
+
+# What a link carries
+
+
+async def test_a_link_counts_what_it_carried_both_ways(harness: Harness) -> None:
+    dialed, accepted = await harness.pair()
+    size = 50_000
+    payload = Random(0).randbytes(size)
+    ours, theirs = dialed.link.traffic, accepted.link.traffic
+
+    dialed.link.send(payload)
+    await accepted.payload()
+
+    assert accepted.link.traffic.received - theirs.received >= size
+    # The other system may acknowledge it a moment later.
+    async with asyncio.timeout(DEADLINE_S):
+        while dialed.link.traffic.taken - ours.taken < size:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+    assert dialed.link.traffic.waiting == 0
+
+
+async def test_what_is_not_taken_yet_waits(harness: Harness) -> None:
+    dialed, accepted = await harness.pair()
+    accepted.link.pause_reading()
+
+    for _ in range(200):
+        dialed.link.send(Random(0).randbytes(90_000))
+
+    assert dialed.link.traffic.waiting > 0
+    accepted.link.resume_reading()
+    await accepted.payload(200)

@@ -19,6 +19,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.query import parse_query
 from holdfast.core.records import Unreadable, decode_effect, decode_room, decode_session
 from holdfast.core.room_file import NotARoom, from_text
+from holdfast.core.silence import Traffic
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
 from holdfast.identity import Guest, NotAuthentic
 from holdfast.transports import tcp, websocket
@@ -118,6 +119,7 @@ class Wire:
     kind = "fuzz"
     peer = "203.0.113.7:1"
     buffered_bytes = 0
+    traffic = Traffic()
     is_encrypted = False
     is_compressed = False
 

@@ -1,14 +1,16 @@
 """All planted bugs, by their names: each must be caught, to prove that the checker can fail."""
 
-from tests.simulation import channel_mutants, commit_mutants, recovery_mutants, session_mutants
-from tests.simulation.planting import DURABLE_MUTANTS, MUTANTS, Mutant
+from tests.simulation import channel_mutants, commit_mutants, link_mutants, recovery_mutants, session_mutants
+from tests.simulation.planting import DURABLE_MUTANTS, LINK_MUTANTS, MUTANTS, Mutant
 
 __all__ = [
     "DURABLE_MUTANTS",
+    "LINK_MUTANTS",
     "MUTANTS",
     "Mutant",
     "channel_mutants",
     "commit_mutants",
+    "link_mutants",
     "recovery_mutants",
     "session_mutants",
 ]

@@ -13,6 +13,8 @@ Plant = Callable[[], Iterator[None]]
 MUTANTS: dict[str, Mutant] = {}
 DURABLE_MUTANTS: dict[str, Mutant] = {}
 """Those that show only in worlds with a store."""
+LINK_MUTANTS: dict[str, Mutant] = {}
+"""Those that show only on links that never heal."""
 
 
 def mutant(plant: Plant) -> Plant:
@@ -24,6 +26,12 @@ def mutant(plant: Plant) -> Plant:
 def durable_mutant(plant: Plant) -> Plant:
     """Register a planted bug of what is saved and brought back."""
     DURABLE_MUTANTS[plant.__name__] = contextmanager(plant)
+    return plant
+
+
+def link_mutant(plant: Plant) -> Plant:
+    """Register a planted bug of what is written to a bad link."""
+    LINK_MUTANTS[plant.__name__] = contextmanager(plant)
     return plant
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.silence import Traffic
 from holdfast.transports.compression import (
     LINK_BYTES,
     SMALL_BYTES,
@@ -37,6 +38,7 @@ class Link:
     is_encrypted = False
     is_compressed = False
     buffered_bytes = 0
+    traffic = Traffic()
 
     def __init__(self, dialect: Dialect = BINARY) -> None:
         self.dialect = dialect

@@ -51,7 +51,7 @@ export class Codec {
     return fromServer(value);
   }
 
-  /** Frames as payloads of at most this size, in order: one, unless they do not fit. */
+  /** Frames as payloads of at most this size, in order: one, unless they do not fit. A larger frame goes alone. */
   payloads(frames: FromClient[], bytesMax: number): Uint8Array[] {
     const payloads: Uint8Array[] = [];
     let batch: Uint8Array[] = [];

@@ -45,19 +45,25 @@ class Patience {
   readonly #reach: Reach;
   attempt = 0;
   #lostAt = now();
+  #reachedAt = now();
 
   constructor(reach: Reach) {
     this.#reach = reach;
   }
 
+  /** The server was reached, though nobody was welcomed: the network carries something, so go on. */
+  wasAnswered(): void {
+    this.#reachedAt = now();
+  }
+
   wasWelcome(lastedS: number): void {
-    this.#lostAt = now();
+    this.#lostAt = this.#reachedAt = now();
     this.attempt = lastedS >= SETTLED_S ? 0 : Math.min(this.attempt, UNSETTLED_ATTEMPT_MAX);
   }
 
   /** The network is back, or somebody looks again: what failed before does not count. */
   beginAnew(): void {
-    this.#lostAt = now();
+    this.#lostAt = this.#reachedAt = now();
     this.attempt = 0;
   }
 
@@ -67,7 +73,7 @@ class Patience {
     const lostS = now() - this.#lostAt;
     const waitS = backoffS(backoff, this.attempt, random(), lostS, retryAfterS);
     this.attempt += 1;
-    return lostS + waitS < giveUpS ? waitS : null;
+    return now() - this.#reachedAt + waitS < giveUpS ? waitS : null;
   }
 }
 
@@ -165,7 +171,7 @@ export class Connector {
       if (link.welcomeAt !== null) {
         this.#patience.wasWelcome(now() - link.welcomeAt);
         this.#owner.dropped(end);
-      }
+      } else if (link.wasOpen && this.#protocol.sessionId) this.#patience.wasAnswered();
       const waitS = this.#patience.waitS(end.retryAfterS);
       if (waitS === null) {
         const gaveUp = `no session at ${this.#reach.url} within ${this.#reach.giveUpS} s`;
@@ -204,7 +210,7 @@ export class Connector {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const look = () => {
       if (this.#isSilent(link)) link.abort();
-      else timer = setTimeout(look, Math.min(link.heardAt + this.#protocol.limits.silenceS - now(), LOOK_S_MAX) * 1000);
+      else timer = setTimeout(look, Math.min(link.heardAt + this.#silenceS - now(), LOOK_S_MAX) * 1000);
     };
     look();
     const end = await link.ended;
@@ -215,7 +221,11 @@ export class Connector {
   }
 
   #isSilent(link: Link): boolean {
-    return now() - link.heardAt >= this.#protocol.limits.silenceS;
+    return now() - link.heardAt >= this.#silenceS;
+  }
+
+  get #silenceS(): number {
+    return this.#protocol.limits.silenceS + this.#protocol.quietS;
   }
 
   #received(link: Link, payload: Uint8Array): void {

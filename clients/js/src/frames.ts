@@ -71,7 +71,15 @@ export type Reply = [name: "reply", id: number, result: unknown, problem: Proble
 export type Data = [name: "data", channel: number, seq: number, ack: number, type: string, body: unknown];
 export type Latest = [name: "latest", channel: number, type: string, body: unknown];
 export type Ack = [name: "ack", channel: number, ack: number];
-export type Ping = [name: "ping", id: number, channel: number, ack: number, latencyMs: number];
+export type Ping = [
+  name: "ping",
+  id: number,
+  channel: number,
+  ack: number,
+  latencyMs: number,
+  /** Before a large payload: how much longer than usual nothing else may be heard. */
+  quietS: number,
+];
 export type Seat = [name: "seat", event: string, channel: number, generation: number, room: string, kind: string];
 export type Notice = [name: "notice", topic: string, key: string, body: unknown];
 export type Close = [
@@ -175,7 +183,7 @@ const FROM_SERVER = new Map<unknown, Field[]>(
     data: [number, ordinal, number, name, any],
     latest: [number, name, any],
     ack: [number, number],
-    ping: [number, or(number, 0), or(number, 0), or(float, 0)],
+    ping: [number, or(number, 0), or(number, 0), or(float, 0), or(float, 0)],
     seat: [string, number, number, string, string],
     notice: [string, string, any],
     close: [number, string, or(string, ""), or(float, 0), or(string, "")],

@@ -2,6 +2,8 @@
 
 export interface Limits {
   payloadBytesMax: number;
+  /** Frames that travel together in one payload; a larger frame goes alone. Small ones get through bad links. */
+  batchBytesMax: number;
   windowMessagesMax: number;
   windowBytesMax: number;
   keptMessagesMax: number;
@@ -20,6 +22,7 @@ export interface Limits {
 
 export const LIMITS: Limits = {
   payloadBytesMax: 65536,
+  batchBytesMax: 4096,
   windowMessagesMax: 1024,
   windowBytesMax: 262144,
   keptMessagesMax: 4096,

@@ -39,6 +39,8 @@ export class ClientProtocol {
   playerId = "";
   credential = "";
   latencyMs = 0;
+  /** How much longer than usual nothing may be heard: the server said that its next payload is large. */
+  quietS = 0;
   isWelcome = false;
   readonly channels: Channels;
   #scheme: string;
@@ -89,6 +91,7 @@ export class ClientProtocol {
   /** The connection is gone: what must arrive is written to the next one. */
   lost(): void {
     this.isWelcome = false;
+    this.quietS = 0;
     this.#unsent = [];
     this.#latest.clear();
   }
@@ -237,7 +240,8 @@ export class ClientProtocol {
       frames.push(...this.#latest.values());
       this.#latest.clear();
     }
-    return this.codec.payloads(frames, this.limits.payloadBytesMax);
+    // In small payloads, if much waits: a link that is slow or often cut gets some of them through.
+    return this.codec.payloads(frames, Math.min(this.limits.batchBytesMax, this.limits.payloadBytesMax));
   }
 
   /** Whether unreliable messages wait. */
@@ -262,6 +266,7 @@ export class ClientProtocol {
 
   /** What a payload means, one frame after the other; `ProtocolError` at the first that means nothing. */
   *receive(payload: Uint8Array): Generator<Event> {
+    this.quietS = 0;
     for (const frame of this.codec.fromServer(payload)) {
       if (!this.isWelcome && frame[0] !== "welcome" && frame[0] !== "close")
         throw new ProtocolError(`a ${frame[0]} came before the welcome`);
@@ -306,8 +311,9 @@ export class ClientProtocol {
     ];
   }
 
-  #onPing([, id, number, received, latencyMs]: Ping): Event[] {
+  #onPing([, id, number, received, latencyMs, quietS]: Ping): Event[] {
     this.latencyMs = latencyMs;
+    this.quietS = quietS > 0 ? quietS : 0;
     const channel = this.#acknowledged(number, received);
     if (channel) channel.ackSent = channel.applied;
     this.#unsent.push(["pong", id, number, channel?.applied ?? 0]);

@@ -28,6 +28,8 @@ export class FakeSocket implements Socket {
   onclose: ((event: never) => void) | null = null;
   onerror: ((event: never) => void) | null = null;
   readonly heard: FromClient[] = [];
+  /** The sizes of the payloads that came. */
+  readonly sizes: number[] = [];
   closedWith: [code: number | undefined, reason: string | undefined] | null = null;
 
   constructor(
@@ -38,6 +40,7 @@ export class FakeSocket implements Socket {
   // What the client does
 
   send(payload: string | Uint8Array): void {
+    this.sizes.push(payload.length);
     this.heard.push(...(decode(payload as Uint8Array) as FromClient[]));
   }
 

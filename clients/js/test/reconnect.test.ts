@@ -137,7 +137,7 @@ test.each([4200, 4203, 4206, 4209, 1008])("close code %d ends the session for go
 test("who hears nothing for too long cuts the link and resumes; whoever is pinged stays and answers", async () => {
   await server.seated();
   await later(10);
-  await server.last.say(["ping", 7, 1, 0, 31.5]);
+  await server.last.say(["ping", 7, 1, 0, 31.5, 0]);
   expect(server.last.all("pong")).toEqual([["pong", 7, 1, 0]]);
   await later(15);
   expect(server.sockets).toHaveLength(1);
@@ -192,6 +192,56 @@ test("text where bytes were agreed on is a protocol error", async () => {
   await settled();
 
   expect(closed).toHaveBeenCalledWith(expect.objectContaining({ reason: "protocol" }));
+});
+
+test("who is told of a large payload waits for it so much longer, and no longer once it is there", async () => {
+  await server.seated();
+  await server.last.say(["ping", 1, 1, 0, 0, 30]);
+  await later(45);
+  expect(server.sockets).toHaveLength(1);
+
+  await server.last.say(data(1, "moved", { x: 1 }, 0));
+  await later(15);
+  expect(server.sockets).toHaveLength(1);
+
+  await later(2);
+  expect(server.sockets).toHaveLength(2);
+});
+
+test("what waits for the server goes in small payloads, and a larger message alone", async () => {
+  const { room } = await server.seated();
+  await server.last.end();
+  for (let x = 0; x < 200; x++) room.send("move", { x, ballast: "x".repeat(100) });
+  room.send("move", { ballast: "x".repeat(10_000) });
+  room.send("move", { x: 202 });
+  await later(0.2);
+  await server.welcomeBack("t2", 0);
+
+  const [hello, ...sizes] = server.last.sizes;
+  expect(hello).toBeLessThan(1000);
+  expect(server.last.all("data")).toHaveLength(202);
+  expect(sizes.filter((size) => size > 4096)).toHaveLength(1);
+  expect(sizes.length).toBeLessThan(12);
+});
+
+test("a session is not given up while the server is reached, welcome or not, and is when it is not", async () => {
+  const { session } = await server.seated({ giveUpS: 60 });
+  const closed = vi.fn();
+  session.on("close", closed);
+  await server.last.end();
+
+  for (let i = 0; i < 20; i++) {
+    await later(15);
+    await server.last.open();
+    await server.last.end();
+  }
+  expect(closed).not.toHaveBeenCalled();
+
+  for (let i = 0; i < 20; i++) {
+    await later(15);
+    await server.last.end();
+  }
+  expect(closed).toHaveBeenCalledWith(expect.objectContaining({ reason: "unreachable" }));
 });
 
 test("a watch is asked for again after a resume, and told the difference", async () => {

@@ -150,7 +150,7 @@ test("the new token is kept before anything is said with it", async () => {
   await dialled(2);
   server.last.send = () => tokens.push([...storage.items.values()][0]?.includes("t2"));
 
-  await server.last.say(welcome("s1", "t2", "resumed", [seatAt(0)], 1), ["ping", 1, 1, 0, 0]);
+  await server.last.say(welcome("s1", "t2", "resumed", [seatAt(0)], 1), ["ping", 1, 1, 0, 0, 0]);
 
   expect(tokens).toEqual([true]);
 });

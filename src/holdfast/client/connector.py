@@ -60,11 +60,15 @@ class Patience:
     def __init__(self, reach: Reach, now: float) -> None:
         self._reach = reach
         self._attempt = 0
-        self._lost_at = now
+        self._lost_at = self._reached_at = now
+
+    def was_answered(self, now: float) -> None:
+        """The server was reached, though nobody was welcomed: the network carries something, so go on."""
+        self._reached_at = now
 
     def was_welcome(self, lasted_s: float, now: float) -> None:
         """A connection was good, and is gone now."""
-        self._lost_at = now
+        self._lost_at = self._reached_at = now
         self._attempt = 0 if lasted_s >= SETTLED_S else min(self._attempt, _UNSETTLED_ATTEMPT_MAX)
 
     def wait_s(self, retry_after_s: float, now: float) -> float | None:
@@ -72,12 +76,15 @@ class Patience:
         reach, lost_s = self._reach, now - self._lost_at
         wait_s = reach.backoff.wait_s(self._attempt, reach.random.random(), lost_s=lost_s, retry_after_s=retry_after_s)
         self._attempt += 1
-        return wait_s if lost_s + wait_s < reach.give_up_s else None
+        return wait_s if now - self._reached_at + wait_s < reach.give_up_s else None
 
 
 class _End(NamedTuple):
+    """How a connection ended; `welcome_for_s` is None if it was never welcomed."""
+
     closed: Closed
     welcome_for_s: float | None
+    is_answered: bool
 
 
 def _closed(code: int, reason: str) -> Closed:
@@ -164,11 +171,11 @@ class Connector:
         is_first = True
         while True:
             try:
-                closed, welcome_for_s = await self._one_connection()
+                closed, welcome_for_s, is_answered = await self._one_connection()
             except DialError as error:
                 if is_first or not error.retry:
                     return error
-                closed, welcome_for_s = Closed(VANISHED, Reason.DROPPED, str(error)), None
+                closed, welcome_for_s, is_answered = Closed(VANISHED, Reason.DROPPED, str(error)), None, False
             is_first = False
             what = advice(closed.code)
             if what is Advice.STOP or (what is Advice.SIGN_IN and not self._protocol.sign_in_again(closed.reason)):
@@ -176,6 +183,8 @@ class Connector:
             if welcome_for_s is not None:
                 patience.was_welcome(welcome_for_s, now())
                 self._owner.dropped()
+            elif is_answered and self._protocol.session_id:
+                patience.was_answered(now())
             wait_s = patience.wait_s(closed.retry_after_s, now())
             if wait_s is None:
                 gave_up = f"no session at {self._reach.url} within {self._reach.give_up_s:g} s"
@@ -198,17 +207,24 @@ class Connector:
         welcome_for_s = None
         if link.welcome_at is not None:
             welcome_for_s = asyncio.get_running_loop().time() - link.welcome_at
-        return _End(link.closed or _closed(code, reason), welcome_for_s)
+        return _End(link.closed or _closed(code, reason), welcome_for_s, is_answered=True)
 
     async def _listen(self, link: Link) -> tuple[int, str]:
         """Until the end; a server that says nothing for too long is gone, whatever the socket says."""
         now = asyncio.get_running_loop().time
         while not link.end.done():
-            patience_s = link.heard_at + self._protocol.limits.silence_s - now()
+            limits = self._protocol.limits
+            silence_s = limits.silence_s + self._protocol.quiet_s
+            half_s = silence_s / 2
+            if link.welcome_at is not None and now() - link.heard_at >= half_s:
+                link.look(limits.life_bytes_per_s)
+            patience_s = link.heard_at + silence_s - now()
             if patience_s <= 0:
                 link.abort()
                 return await link.end
-            await asyncio.wait([link.end], timeout=patience_s)
+            # Usually something is heard in the first half; in the second the bytes are looked at, twice at least.
+            wait_s = max(patience_s - half_s, min(patience_s, half_s / 2))
+            await asyncio.wait([link.end], timeout=wait_s)
         return link.end.result()
 
     def _received(self, link: Link, payload: bytes) -> None:

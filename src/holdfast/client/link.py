@@ -7,6 +7,7 @@ from ssl import SSLContext
 
 from holdfast.client.events import Closed
 from holdfast.core.errors import Invalid
+from holdfast.core.silence import Look
 from holdfast.transports import tcp, websocket
 from holdfast.transports.compression import Offer
 from holdfast.transports.keys import read_public
@@ -78,6 +79,7 @@ class Link:
         self._drained = drained
         self._transport: Transport | None = None
         self.heard_at = 0.0
+        self._looked: Look | None = None
         self.welcome_at: float | None = None
         """When the session was attached to it."""
         self.closed: Closed | None = None
@@ -95,6 +97,14 @@ class Link:
         """One payload from the server."""
         self.heard_at = asyncio.get_running_loop().time()
         self._received(self, payload)
+
+    def look(self, bytes_per_s: float) -> None:
+        """No payload came for a while: the server counts as heard if the link still carries something."""
+        if self._transport is not None:
+            now = asyncio.get_running_loop().time()
+            looked, self._looked = self._looked, Look(now, self._transport.traffic)
+            if self._looked.is_alive(looked, self.heard_at, bytes_per_s):
+                self.heard_at = now
 
     def kept_busy(self) -> None:
         """A server may do that: it was chosen."""

@@ -56,6 +56,8 @@ class ClientProtocol:
         self.player_id = ""
         self.credential = ""
         self.latency_ms = 0.0
+        self.quiet_s = 0.0
+        """How much longer than usual nothing may be heard: the server said that its next payload is large."""
         self.is_welcome = False
         self.limits = limits
         self.channels = Channels(limits)
@@ -87,6 +89,7 @@ class ClientProtocol:
     def lost(self) -> None:
         """The connection is gone: what must arrive is written to the next one."""
         self.is_welcome = False
+        self.quiet_s = 0.0
         self._unsent.clear()
         self._latest.clear()
 
@@ -204,7 +207,9 @@ class ClientProtocol:
         if with_latest:
             frames += self._latest.values()
             self._latest.clear()
-        return self.codec.payloads(frames, self.limits.payload_bytes_max) if frames else []
+        # In small payloads, if much waits: a link that is slow or often cut gets some of them through.
+        bytes_max = min(self.limits.batch_bytes_max, self.limits.payload_bytes_max)
+        return self.codec.payloads(frames, bytes_max) if frames else []
 
     def _fitting(self, name: str, content: Any) -> bytes:
         encoded = self.codec.encode(content)
@@ -217,6 +222,7 @@ class ClientProtocol:
 
     def receive(self, payload: bytes) -> Iterator[Event]:
         """What a payload means, one frame after the other; `ProtocolError` at the first that means nothing."""
+        self.quiet_s = 0.0
         for frame in self.codec.from_server(payload):
             if not self.is_welcome and not isinstance(frame, Welcome | Close):
                 raise ProtocolError(f"a {frame.name} came before the welcome")
@@ -258,6 +264,8 @@ class ClientProtocol:
 
     def _on_ping(self, frame: Ping) -> list[Event]:
         self.latency_ms = frame.latency_ms
+        # In this order `max` also turns a NaN into a 0.
+        self.quiet_s = max(0.0, frame.quiet_s)
         channel = self._acknowledged(frame.channel, frame.ack)
         ack = 0
         if channel is not None:

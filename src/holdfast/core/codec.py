@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Raw
 
 from holdfast.core.errors import ProtocolError
 from holdfast.core.frames import Frame, FromClient, FromServer
@@ -69,20 +70,20 @@ class Codec:
         return self.encode(frames)
 
     def payloads(self, frames: Sequence[Frame], bytes_max: int) -> list[bytes]:
-        """Frames as payloads of at most this size, in order: one, unless they do not fit."""
+        """Frames as payloads of at most this size, in order: one, unless they do not fit. A larger frame goes alone."""
         payload = self.encode(frames)
         if len(payload) <= bytes_max or len(frames) == 1:
             return [payload]
         payloads: list[bytes] = []
-        batch: list[Frame] = []
+        batch: list[Raw] = []
         size = _HEAD_BYTES
         for frame in frames:
-            frame_size = len(self.encode(frame)) + 1
-            if batch and size + frame_size > bytes_max:
+            encoded = self.encode(frame)
+            if batch and size + len(encoded) + 1 > bytes_max:
                 payloads.append(self.encode(batch))
                 batch, size = [], _HEAD_BYTES
-            batch.append(frame)
-            size += frame_size
+            batch.append(Raw(encoded))
+            size += len(encoded) + 1
         payloads.append(self.encode(batch))
         return payloads
 

@@ -218,12 +218,16 @@ class Ack(Frame, frozen=True):
 
 
 class Ping(Frame, frozen=True):
-    """Are you there? With the latest acknowledgement and the round-trip time as the server sees it."""
+    """Are you there? With the latest acknowledgement and the round-trip time as the server sees it.
+
+    Before a large payload: how much longer than usual nothing else may be heard, on a slow link.
+    """
 
     id: Number
     channel: Number = 0
     ack: Number = 0
     latency_ms: float = 0.0
+    quiet_s: float = 0.0
 
 
 class Pong(Frame, frozen=True):

@@ -17,6 +17,10 @@ class Limits:
     # One payload (a WebSocket message, a TCP frame). 64 KiB is OWASP's ceiling for WebSocket messages;
     # picows doubles its read buffer up to twice this and never shrinks it.
     payload_bytes_max: int = 64 * KIB
+    # Frames that travel together in one payload; a larger frame goes alone. What is lost with a cut link is the payload
+    # that it was cut in: small ones get a backlog through links that break after a few KiB, and a browser, which sees
+    # whole payloads only, hears something within silence_s down to 256 bytes a second.
+    batch_bytes_max: int = 4 * KIB
     # Frames that one WebSocket message may come in: browsers cut large ones into a few, and each costs a turn.
     fragments_max: int = 1024
     # What a proxy says about a connection (PROXY protocol): two addresses, and some hundred bytes of its own.
@@ -77,6 +81,10 @@ class Limits:
     # A ping this often; a peer that said nothing for silence_s has dropped (three pings may be lost).
     ping_s: float = 5.0
     silence_s: float = 16.0
+    # Bytes are a sign of life too, without a whole payload, if a link carries so many each second, both ways together:
+    # a large message may take longer than silence_s on a slow link, and a ping waits behind it. Whoever dribbles a byte
+    # now and then must not hold a link open.
+    life_bytes_per_s: float = 1.0 * KIB
     # Unreliable messages kept for a congested client, newest per key.
     latest_kept_max: int = 256
     # Bytes waiting in one socket's write buffer before the client counts as slow: a window, its frames' heads,
@@ -268,7 +276,9 @@ class Limits:
 
 # What is never earned back, or of which nobody may have one, would stop everything.
 _RATES = ("_burst", "_per_s")
-_ABOVE_ZERO = frozenset({"payload_bytes_max", "nesting_max", "hello_s", "ping_s", "lane_portion_max", "lane_turn_s"})
+_ABOVE_ZERO = frozenset(
+    {"payload_bytes_max", "batch_bytes_max", "nesting_max", "hello_s", "ping_s", "lane_portion_max", "lane_turn_s"}
+)
 _ABOVE_ZERO |= {"window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"}
 _ABOVE_ZERO |= {"requests_in_flight_max", "latest_kept_max"}
 # Who waits for one of these would never be heard again.

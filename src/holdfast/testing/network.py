@@ -6,6 +6,7 @@ A `Dialer` is one client's way in, a `Link` one connection that it dialed. Break
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
+from math import inf
 from random import Random
 from typing import Any, Literal
 
@@ -16,14 +17,38 @@ from holdfast.transports.port import Accept, Dialect, DialError, Receiver, Trans
 Side = Literal["client", "server"]
 
 
+class Direction:
+    """What one side of a link sends: one byte after the other, at the link's rate, until the link breaks."""
+
+    def __init__(self) -> None:
+        self.bytes_left = inf
+        """What still gets through before the link breaks."""
+        self._sent_bytes = 0
+        self._free_at = 0.0
+
+    def pass_s(self, size: int, bytes_per_s: float, now: float) -> float:
+        """How long the next bytes take to pass, behind those that were sent before."""
+        self.bytes_left -= size
+        self._sent_bytes += size
+        self._free_at = max(now, self._free_at) + size / bytes_per_s
+        return self._free_at - now
+
+    def passed_bytes(self, bytes_per_s: float, at: float) -> int:
+        """How much had passed at this time."""
+        return self._sent_bytes - min(self._sent_bytes, round(max(0.0, self._free_at - at) * bytes_per_s))
+
+
 class Link:
     """One connection: the dialing side is the client, the other the server."""
 
     def __init__(self, wire: Wire, latency_s: float, jitter_s: float) -> None:
         self._wire = wire
+        self._directions: dict[Side, Direction] = {"client": Direction(), "server": Direction()}
         self._cut_next: set[Side] = set()
         self.latency_s = latency_s
         self.jitter_s = jitter_s
+        self.bytes_per_s = inf
+        """How much the link carries, each way."""
         self.hello = b""
         """The first payload that the client sent."""
         self.server: Machine | None = None
@@ -45,6 +70,10 @@ class Link:
     def cut_next(self, side: Side) -> None:
         """Break the link in the middle of the next payload that this side sends; the other never sees it."""
         self._cut_next.add(side)
+
+    def cut_after(self, side: Side, carried_bytes: float) -> None:
+        """Break the link once it has carried so much more of what this side sends, also in the middle of a payload."""
+        self._directions[side].bytes_left = carried_bytes
 
     def half_open(self, unaware: Side) -> None:
         """Break the link, but this side believes that it is up: what it sends vanishes."""
@@ -73,12 +102,31 @@ class Link:
 
     def fate(self, sender: MemoryTransport, payload: bytes, chance: float) -> float | None:
         """Seconds until a payload arrives; None if it is lost, and the link with it."""
-        side: Side = "client" if sender is self.end("client") else "server"
+        side = self._side_of(sender)
         if side == "client" and not self.hello:
             self.hello = payload
         if side in self._cut_next and payload:
             return None
-        return self.latency_s + chance * self.jitter_s
+        loop = asyncio.get_running_loop()
+        direction, left = self._directions[side], self._directions[side].bytes_left
+        pass_s = direction.pass_s(len(payload), self.bytes_per_s, loop.time())
+        delay_s = self.latency_s + chance * self.jitter_s + pass_s
+        if len(payload) <= left:
+            return delay_s
+        if left >= 0:
+            # The first that does not get through; those behind it do not either.
+            loop.call_later(delay_s - (len(payload) - left) / self.bytes_per_s, self.cut)
+        return inf
+
+    def arrived_bytes(self, sender: MemoryTransport) -> int:
+        """How much of what this end sent has arrived; nothing is counted while it cannot, or takes no time to pass."""
+        if self.bytes_per_s == inf or self._wire.is_stalled:
+            return 0
+        at = asyncio.get_running_loop().time() - self.latency_s
+        return self._directions[self._side_of(sender)].passed_bytes(self.bytes_per_s, at)
+
+    def _side_of(self, end: MemoryTransport) -> Side:
+        return "client" if end is self.end("client") else "server"
 
 
 class Dialer:
@@ -93,6 +141,10 @@ class Dialer:
         """How long a dial takes. Longer than the client waits: it fails, and the client tries again."""
         self.latency_s: float | None = None
         """The latency of the links that it dials from now on; None: the network's."""
+        self.bytes_per_s = inf
+        """What the links that it dials from now on carry, each way."""
+        self.cut_after_bytes: float = inf
+        """What they carry on average, each way, before they break."""
         self.is_down = False
         """Whether nobody can be reached."""
         self.is_dead = False
@@ -111,6 +163,9 @@ class Dialer:
         transport = await self._network.dial(receiver, url, dialects=[dialect], limits=limits)
         link = self._network.link(transport.wire)
         link.latency_s = link.latency_s if self.latency_s is None else self.latency_s
+        link.bytes_per_s = self.bytes_per_s
+        if self.cut_after_bytes < inf:
+            self._network.doom(link, self.cut_after_bytes)
         self.links.append(link)
         return transport
 
@@ -145,6 +200,15 @@ class Network(MemoryNetwork):
     def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
         """Called for each payload that is sent; see `MemoryNetwork`."""
         return self.link(sender.wire).fate(sender, payload, self._random.random())
+
+    def arrived_bytes(self, sender: MemoryTransport) -> int:
+        """See `MemoryNetwork`."""
+        return self.link(sender.wire).arrived_bytes(sender)
+
+    def doom(self, link: Link, mean_bytes: float) -> None:
+        """Let a link break after so many bytes on average, each way for itself."""
+        link.cut_after("client", self._random.expovariate(1 / mean_bytes))
+        link.cut_after("server", self._random.expovariate(1 / mean_bytes))
 
     def forget(self, wire: Wire) -> None:
         """Drop a wire that both ends have lost."""

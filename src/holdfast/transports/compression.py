@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from holdfast.core.silence import Traffic
 from holdfast.transports.port import BROKEN, TOO_BIG, Accept, Dialect, Receiver, Transport, TransportLimits
 
 SUFFIX: Final = ".deflate"
@@ -136,6 +137,11 @@ class CompressedTransport:
     def buffered_bytes(self) -> int:
         """See the port."""
         return self._transport.buffered_bytes
+
+    @property
+    def traffic(self) -> Traffic:
+        """See the port."""
+        return self._transport.traffic
 
     def send(self, payload: bytes) -> None:
         """See the port."""

@@ -10,8 +10,10 @@ import errno
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
+from holdfast.core.silence import Traffic
 from holdfast.transports.closing import shorten, tell
 from holdfast.transports.port import (
     TOO_BIG,
@@ -41,6 +43,7 @@ class MemoryTransport:
         self.peer = peer
         self.dialect = dialect
         self.buffered_bytes = 0
+        self.taken_bytes = 0
         self.is_reading = True
         self.is_lost = False
         self._limits = limits
@@ -53,6 +56,13 @@ class MemoryTransport:
         self._deadline: asyncio.TimerHandle | None = None
         # Known as soon as the end is certain: from then on nothing is sent or received.
         self._end: _End | None = None
+
+    @property
+    def traffic(self) -> Traffic:
+        """See the port."""
+        opposite, arrived_bytes = self.wire.opposite(self), self.wire.network.arrived_bytes
+        received = max(self.taken_bytes, arrived_bytes(opposite))
+        return Traffic(received, max(opposite.taken_bytes, arrived_bytes(self)), self.buffered_bytes)
 
     def send(self, payload: bytes) -> None:
         """See the port."""
@@ -100,7 +110,9 @@ class MemoryTransport:
         now = loop.time()
         self._last_due_at = max(self._last_due_at, now + delay_s)
         self._waiting.append(item)
-        if self._last_due_at > now:
+        if self._last_due_at == inf:
+            pass  # it never arrives, and neither does what is sent after it
+        elif self._last_due_at > now:
             loop.call_later(self._last_due_at - now, self._fall_due)
         else:
             loop.call_soon(self._fall_due)
@@ -139,6 +151,7 @@ class MemoryTransport:
         elif len(item) > self._limits.payload_bytes_max:
             self.close(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
         else:
+            self.taken_bytes += len(item)
             tell(self, self._receiver.received, item)
 
     def open(self, accept: Accept) -> None:
@@ -233,8 +246,15 @@ class MemoryNetwork:
         return list(self._wires)
 
     def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
-        """Seconds until a payload arrives, or None to lose it and cut its wire. A close travels as b""."""
+        """Seconds until a payload arrives, or None to lose it and cut its wire. A close travels as b"".
+
+        Infinity: neither it nor what follows it arrives, and whoever says so cuts the wire later.
+        """
         return 0.0
+
+    def arrived_bytes(self, sender: MemoryTransport) -> int:
+        """How much of what this end sent has arrived, parts of payloads too; 0 if they arrive whole or not at all."""
+        return 0
 
     def caller(self, number: int) -> str:
         """The address that the other end sees of whoever dials."""

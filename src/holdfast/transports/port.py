@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.limits import Limits
+from holdfast.core.silence import Traffic
 
 NORMAL = 1000
 GOING_AWAY = 1001
@@ -102,6 +103,13 @@ class Transport(Protocol):
     @property
     def buffered_bytes(self) -> int:
         """Bytes accepted by `send` that the operating system has not taken yet."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What the link has carried, as the network counts it: bytes of payloads that are not complete yet too.
+
+        For comparing two looks. Where the system does not tell, it is always nothing.
+        """
 
     def send(self, payload: bytes) -> None:
         """Queue one payload. After `close`, `abort` or the peer's end it is dropped."""

@@ -10,12 +10,13 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
+from holdfast.core.silence import Traffic
 from holdfast.transports.closing import CLOSE_BYTES_MAX, failed, pack_close, tell, unpack_close
 from holdfast.transports.forwarded import Address
 from holdfast.transports.noise import Forged
 from holdfast.transports.port import TOO_BIG, VANISHED, Accept, Dialect, Receiver, TransportLimits
 from holdfast.transports.secure import OVERHEAD_BYTES, Tunnel
-from holdfast.transports.sockets import abort, peer_name
+from holdfast.transports.sockets import abort, peer_name, traffic
 
 _HEAD = struct.Struct(">I")
 _CLOSE_BIT = 1 << 31
@@ -59,6 +60,11 @@ class TcpTransport(asyncio.Protocol):
     def buffered_bytes(self) -> int:
         """See the port."""
         return 0 if self._is_lost else self._tcp.get_write_buffer_size()
+
+    @property
+    def traffic(self) -> Traffic:
+        """See the port."""
+        return Traffic() if self._is_lost else traffic(self._tcp)
 
     def send(self, payload: bytes) -> None:
         """See the port."""

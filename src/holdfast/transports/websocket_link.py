@@ -14,6 +14,7 @@ from typing import Final
 from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport
 from picows.picows import WSCloseHandshake
 
+from holdfast.core.silence import Traffic
 from holdfast.transports.closing import failed, pack_close, shorten, tell, unpack_close
 from holdfast.transports.deflate import Inflater
 from holdfast.transports.forwarded import Address, Contradiction, TrustedProxies
@@ -30,7 +31,7 @@ from holdfast.transports.port import (
     Receiver,
     TransportLimits,
 )
-from holdfast.transports.sockets import abort, peer_name
+from holdfast.transports.sockets import abort, peer_name, traffic
 
 # Above this, picows' `send` on a server does not copy (see above).
 _COPIED_BYTES_MAX = 8192
@@ -80,6 +81,11 @@ class WebSocketTransport(WSListener):
     def buffered_bytes(self) -> int:
         """See the port."""
         return 0 if self._ws.is_disconnected else self._ws.underlying_transport.get_write_buffer_size()
+
+    @property
+    def traffic(self) -> Traffic:
+        """See the port."""
+        return Traffic() if self._ws.is_disconnected else traffic(self._ws.underlying_transport)
 
     def send(self, payload: bytes) -> None:
         """See the port."""

@@ -15,6 +15,7 @@ from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Flood
 from holdfast.core.frames import Ack, Bye, Close, Data, Frame, FromClient, Hello, Latest, Pong, Request, sentence
 from holdfast.core.reasons import CLOSE_CODES, Reason, reason_of
 from holdfast.core.session import Session, SessionFlags
+from holdfast.core.silence import Look
 from holdfast.server.wire.slow_lane import Unheard
 from holdfast.server.wire.writing import FrameHandlers, WritingConnection
 from holdfast.transports.port import Transport
@@ -28,6 +29,7 @@ class LiveConnection(WritingConnection):
 
     __slots__ = (
         "_decode",
+        "_looked",
         "_messages",
         "_now",
         "allowed_bytes",
@@ -39,6 +41,7 @@ class LiveConnection(WritingConnection):
     def __init__(self, node: "Node", connection_id: ConnectionId, now: float) -> None:
         super().__init__(node, connection_id, now)
         self._now = node.now
+        self._looked: Look | None = None
         self.is_confirmed = False
         """Whether the client has been heard since its welcome: then it has the token that came with it."""
         self._on_frame = self._HANDLERS[self.state]
@@ -83,6 +86,13 @@ class LiveConnection(WritingConnection):
         """A ping of the transport's own, or the like, which it dealt with: it costs what a small payload does."""
         if self._on_frame and not self.allowed_bytes.take(self._now(), PAYLOAD_OVERHEAD_BYTES):
             self._node.throttle.over(self, "bytes_per_s")
+
+    def look(self, now: float) -> None:
+        """No payload came for a while: the client counts as heard if the link still carries something."""
+        assert self._transport is not None
+        looked, self._looked = self._looked, Look(now, self._transport.traffic)
+        if self._looked.is_alive(looked, self.heard_at, self._node.limits.life_bytes_per_s):
+            self.heard_at = now
 
     def hear(self, payload: bytes, rest: list[FromClient] | None = None) -> None:  # noqa: PLR0912 - on one screen
         """What the client said, or the rest of it that had to wait."""

@@ -1,5 +1,7 @@
 """Signs of life: every connection is pinged every `ping_s`, and one that stays silent for `silence_s` has dropped.
 
+Silent is a connection that neither brings a payload nor carries `life_bytes_per_s`, either way.
+
 One timer for the whole node. Connections are visited in slices, so that ten thousand of them are not pinged at once.
 """
 
@@ -44,10 +46,13 @@ class Heartbeat:
         self._slice = (self._slice + 1) % _SLICES
 
     def _visit(self, connection: LiveConnection, now: float) -> None:
+        limits = self._node.limits
         if not connection.is_open or connection.session is None:
             return
+        if now - connection.heard_at >= limits.ping_s:
+            connection.look(now)
         # Of one in the slow lane we are the ones who do not listen; it comes out, and is heard or not.
-        if now - connection.heard_at >= self._node.limits.silence_s and connection.unheard is None:
+        if now - connection.heard_at >= limits.silence_s and connection.unheard is None:
             connection.cut(Reason.SILENT)
         else:
             connection.ping(now)

@@ -1,4 +1,4 @@
-"""The half of a connection that speaks to its client: all that waits for one, in as few payloads as possible."""
+"""The half of a connection that speaks to its client: what waits for it, in one payload or several small ones."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ from msgspec import Raw
 from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.connection import Connection, ConnectionId, ConnectionState
-from holdfast.core.frames import Ack, Frame, Latest, Ping
+from holdfast.core.frames import Ack, Frame, Latest, Ping, Welcome
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionFlags
 from holdfast.transports.port import Transport
@@ -25,6 +25,7 @@ class WritingConnection(Connection):
     """What is written, and when. Whoever hears the client is a `LiveConnection`."""
 
     __slots__ = (
+        "_batch_bytes_max",
         "_control",
         "_counters",
         "_encode",
@@ -33,11 +34,11 @@ class WritingConnection(Connection):
         "_latest",
         "_node",
         "_on_frame",
-        "_payload_bytes_max",
         "_ping_id",
         "_ping_sent_at",
         "_pings",
         "_transport",
+        "_whole_bytes_max",
         "_writes",
         "codec",
         "session",
@@ -50,7 +51,9 @@ class WritingConnection(Connection):
         self._node = node
         self._writes = node.writes
         self._counters = node.counters
-        self._payload_bytes_max = node.limits.payload_bytes_max
+        self._batch_bytes_max = min(node.limits.batch_bytes_max, node.limits.payload_bytes_max)
+        # What is written in one piece: nothing before the welcome, which travels alone.
+        self._whole_bytes_max = 0
         self._transport: Transport | None = None
         self._control: list[Frame] = []
         self._latest: dict[tuple[str, str], Latest] = {}
@@ -113,9 +116,10 @@ class WritingConnection(Connection):
 
     def ping(self, now: float) -> None:
         """Ask for a sign of life, and tell the client its latency."""
-        session = self.session
-        if session is None:
-            return
+        if self.session is not None:
+            self.send(self._next_ping(self.session, now))
+
+    def _next_ping(self, session: Session, now: float, quiet_s: float = 0.0) -> Ping:
         self._ping_id += 1
         self._pings = self.pings_unanswered + 1
         self._ping_sent_at = now
@@ -124,7 +128,7 @@ class WritingConnection(Connection):
         number, ack = (channel.number, channel.applied) if channel is not None else (0, 0)
         if channel is not None:
             channel.ack_sent = channel.applied
-        self.send(Ping(self._ping_id, number, ack, round(session.latency.smoothed_ms, 3)))
+        return Ping(self._ping_id, number, ack, round(session.latency.smoothed_ms, 3), round(quiet_s, 3))
 
     @property
     def pings_unanswered(self) -> int:
@@ -132,7 +136,7 @@ class WritingConnection(Connection):
         return self._pings if self._ping_sent_at > self.heard_at else 0
 
     def flush(self, *, with_ack: bool = False) -> None:  # noqa: PLR0912 - the way out, on one screen
-        """Write everything that waits for this client, in as few payloads as the size limit allows: usually one."""
+        """Write everything that waits for this client, usually in one payload."""
         if self._holds or not self._on_frame:
             return
         self.is_dirty = False
@@ -160,13 +164,12 @@ class WritingConnection(Connection):
                 counters = self._counters
                 counters.frames_sent += len(frames)
                 counters.bytes_sent += size
-                if size <= self._payload_bytes_max:
+                if size <= self._whole_bytes_max:
                     transport.send(payload)
+                    if self.tap is not None:
+                        self.tap.sent(payload)
                 else:
-                    for part in self.codec.payloads(frames, self._payload_bytes_max):
-                        transport.send(part)
-                if self.tap is not None:
-                    self.tap.sent(payload)
+                    self._send_parts(transport, frames)
                 if self.traces is not None:
                     self._trace(len(frames), size)
                 if self._is_congested:
@@ -174,6 +177,30 @@ class WritingConnection(Connection):
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._node.internal_error("writing to a connection", error, connection=self.id, peer=self.peer)
             self.cut(Reason.INTERNAL)
+
+    def _send_parts(self, transport: Transport, frames: list[Frame]) -> None:
+        """Much waits, or the welcome: in small payloads, some get through a link that is slow or often cut."""
+        rest = frames
+        if self._whole_bytes_max == 0 and isinstance(frames[0], Welcome):
+            self._whole_bytes_max = self._batch_bytes_max
+            self._send(transport, self.codec.payload(frames[0]))
+            rest = frames[1:]
+        if rest:
+            for part in self.codec.payloads(rest, self._batch_bytes_max):
+                self._announce(transport, len(part))
+                self._send(transport, part)
+
+    def _announce(self, transport: Transport, size: int) -> None:
+        """A browser sees whole payloads only: its client has to know of one that may take longer than `silence_s`."""
+        limits = self._node.limits
+        if size > limits.life_bytes_per_s * limits.silence_s and self.session is not None:
+            ping = self._next_ping(self.session, self._node.now(), size / limits.life_bytes_per_s)
+            self._send(transport, self.codec.payload(ping))
+
+    def _send(self, transport: Transport, payload: bytes) -> None:
+        transport.send(payload)
+        if self.tap is not None:
+            self.tap.sent(payload)
 
     def _trace(self, frames: int, size: int) -> None:
         traces, self.traces = self.traces or [], None
