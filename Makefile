@@ -107,6 +107,7 @@ storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KI
 bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a quiet machine)
 	$(BIN)/python benchmarks/echo.py
 	$(BIN)/python benchmarks/durable.py
+	$(BIN)/python benchmarks/commit_bytes.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/restart.py
 	$(BIN)/python benchmarks/large_state.py

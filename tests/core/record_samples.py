@@ -15,14 +15,21 @@ from holdfast.core.records import (
     ChannelRecord,
     EffectRecord,
     ListingRecord,
+    ObjectsRecord,
     ReservationRecord,
     RoomRecord,
     SeatRecord,
     SessionRecord,
     StandingRecord,
     TimerRecord,
-    encode_seat,
+    encode_listed,
 )
+
+
+def listed(entry: SeatRecord | ObjectsRecord | TimerRecord) -> Raw:
+    """An entry as a room's record has it."""
+    return Raw(encode_listed(entry))
+
 
 # Anything that can be said in MessagePack, as a game's own data is.
 values = st.recursive(
@@ -50,16 +57,17 @@ seats = st.builds(
     player=st.text(),
     session=st.text(),
     data=raws,
-    owned=st.lists(st.text(), max_size=3),
+    number=numbers,
     channel=st.none() | channels,
     rewound_s=st.none() | times,
 )
+groups = st.builds(ObjectsRecord, number=numbers, owners=st.dictionaries(st.text(), numbers, max_size=3))
 timers = st.builds(
     TimerRecord,
+    number=numbers,
     due_at=times,
     method=st.text(),
     arguments=st.lists(st.tuples(st.text(), values), max_size=3),
-    remaining_s=st.none() | times,
 )
 listings = st.builds(
     ListingRecord,
@@ -93,13 +101,14 @@ rooms = st.builds(
     random=st.integers(0, 2**64 - 1),
     state=raws,
     has_state_beside=st.booleans(),
-    seats=st.lists(seats.map(encode_seat), max_size=3),
-    objects=st.lists(st.text(), max_size=3),
-    timers=st.lists(timers, max_size=2),
+    seats=st.lists(seats.map(listed), max_size=3),
+    objects=st.lists(groups.map(listed), max_size=3),
+    timers=st.lists(timers.map(listed), max_size=2),
     parts=hashes,
     created_at=times,
     is_final=st.booleans(),
     listing=listings,
+    clock=times,
 )
 replies = st.tuples(numbers, st.none() | st.binary(max_size=40), st.none() | st.tuples(st.text(), st.text()))
 sessions = st.builds(
@@ -126,7 +135,9 @@ standings = st.builds(StandingRecord, player=st.text(), sign_out=numbers, not_be
 effects = st.builds(EffectRecord, name=st.text(), room=st.text(), payload=raws)
 
 CHANNEL = ChannelRecord(1, 2, 30, 40, [("said", b"\x81\xa4text\xa2hi"), ("said", b"\xc0")], is_finished=True)
-SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), ["sword"], CHANNEL, 2.5)
+SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), 4, CHANNEL, 2.5)
+OBJECTS = ObjectsRecord(9, {"sword": 4, "door": 0})
+TIMER = TimerRecord(2, 5000.0, "explode", [("player", "ada"), ("value", 7)])
 LISTING = ListingRecord(
     name="the desert",
     visibility="private",
@@ -155,13 +166,14 @@ ROOM = RoomRecord(
     random=2**63,
     state=Raw(b"\x91\x01"),
     has_state_beside=False,
-    seats=[encode_seat(SEAT)],
-    objects=["door"],
-    timers=[TimerRecord(1.8e9, "explode", [("player", "ada"), ("value", 7)])],
+    seats=[listed(SEAT)],
+    objects=[listed(OBJECTS)],
+    timers=[listed(TIMER)],
     parts=PARTS_NONE,
     created_at=1.7e9,
     is_final=False,
     listing=LISTING,
+    clock=4000.0,
 )
 SESSION = SessionRecord(
     player="ada",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
+from holdfast.core.limits import Limits
 from holdfast.core.player import Player, SeatEvent
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
@@ -57,6 +58,10 @@ class Desk:
 
     def started(self) -> None:
         self.starts += 1
+
+    @property
+    def limits(self) -> Limits:
+        return Limits()
 
     def listed(self) -> None:
         self.listings += 1

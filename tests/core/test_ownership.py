@@ -2,6 +2,8 @@
 
 import pytest
 
+from holdfast.core.errors import Throttled
+from holdfast.core.limits import Limits
 from holdfast.core.ownership import Orphans, Ownership
 from holdfast.core.player import Player, SeatEvent
 from tests.core.samples import Hero, a_player
@@ -12,7 +14,7 @@ def nobody(player: Player[Hero], object_id: str) -> None:
 
 
 def test_an_object_has_one_owner_and_both_sides_know() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
 
     objects.own(ada, "sword")
@@ -25,7 +27,7 @@ def test_an_object_has_one_owner_and_both_sides_know() -> None:
 
 
 def test_an_object_that_changes_hands_leaves_the_first_owner() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada, bob = a_player("ada"), a_player("bob")
     objects.own(ada, "sword")
 
@@ -37,7 +39,7 @@ def test_an_object_that_changes_hands_leaves_the_first_owner() -> None:
 
 
 def test_an_object_given_to_its_owner_again_stays() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
     objects.own(ada, "sword")
 
@@ -48,7 +50,7 @@ def test_an_object_given_to_its_owner_again_stays() -> None:
 
 
 def test_an_object_may_belong_to_the_server() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
     objects.own(ada, "door")
 
@@ -60,14 +62,14 @@ def test_an_object_may_belong_to_the_server() -> None:
 
 
 def test_an_unknown_object_has_no_owner() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
 
     assert objects.owner_of("unicorn") is None
     assert "unicorn" not in objects
 
 
 def test_a_destroyed_object_is_nobodys_and_unknown() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
     objects.own(ada, "vase")
 
@@ -79,7 +81,7 @@ def test_a_destroyed_object_is_nobodys_and_unknown() -> None:
 
 
 def test_a_loop_over_the_objects_may_destroy_them() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     for object_id in ("a", "b", "c"):
         objects.own(None, object_id)
 
@@ -90,7 +92,7 @@ def test_a_loop_over_the_objects_may_destroy_them() -> None:
 
 
 def test_a_drop_and_a_return_change_nothing_about_what_a_player_owns() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
     ada.happened(SeatEvent.TAKEN)
     objects.own(ada, "sword")
@@ -108,7 +110,7 @@ def test_a_drop_and_a_return_change_nothing_about_what_a_player_owns() -> None:
 
 
 def test_the_server_policy_gives_everything_to_the_server() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada, bob = a_player("ada"), a_player("bob")
     objects.own(ada, "sword")
     objects.own(ada, "shield")
@@ -122,7 +124,7 @@ def test_the_server_policy_gives_everything_to_the_server() -> None:
 
 
 def test_the_destroy_policy_destroys_what_the_player_owned_and_nothing_else() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada, bob = a_player("ada"), a_player("bob")
     objects.own(ada, "sword")
     objects.own(bob, "bow")
@@ -134,7 +136,7 @@ def test_the_destroy_policy_destroys_what_the_player_owned_and_nothing_else() ->
 
 
 def test_the_heir_policy_asks_for_each_object_in_a_fixed_order() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada, bob, cyd = a_player("ada"), a_player("bob"), a_player("cyd")
     for object_id in ("c", "a", "b"):
         objects.own(ada, object_id)
@@ -147,13 +149,13 @@ def test_the_heir_policy_asks_for_each_object_in_a_fixed_order() -> None:
     objects.orphan(ada, "heir", heir)
 
     assert asked == [(ada, "a"), (ada, "b"), (ada, "c")]
-    assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"a": bob, "b": cyd, "c": None}
+    assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"a": bob, "b": cyd}
     assert (bob.owned, cyd.owned) == ({"a"}, {"b"})
 
 
 @pytest.mark.parametrize("policy", ["server", "destroy", "heir"])
 def test_a_player_who_left_owns_nothing(policy: Orphans) -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
     objects.own(ada, "sword")
 
@@ -164,7 +166,7 @@ def test_a_player_who_left_owns_nothing(policy: Orphans) -> None:
 
 
 def test_the_one_who_left_cannot_be_the_heir() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
     objects.own(ada, "sword")
 
@@ -175,7 +177,7 @@ def test_the_one_who_left_cannot_be_the_heir() -> None:
 
 
 def test_when_the_heir_hook_raises_nothing_stays_with_the_one_who_left() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ada, bob = a_player("ada"), a_player("bob")
     for object_id in ("a", "b", "c"):
         objects.own(ada, object_id)
@@ -189,11 +191,11 @@ def test_when_the_heir_hook_raises_nothing_stays_with_the_one_who_left() -> None
         objects.orphan(ada, "heir", heir)
 
     assert ada.owned == set()
-    assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"a": bob, "b": None, "c": None}
+    assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"a": bob}
 
 
 def test_a_player_who_has_left_can_be_given_nothing() -> None:
-    objects: Ownership[Hero] = Ownership()
+    objects: Ownership[Hero] = Ownership(Limits())
     ghost = a_player("ada")
     ghost.happened(SeatEvent.FREED)
 
@@ -201,3 +203,93 @@ def test_a_player_who_has_left_can_be_given_nothing() -> None:
         objects.own(ghost, "sword")
 
     assert "sword" not in objects
+
+
+# Limits
+
+
+def test_one_object_too_many_is_refused_with_what_to_do_and_changes_nothing() -> None:
+    objects: Ownership[Hero] = Ownership(Limits(objects_max=2))
+    ada = a_player("ada")
+    objects.own(ada, "a")
+    objects.own(None, "b")
+
+    with pytest.raises(Throttled, match=r"has 2 objects; disown\(\) what is gone, or raise Limits.objects_max"):
+        objects.own(ada, "c")
+
+    assert set(objects) == {"a", "b"}
+    assert ada.owned == {"a"}
+
+
+def test_one_object_too_many_for_a_player_is_refused_and_stays_where_it_was() -> None:
+    objects: Ownership[Hero] = Ownership(Limits(owned_per_player_max=1))
+    ada, bob = a_player("ada"), a_player("bob")
+    objects.own(ada, "a")
+    objects.own(bob, "b")
+
+    with pytest.raises(Throttled, match=r"player ada owns 1 objects.*Limits.owned_per_player_max"):
+        objects.own(ada, "b")
+
+    assert objects.owner_of("b") is bob
+    assert (ada.owned, bob.owned) == ({"a"}, {"b"})
+
+
+def test_at_the_limit_what_is_known_still_changes_hands_and_what_is_gone_makes_space() -> None:
+    objects: Ownership[Hero] = Ownership(Limits(objects_max=2, owned_per_player_max=1))
+    ada = a_player("ada")
+    objects.own(ada, "a")
+    objects.own(None, "b")
+
+    objects.own(ada, "a")
+    objects.own(None, "a")
+    objects.own(ada, "b")
+    objects.destroy("a")
+    objects.own(None, "c")
+
+    assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"b": ada, "c": None}
+
+
+def test_an_id_that_is_too_long_is_refused() -> None:
+    objects: Ownership[Hero] = Ownership(Limits(object_id_bytes_max=4))
+
+    with pytest.raises(ValueError, match=r"of 6 bytes is too long: see Limits.object_id_bytes_max"):
+        objects.own(None, "ééé")
+
+    assert len(objects) == 0
+
+
+def test_an_heir_may_get_more_than_they_could_take() -> None:
+    objects: Ownership[Hero] = Ownership(Limits(owned_per_player_max=1))
+    ada, bob = a_player("ada"), a_player("bob")
+    objects.own(ada, "a")
+    objects.own(bob, "b")
+
+    objects.orphan(ada, "heir", lambda *_: bob)
+
+    assert bob.owned == {"a", "b"}
+
+
+# Groups, for whoever saves them
+
+
+def test_a_change_is_a_new_version_of_one_group() -> None:
+    objects: Ownership[Hero] = Ownership(Limits())
+    ada = a_player("ada")
+    for number in range(200):
+        objects.own(None, f"thing {number}")
+    before = dict(objects.groups)
+
+    objects.own(ada, "thing 7")
+
+    (changed,) = [number for number, version in objects.groups if before[number] != version]
+    assert objects.owners_in(changed)["thing 7"] is ada
+    assert sum(len(objects.owners_in(number)) for number in before) == 200
+
+
+def test_a_group_without_objects_is_none() -> None:
+    objects: Ownership[Hero] = Ownership(Limits())
+    objects.own(None, "vase")
+
+    objects.destroy("vase")
+
+    assert list(objects.groups) == []

@@ -15,19 +15,22 @@ from holdfast.core.records import (
     BanRecord,
     EffectRecord,
     ListingRecord,
+    ObjectsRecord,
     RoomRecord,
     SeatRecord,
     SessionRecord,
     StandingRecord,
+    TimerRecord,
     Unreadable,
     decode_ban,
     decode_effect,
     decode_room,
-    decode_seat,
     decode_session,
     decode_standing,
     encode,
-    encode_seat,
+    owners_of,
+    seats_of,
+    timers_of,
 )
 from tests.core.record_samples import (
     BAN,
@@ -41,15 +44,20 @@ from tests.core.record_samples import (
     bans,
     effects,
     fields_of,
+    groups,
+    listed,
+    numbers,
     plain,
     rooms,
     sealed,
     seats,
     sessions,
     standings,
+    timers,
     written,
 )
 
+KEY = "room/r-1"
 Decode = Callable[[bytes], Any]
 EACH = [
     (ROOM, decode_room),
@@ -91,9 +99,15 @@ def test_a_player_s_standing_is_read_as_it_was_written(record: StandingRecord) -
     assert decode_standing(encode(record)) == record
 
 
-@given(seat=seats)
-def test_a_seat_is_read_as_it_was_written(seat: SeatRecord) -> None:
-    assert plain(decode_seat(encode_seat(seat))) == plain(seat)
+@given(seat=seats, group=groups, timer=timers)
+def test_the_entries_of_a_room_s_lists_are_read_as_they_were_written(
+    seat: SeatRecord, group: ObjectsRecord, timer: TimerRecord
+) -> None:
+    room = msgspec.structs.replace(ROOM, seats=[listed(seat)], objects=[listed(group)], timers=[listed(timer)])
+
+    assert [plain(each) for each in seats_of(room, KEY, {})] == [plain(seat)]
+    assert owners_of(room, KEY, {}) == group.owners
+    assert timers_of(room, KEY, {}) == [timer]
 
 
 @each_record
@@ -113,7 +127,7 @@ def test_a_field_that_a_later_server_appended_is_passed_over(record: Any, decode
 def test_a_seat_of_before_a_field_was_appended_has_its_default(fields: int) -> None:
     older = Raw(msgspec.msgpack.encode(fields_of(SEAT)[:fields]))
 
-    seat = decode_seat(older)
+    (seat,) = seats_of(msgspec.structs.replace(ROOM, seats=[older]), KEY, {})
 
     assert seat.channel == (CHANNEL if fields == 5 else None)
     assert seat.rewound_s is None
@@ -129,7 +143,7 @@ def test_a_session_of_before_sign_outs_were_numbered_began_before_all_of_them() 
 
 
 def test_a_room_of_before_there_were_listings_has_an_empty_one() -> None:
-    older = written(records.VERSION, fields_of(ROOM)[:-1])
+    older = written(records.VERSION, fields_of(ROOM)[:-2])
 
     room = decode_room(older)
 
@@ -140,7 +154,7 @@ def test_a_room_of_before_there_were_listings_has_an_empty_one() -> None:
 @pytest.mark.parametrize("fields", range(len(ListingRecord.__struct_fields__)))
 def test_a_listing_of_before_a_field_was_appended_has_its_default(fields: int) -> None:
     older = fields_of(ROOM)
-    older[-1] = older[-1][:fields]
+    older[-2] = older[-2][:fields]
 
     listing = decode_room(written(records.VERSION, older)).listing
 
@@ -161,7 +175,7 @@ def test_the_first_byte_is_the_version() -> None:
 def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     now = fields_of(SESSION)
     monkeypatch.setattr(records, "VERSION", 3)
-    # Version 1 had the roles in one text, version 2 the player behind a prefix.
+    # Say that version 1 had the roles in one text, version 2 the player behind a prefix.
     monkeypatch.setitem(records.SESSION_MIGRATIONS, 1, lambda old: [*old[:2], old[2].split(","), *old[3:]])
     monkeypatch.setitem(records.SESSION_MIGRATIONS, 2, lambda old: [old[0].removeprefix("player/"), *old[1:]])
     first = written(1, ["player/ada", now[1], "admin", *now[3:]])
@@ -179,14 +193,43 @@ def test_a_room_of_an_older_version_is_brought_up_with_its_seats(monkeypatch: py
         turned = [[seat[1], seat[0], *seat[2:]] for seat in old[seats_at]]
         return [*old[:seats_at], turned, *old[seats_at + 1 :]]
 
-    monkeypatch.setattr(records, "VERSION", 2)
-    monkeypatch.setitem(records.ROOM_MIGRATIONS, 1, named_first)
+    monkeypatch.setattr(records, "VERSION", 3)
+    monkeypatch.setitem(records.ROOM_MIGRATIONS, 2, named_first)
     now = fields_of(ROOM)
 
-    room = decode_room(written(1, named_first(now)))
+    room = decode_room(written(2, named_first(now)))
 
-    assert plain(decode_seat(room.seats[0])) == plain(SEAT)
+    assert [plain(seat) for seat in seats_of(room, KEY, {})] == [plain(SEAT)]
     assert plain(room) == plain(ROOM)
+
+
+def test_a_room_of_version_1_has_its_objects_timers_and_seats() -> None:
+    names = list(RoomRecord.__struct_fields__)
+    first = dict(zip(names, fields_of(ROOM), strict=True))
+    first["saved_at"] = 1000.0
+    first["seats"] = [["ada", "s-1", {"hp": 1}, ["sword", "bow"]], ["bob", "s-2", {}, ["axe"], fields_of(CHANNEL), 2.5]]
+    first["objects"] = ["door"]
+    first["timers"] = [[1060.0, "explode", [["value", 7]]], [1005.0, "ring", []]]
+    del first["clock"]
+
+    room = decode_room(written(1, list(first.values())))
+    older = decode_room(written(1, list(first.values())[:-1]))
+
+    ada, bob = seats_of(room, KEY, {})
+    assert (ada.player, ada.session, ada.number, ada.channel) == ("ada", "s-1", 1, None)
+    assert (bob.player, bob.session, bob.number, bob.channel, bob.rewound_s) == ("bob", "s-2", 2, CHANNEL, 2.5)
+    assert owners_of(room, KEY, {}) == {"door": 0, "sword": 1, "bow": 1, "axe": 2}
+    assert [(timer.method, timer.due_at - room.clock) for timer in timers_of(room, KEY, {})] == [
+        ("explode", 60.0),
+        ("ring", 5.0),
+    ]
+    assert (room.listing, older.listing) == (LISTING, ListingRecord())
+    assert older.clock == room.clock
+
+
+@pytest.mark.parametrize(("record", "decode"), EACH[1:], ids=KINDS[1:])
+def test_the_other_records_are_in_version_1_what_they_are_now(record: Any, decode: Decode) -> None:
+    assert plain(decode(written(1, fields_of(record)))) == plain(record)
 
 
 @each_record
@@ -194,9 +237,9 @@ def test_an_older_version_that_nobody_can_bring_up_is_unreadable(
     record: Any, decode: Decode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored = encode(record)
-    monkeypatch.setattr(records, "VERSION", 2)
+    monkeypatch.setattr(records, "VERSION", 3)
 
-    with pytest.raises(Unreadable, match="of version 1, which this server cannot bring up to 2"):
+    with pytest.raises(Unreadable, match="of version 2, which this server cannot bring up to 3"):
         decode(stored)
 
 
@@ -209,9 +252,9 @@ def test_a_migration_that_fails_makes_a_record_unreadable(
         raise error("not what I expected")
 
     stored = encode(record)
-    monkeypatch.setattr(records, "VERSION", 2)
+    monkeypatch.setattr(records, "VERSION", 3)
     for migrations in (records.ROOM_MIGRATIONS, records.SESSION_MIGRATIONS, records.EFFECT_MIGRATIONS):
-        monkeypatch.setitem(migrations, 1, fail)
+        monkeypatch.setitem(migrations, 2, fail)
 
     with pytest.raises(Unreadable):
         decode(stored)
@@ -297,11 +340,29 @@ def test_fields_that_are_nested_without_end_are_unreadable() -> None:
 
     with pytest.raises(Unreadable):
         decode_effect(sealed(records.VERSION, fields))
-    with pytest.raises(Unreadable, match="a seat"):
-        decode_seat(Raw(b"\x94\xa3ada\xa1s" + deep + b"\x90"))
+    with pytest.raises(Unreadable, match="an entry of its lists"):
+        seats_of(msgspec.structs.replace(ROOM, seats=[Raw(b"\x94\xa3ada\xa1s" + deep + b"\x01")]), KEY, {})
 
 
 @given(stored=st.binary(max_size=100))
 def test_random_bytes_for_a_seat_are_unreadable(stored: bytes) -> None:
-    with pytest.raises(Unreadable, match="a seat"):
-        decode_seat(Raw(stored))
+    with pytest.raises(Unreadable, match="an entry of its lists"):
+        seats_of(msgspec.structs.replace(ROOM, seats=[Raw(stored)]), KEY, {})
+
+
+# What lies beside a record
+
+
+@given(first=st.lists(numbers, unique=True, max_size=6), second=st.lists(numbers, unique=True, max_size=6))
+def test_an_entry_in_the_record_takes_the_place_of_the_one_beside_it(first: list[int], second: list[int]) -> None:
+    def seat(number: int, session: str) -> Raw:
+        return listed(msgspec.structs.replace(SEAT, number=number, session=session))
+
+    room = msgspec.structs.replace(ROOM, seats=[seat(number, "in the record") for number in first])
+    beside = {f"{KEY}/@seats/{number}": bytes(seat(number, "beside it")) for number in second}
+    beside |= {f"{KEY}/chunks/0": b"", f"{KEY}/state": b"", f"{KEY}x/@seats/1": b""}
+
+    found = seats_of(room, KEY, beside)
+
+    assert [each.number for each in found] == sorted({*first, *second})
+    assert {each.number for each in found if each.session == "in the record"} == set(first)

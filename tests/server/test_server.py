@@ -259,7 +259,7 @@ class NoDefaults(Room[Undefaulted]):
         ("durability", "for ever", "memory, checkpoint, commit"),
         ("durability", "checkpoint", r'no store.*Server\(store="sqlite:game\.db"\)'),
         ("durability", "commit", r'no store.*Server\(store="sqlite:game\.db"\)'),
-        ("orphans", "adopt", "server, destroy, heir"),
+        ("orphans", "adopt", "destroy, server, heir"),
         ("max_players", 0, "at least 1"),
         ("max_players", "many", "at least 1"),
         ("max_players", True, "at least 1"),

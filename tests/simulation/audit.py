@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.records import ChannelRecord, RoomRecord, decode_room, decode_seat, decode_session, digest
+from holdfast.core.records import ChannelRecord, RoomRecord, SeatRecord, decode_room, decode_session, digest, seats_of
 from holdfast.server.durable.dice import Dice
 from holdfast.stores import Batch, Write
 from holdfast.testing import Disk, FaultyStore
@@ -115,7 +115,7 @@ class Auditor:
         self._check_chain(room_id, book, record)
         book.value, book.record = write.value, record
         self._extend(room_id, book, board.log)
-        for seat in map(decode_seat, record.seats):
+        for seat in self._seats(room_id):
             if seat.channel is not None and self._is_gated(record.kind):
                 self.gated.add((seat.session, seat.channel.number))
                 self._check_channel(seat.session, seat.channel)
@@ -187,7 +187,7 @@ class Auditor:
         """Of what was just written: who has a seat has a session that knows it, and the other way round."""
         match write.key.split("/"):
             case ["room", room_id] if write.value is not None:
-                for seat in map(decode_seat, decode_room(write.value).seats):
+                for seat in self._seats(room_id):
                     # Who ended the session while the room stood still leaves when it goes on.
                     is_known = seat.session in {"", *self.ended} or self._room_of(seat.session) == room_id
                     self._checker.expect("I4", is_known, f"{room_id} has a seat that {seat.session} knows nothing of")
@@ -203,5 +203,13 @@ class Auditor:
         return decode_session(entry.value).room if entry is not None else None
 
     def _sessions_in(self, room_id: str) -> Iterable[str]:
-        entry = self._disk.entries.get(f"room/{room_id}")
-        return [decode_seat(seat).session for seat in decode_room(entry.value).seats] if entry is not None else []
+        return [seat.session for seat in self._seats(room_id)]
+
+    def _seats(self, room_id: str) -> list[SeatRecord]:
+        """As the store has them now: in the room's record, and beside it."""
+        key = f"room/{room_id}"
+        entry = self._disk.entries.get(key)
+        if entry is None:
+            return []
+        beside = {each: found.value for each, found in self._disk.entries.items() if each.startswith(f"{key}/")}
+        return seats_of(decode_room(entry.value), key, beside)

@@ -122,6 +122,8 @@ class Options:
                     unjoined_s=10.0,
                     # A crash may leave a seat reserved for somebody who never comes back.
                     reservation_max_s=10.0,
+                    # What has settled lies beside a room's record, or all of it is in there.
+                    record_list_bytes_max=Random(f"{seed}/lists").choice([0, 2 * KIB]),
                 ),
                 frames_at_once_max=random.choice([3, 1000]),
                 is_slow=Random(f"{seed}/slow").random() < 1 / 3,

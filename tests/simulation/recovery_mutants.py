@@ -10,7 +10,9 @@ from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.keeper import RoomKeeper
+from holdfast.server.durable.lists import RoomLists
 from holdfast.server.durable.recovery import Recovery
+from holdfast.server.durable.spilling import SpillingList
 from holdfast.server.entrance.coming_back import ComingBack
 from holdfast.server.rooms.clockwork import Clockwork
 from tests.simulation.planting import durable_mutant, patched
@@ -18,10 +20,10 @@ from tests.simulation.planting import durable_mutant, patched
 
 @durable_mutant
 def timers_are_not_saved() -> Iterator[None]:
-    def _timers(_: RoomKeeper) -> list[Any]:
+    def cut_timers(*_: Any) -> list[Any]:
         return []
 
-    with patched(RoomKeeper, _timers=_timers):
+    with patched(RoomLists, cut_timers=cut_timers):
         yield
 
 
@@ -52,15 +54,35 @@ def chance_begins_anew_with_every_server() -> Iterator[None]:
 
 @durable_mutant
 def what_players_own_is_not_saved() -> Iterator[None]:
-    def _cut_seat(keeper: RoomKeeper, player: Any, data: bytes) -> Any:
-        owned, player.owned = player.owned, set()
-        try:
-            return right(keeper, player, data)
-        finally:
-            player.owned = owned
+    def cut_objects(*_: Any) -> list[Any]:
+        return []
 
-    right = RoomKeeper._cut_seat
-    with patched(RoomKeeper, _cut_seat=_cut_seat):
+    with patched(RoomLists, cut_objects=cut_objects):
+        yield
+
+
+@durable_mutant
+def an_entry_that_changed_again_is_read_as_it_lies_beside_the_record() -> Iterator[None]:
+    def cut(entries: SpillingList, *arguments: Any) -> list[bytes]:
+        inline = right(entries, *arguments)
+        return [
+            encoded for number, encoded in zip(entries._inline, inline, strict=True) if number not in entries._beside
+        ]
+
+    right = SpillingList.cut
+    with patched(SpillingList, cut=cut):
+        yield
+
+
+@durable_mutant
+def a_seat_that_was_freed_still_lies_beside_the_record() -> Iterator[None]:
+    def _forget_all_but(entries: SpillingList, kept: Any, change: Any) -> None:
+        beside, entries._beside = entries._beside, set()
+        right(entries, kept, change)
+        entries._beside = beside & kept.keys()
+
+    right = SpillingList._forget_all_but
+    with patched(SpillingList, _forget_all_but=_forget_all_but):
         yield
 
 

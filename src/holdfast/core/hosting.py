@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from holdfast.core.limits import Limits
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.wishes import Update
@@ -17,6 +18,10 @@ class Timer(Protocol):
 
 class Host(Protocol):
     """What a room asks of the server it runs on."""
+
+    @property
+    def limits(self) -> Limits:
+        """The server's."""
 
     def follow(self, hook: Callable[..., Any], *args: Any) -> None:
         """Run a hook as a turn of its own, right after the current one."""

@@ -149,6 +149,11 @@ class Limits:
     turns_waiting_max: int = 16_384
     timers_max: int = 4096
     spawned_max: int = 1024
+    # Objects with an owner, a player's or the server's, that a room knows: some 3 MB with usual ids. Of these one
+    # player may own so many; an heir may get more.
+    objects_max: int = 16_384
+    owned_per_player_max: int = 1_024
+    object_id_bytes_max: int = 256
     # A room nobody has joined yet waits this long for its first player, whatever its empty_ttl_s.
     unjoined_s: float = 60.0
 
@@ -164,6 +169,9 @@ class Limits:
     store_retry_s: float = 0.25
     # A room's state above this lies beside its record, and is written only when it changed.
     record_state_bytes_max: int = 4 * KIB
+    # So much of each of a room's lists (seats, objects, timers) is in its record, whether it changed lately or not: a
+    # small room is one value. Beyond it, entries that have not changed lately lie beside the record.
+    record_list_bytes_max: int = 2 * KIB
     # Outside effects of one room that wait to be carried out, and how long the pause between two attempts may become.
     effects_max: int = 1024
     # One attempt of an effect, and one call of a room's `save`.

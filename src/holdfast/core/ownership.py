@@ -2,20 +2,29 @@
 
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, TypeVar
+from zlib import crc32
 
+from holdfast.core.errors import Throttled
+from holdfast.core.limits import Limits
 from holdfast.core.messages import PlayerData
 from holdfast.core.player import Player, SeatState
 
 D = TypeVar("D", bound=PlayerData)
 
-Orphans = Literal["server", "destroy", "heir"]
+Orphans = Literal["destroy", "server", "heir"]
+
+# A durable room saves the groups in which something changed: of a full room, each has some kilobytes.
+_GROUPS = 64
 
 
 class Ownership(Generic[D]):
     """Object ids and their owners; None means that the object belongs to the server."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._owners: dict[str, Player[D] | None] = {}
+        self._groups: dict[int, dict[str, None]] = {}
+        self._versions: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._owners))
@@ -37,12 +46,33 @@ class Ownership(Generic[D]):
             )
         if player is not None and player.seat is SeatState.FREED:
             raise ValueError(f"{player.id} has left the room and can own nothing in it")
-        former = self._owners.get(object_id)
-        if former is not None:
+        self._check_limits(player, object_id)
+        self.give(player, object_id)
+
+    def _check_limits(self, player: Player[D] | None, object_id: str) -> None:
+        limits = self._limits
+        if object_id not in self._owners:
+            if len(self._owners) >= limits.objects_max:
+                raise Throttled(
+                    f"this room has {len(self._owners)} objects; disown() what is gone, or raise Limits.objects_max"
+                )
+            size = len(object_id.encode())
+            if size > limits.object_id_bytes_max:
+                raise ValueError(f"an object's id of {size} bytes is too long: see Limits.object_id_bytes_max")
+        if player is not None and object_id not in player.owned and len(player.owned) >= limits.owned_per_player_max:
+            raise Throttled(
+                f"player {player.id} owns {len(player.owned)} objects; disown() what is gone, or raise"
+                " Limits.owned_per_player_max"
+            )
+
+    def give(self, player: Player[D] | None, object_id: str) -> None:
+        """The same past all limits: what comes back from the store, or is inherited, was within them once."""
+        if (former := self._owners.get(object_id)) is not None:
             former.owned.discard(object_id)
         self._owners[object_id] = player
         if player is not None:
             player.owned.add(object_id)
+        self._touch(object_id)[object_id] = None
 
     def owner_of(self, object_id: str) -> Player[D] | None:
         """The owner, or None if it is the server's or unknown."""
@@ -50,9 +80,12 @@ class Ownership(Generic[D]):
 
     def destroy(self, object_id: str) -> None:
         """Forget the object."""
-        former = self._owners.pop(object_id, None)
+        if object_id not in self._owners:
+            return
+        former = self._owners.pop(object_id)
         if former is not None:
             former.owned.discard(object_id)
+        del self._touch(object_id)[object_id]
 
     def orphan(self, player: Player[D], policy: Orphans, heir: Callable[[Player[D], str], Player[Any] | None]) -> None:
         """The player has really left: what they still own goes where the policy says."""
@@ -62,10 +95,33 @@ class Ownership(Generic[D]):
                     case "destroy":
                         self.destroy(object_id)
                     case "heir":
-                        self.own(heir(player, object_id), object_id)
+                        self._inherit(heir(player, object_id), object_id)
                     case "server":
-                        self.own(None, object_id)
+                        self.give(None, object_id)
         finally:
             # `heir` is the game's code: if it raises or names the one who left, no ghost stays the owner.
             for object_id in sorted(player.owned):
-                self.own(None, object_id)
+                self.destroy(object_id)
+
+    def _inherit(self, heir: Player[D] | None, object_id: str) -> None:
+        if heir is None or heir.seat is SeatState.FREED:
+            self.destroy(object_id)
+        else:
+            self.give(heir, object_id)
+
+    # For whoever saves them
+
+    @property
+    def groups(self) -> Iterator[tuple[int, int]]:
+        """The numbers of all groups that have objects, each with a version that grows when something in it changes."""
+        return ((number, self._versions[number]) for number, group in self._groups.items() if group)
+
+    def owners_in(self, group: int) -> dict[str, Player[D] | None]:
+        """The objects of a group and their owners."""
+        return {object_id: self._owners[object_id] for object_id in self._groups[group]}
+
+    def _touch(self, object_id: str) -> dict[str, None]:
+        """The object's group, in which something changes. The same on every node: hash() is another in each process."""
+        number = crc32(object_id.encode()) % _GROUPS
+        self._versions[number] = self._versions.get(number, 0) + 1
+        return self._groups.setdefault(number, {})

@@ -101,6 +101,8 @@ class Player(Generic[D]):
         self.session = session
         self.data = data
         self.owned: set[str] = set()
+        self.number = 0
+        """Of the seat, in its room; given with the seat."""
         self.seat = SEAT_TABLE.start
         self.host = host
 

@@ -4,12 +4,16 @@ A room's record is its own lock: it is only ever written in the place of the rec
 hash of that one, and its `epoch` grows with every node that takes the room over. Records are arrays of fields that are
 only ever appended; what cannot be read that way gets a new version and a migration here. Before the fields stand, in
 every version, the number of it and a checksum: a disk may flip a bit, and a wrong state is worse than none.
+
+Seats, objects and timers are lists in a room's record. Entries that changed lately are in the record itself; the others
+lie beside it, each under a key of its own, so that a commit writes what has changed and not what there is. An entry in
+the record takes the place of one with its number beside it.
 """
 
 import hashlib
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -20,17 +24,43 @@ from holdfast.core.lineage import Fork
 from holdfast.core.listing import Once, Password
 from holdfast.core.wishes import JoinPolicy, Visibility
 
-VERSION = 1
+VERSION = 2
 # The version in one byte, and the checksum of the fields, which begins with it.
 _HEAD = struct.Struct(">BI")
 
+SERVER = 0
+"""In the place of a seat's number: the owner of an object is the server."""
+
 Migration = Callable[[list[Any]], list[Any]]
-ROOM_MIGRATIONS: dict[int, Migration] = {}
+
+
+def _as_it_was(fields: list[Any]) -> list[Any]:
+    return fields
+
+
+def _with_numbers(fields: list[Any]) -> list[Any]:
+    """Version 1 had what players own with their seats, timers by the wall clock, and everything in one piece."""
+    saved_at, seats, objects, timers = fields[5], fields[14], fields[15], fields[16]
+    owners = dict.fromkeys(objects, SERVER)
+    for number, seat in enumerate(seats, start=1):
+        owners.update(dict.fromkeys(seat[3], number))
+    return [
+        *fields[:14],
+        [[*seat[:3], number, *seat[4:]] for number, seat in enumerate(seats, start=1)],
+        [[0, owners]] if owners else [],
+        [[number, *timer[:3]] for number, timer in enumerate(timers, start=1)],
+        *fields[17:20],
+        *(fields[20:21] or [[]]),
+        saved_at,
+    ]
+
+
+ROOM_MIGRATIONS: dict[int, Migration] = {1: _with_numbers}
 """From this version of a room's record to the next: fields in, fields out."""
-SESSION_MIGRATIONS: dict[int, Migration] = {}
-EFFECT_MIGRATIONS: dict[int, Migration] = {}
-BAN_MIGRATIONS: dict[int, Migration] = {}
-STANDING_MIGRATIONS: dict[int, Migration] = {}
+SESSION_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
+EFFECT_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
+BAN_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
+STANDING_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
 
 
 class Unreadable(Exception):
@@ -50,30 +80,32 @@ class ChannelRecord(Struct, array_like=True, frozen=True, gc=False):
 
 
 class SeatRecord(Struct, array_like=True, frozen=True):
-    """A seat, its player and what is theirs."""
+    """A seat and its player."""
 
     player: str
     session: str
     data: Raw
-    owned: list[str]
+    number: int
+    """Seats are numbered as they are given out: this is the order of the players, too."""
     channel: ChannelRecord | None = None
     rewound_s: float | None = None
     """The room came back from a checkpoint of this age, and the player has not since: they remember more of it."""
 
 
-class TimerRecord(Struct, array_like=True, frozen=True):
-    """A pending `after`: when by the wall clock, which method, with what. A player is named by id."""
+class ObjectsRecord(Struct, array_like=True, frozen=True):
+    """Some of a room's objects, each with the number of its owner's seat."""
 
+    number: int
+    owners: dict[str, int]
+
+
+class TimerRecord(Struct, array_like=True, frozen=True):
+    """A pending `after`: when by the room's clock, which method, with what. A player is named by id."""
+
+    number: int
     due_at: float
     method: str
     arguments: list[tuple[str, Any]]
-    remaining_s: float | None = None
-    """How long it had to wait when this was written: a clock that was set back since must not make that longer."""
-
-    def wait_s(self, wall: float) -> float:
-        """How long it has to wait from now on, which is `wall` by the clock on the wall."""
-        by_the_clock = self.due_at - wall
-        return max(0.0, by_the_clock if self.remaining_s is None else min(by_the_clock, self.remaining_s))
 
 
 class ReservationRecord(Struct, array_like=True, frozen=True):
@@ -120,16 +152,19 @@ class RoomRecord(Struct, array_like=True, frozen=True):
     has_state_beside: bool
     """The state lies beside the record, under a key of its own: it is large and seldom changes."""
     seats: list[Raw]
-    """Of `SeatRecord`: those that did not change are not encoded again."""
-    objects: list[str]
-    """What belongs to the server; the players' objects are with their seats."""
-    timers: list[TimerRecord]
+    """Of `SeatRecord`. Of these three, only what is not beside the record: read them with `seats_of` and its like."""
+    objects: list[Raw]
+    """Of `ObjectsRecord`."""
+    timers: list[Raw]
+    """Of `TimerRecord`."""
     parts: bytes
     """The sum of the digests of everything that lies beside the record."""
     created_at: float
     is_final: bool
     """Nothing happened in the room after this: its server stopped in order."""
     listing: ListingRecord = ListingRecord()
+    clock: float = 0.0
+    """What the clock that timers go by showed when this was saved; it has nothing to do with the time of day."""
 
 
 class SessionRecord(Struct, array_like=True, frozen=True):
@@ -186,6 +221,7 @@ class StandingRecord(Struct, array_like=True, frozen=True):
     """By the wall clock: credentials that were issued before do not count."""
 
 
+E = TypeVar("E", SeatRecord, ObjectsRecord, TimerRecord)
 R = TypeVar("R", RoomRecord, SessionRecord, EffectRecord, BanRecord, StandingRecord)
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -196,6 +232,8 @@ _decode_effect = msgspec.msgpack.Decoder(EffectRecord).decode
 _decode_ban = msgspec.msgpack.Decoder(BanRecord).decode
 _decode_standing = msgspec.msgpack.Decoder(StandingRecord).decode
 _decode_seat = msgspec.msgpack.Decoder(SeatRecord).decode
+_decode_objects = msgspec.msgpack.Decoder(ObjectsRecord).decode
+_decode_timer = msgspec.msgpack.Decoder(TimerRecord).decode
 
 
 def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | StandingRecord) -> bytes:
@@ -204,9 +242,9 @@ def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | Stand
     return _HEAD.pack(VERSION, crc32(fields, VERSION)) + fields
 
 
-def encode_seat(seat: SeatRecord) -> Raw:
-    """A seat as a room's record holds it."""
-    return Raw(_encode(seat))
+def encode_listed(entry: SeatRecord | ObjectsRecord | TimerRecord) -> bytes:
+    """An entry of one of a room's lists, as it is in the record or beside it."""
+    return _encode(entry)
 
 
 def decode_room(stored: bytes) -> RoomRecord:
@@ -234,12 +272,36 @@ def decode_standing(stored: bytes) -> StandingRecord:
     return _read(stored, _decode_standing, STANDING_MIGRATIONS)
 
 
-def decode_seat(stored: Raw) -> SeatRecord:
-    """A seat of a room's record, or `Unreadable`."""
+ListName = Literal["@seats", "@objects", "@timers"]
+"""Where the entries of a list lie beside a room's record: `<the room's key>/@seats/12`. No `Parts` has such a name."""
+
+
+def seats_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[SeatRecord]:
+    """All seats of a room in their order, from its record under `key` and what lies beside that, or `Unreadable`."""
+    return _entries_of(record.seats, f"{key}/@seats/", beside, _decode_seat)
+
+
+def owners_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> dict[str, int]:
+    """The objects of a room and the number of each owner's seat, or `Unreadable`."""
+    groups = _entries_of(record.objects, f"{key}/@objects/", beside, _decode_objects)
+    return {object_id: owner for group in groups for object_id, owner in group.owners.items()}
+
+
+def timers_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[TimerRecord]:
+    """The pending timers of a room in the order they were set, or `Unreadable`."""
+    return _entries_of(record.timers, f"{key}/@timers/", beside, _decode_timer)
+
+
+def _entries_of(inline: list[Raw], prefix: str, beside: Mapping[str, bytes], decode: Callable[[Any], E]) -> list[E]:
     try:
-        return _decode_seat(stored)
+        entries = {entry.number: entry for entry in map(decode, inline)}
+        for key, value in beside.items():
+            if key.startswith(prefix):
+                entry = decode(value)
+                entries.setdefault(entry.number, entry)
     except DECODE_ERRORS as error:
-        raise Unreadable(f"a seat: {error}") from None
+        raise Unreadable(f"an entry of its lists: {error}") from None
+    return [entries[number] for number in sorted(entries)]
 
 
 def _read(stored: bytes, decode: Callable[[bytes | memoryview], R], migrations: dict[int, Migration]) -> R:

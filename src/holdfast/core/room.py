@@ -63,8 +63,8 @@ class Room(Seating[D]):
     """Calls of `on_tick` per second; 0: none."""
     save_s: float = 0.0
     """How often `save` is called for every player; 0: when they drop or leave."""
-    orphans: Orphans = "server"
-    """Who gets the objects of a player that left for good: the server, nobody, or whom `heir` names."""
+    orphans: Orphans = "destroy"
+    """Who gets the objects of a player that left for good: nobody (the room forgets them), the server, or the heir."""
     election: Election = "none"
     """How the next host is chosen when the room has none: nobody, who joined first, or who has the best connection."""
     reservation_s: float = 60.0
@@ -111,7 +111,7 @@ class Room(Seating[D]):
         self._properties = Properties({}, self._entry_changed)
         self.phase: Phase = "lobby"
         self.random = random
-        self.objects: Ownership[D] = Ownership()
+        self.objects: Ownership[D] = Ownership(host.limits)
 
     # What a game may do
 
@@ -204,13 +204,12 @@ class Room(Seating[D]):
         self._host.name_host(player)
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
-        """Make the player the owner of an object (None: the server)."""
+        """Make the player the owner of an object (None: the server). `Throttled` if they have too many."""
         self.objects.own(player, object_id)
 
     def disown(self, object_id: str) -> None:
-        """Give an object back to the server."""
-        if object_id in self.objects:
-            self.objects.own(None, object_id)
+        """The object is gone, or nobody's any more: the room forgets it."""
+        self.objects.destroy(object_id)
 
     def owner_of(self, object_id: str) -> Player[D] | None:
         """Who owns an object; None for the server's and for unknown ones."""
@@ -261,7 +260,7 @@ class Room(Seating[D]):
         """A player is gone for good and in `players` no more; their objects are still theirs in here."""
 
     def heir(self, player: Player[D], object_id: str) -> Player[D] | None:
-        """Who gets an object of a player that left, when `orphans` is "heir"; None: the server."""
+        """Who gets an object of a player that left, when `orphans` is "heir"; None: nobody, and it is forgotten."""
         return None
 
     def on_start(self) -> Any:

@@ -18,17 +18,21 @@ from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.listing_file import ListingEntry, listing_entry, stored_listing
 from holdfast.core.records import (
     PARTS_NONE,
+    SERVER,
     ChannelRecord,
+    ObjectsRecord,
     RoomRecord,
     SeatRecord,
     TimerRecord,
     Unreadable,
     decode_room,
-    decode_seat,
     digest,
     encode,
-    encode_seat,
+    encode_listed,
+    owners_of,
     parts_sum,
+    seats_of,
+    timers_of,
 )
 from holdfast.core.tagged import from_json, seconds_of, seconds_text, to_json
 from holdfast.core.tokens import printable
@@ -116,6 +120,11 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
     record = decode_room(stored)
     if parts_sum(beside) != record.parts:
         raise Unreadable("what lies beside its record does not belong to it: parts are missing or damaged")
+    seats, owners, timers = (
+        seats_of(record, key, beside),
+        owners_of(record, key, beside),
+        timers_of(record, key, beside),
+    )
     try:
         state = beside[f"{key}/state"] if record.has_state_beside else record.state
         return RoomFile(
@@ -129,9 +138,10 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
             properties=to_json(_decode(record.properties)),
             state=to_json(_decode(state)),
             parts=_parts(beside, key),
-            players=[_player(decode_seat(seat)) for seat in record.seats],
-            objects=record.objects,
-            timers=[_timer(timer) for timer in record.timers],
+            players=[_player(seat, _owned(owners, seat.number)) for seat in seats],
+            objects=_owned(owners, SERVER),
+            # By the wall clock, for people to read.
+            timers=[_timer(timer, record.saved_at + timer.due_at - record.clock) for timer in timers],
             random=hex(record.random),
             created_at=seconds_text(record.created_at),
             saved_at=seconds_text(record.saved_at),
@@ -146,16 +156,21 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
 def _parts(beside: Mapping[str, bytes], key: str) -> dict[str, dict[str, Any]]:
     parts: dict[str, dict[str, Any]] = {}
     for each, stored in beside.items():
-        if each != f"{key}/state":
-            field = each.removeprefix(f"{key}/").partition("/")[0]
+        field = each.removeprefix(f"{key}/").partition("/")[0]
+        # The state, and what begins with @ (seats, objects, timers), are no fields of the game's.
+        if each != f"{key}/state" and not field.startswith("@"):
             name, value = _decode_part(stored)
             parts.setdefault(field, {})[name] = to_json(_decode(value))
     return parts
 
 
-def _player(seat: SeatRecord) -> PlayerEntry:
+def _owned(owners: Mapping[str, int], number: int) -> list[str]:
+    return sorted(object_id for object_id, owner in owners.items() if owner == number)
+
+
+def _player(seat: SeatRecord, owned: list[str]) -> PlayerEntry:
     stream = _stream(seat.channel) if seat.channel is not None else None
-    return PlayerEntry(seat.player, to_json(_decode(seat.data)), seat.owned, stream)
+    return PlayerEntry(seat.player, to_json(_decode(seat.data)), owned, stream)
 
 
 def _stream(channel: ChannelRecord) -> Stream:
@@ -170,9 +185,9 @@ def _body(body: bytes) -> Any:
         return to_json(body)
 
 
-def _timer(timer: TimerRecord) -> TimerEntry:
+def _timer(timer: TimerRecord, due_at: float) -> TimerEntry:
     arguments = [{tag: value if tag == "player" else to_json(value)} for tag, value in timer.arguments]
-    return TimerEntry(seconds_text(timer.due_at), timer.method, arguments)
+    return TimerEntry(seconds_text(due_at), timer.method, arguments)
 
 
 # As text
@@ -287,18 +302,27 @@ def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
         state=Raw(_encode(from_json(file.state, "state"))),
         has_state_beside=False,
         seats=[_seat(number, player) for number, player in enumerate(file.players)],
-        objects=file.objects,
-        timers=[_stored_timer(number, timer) for number, timer in enumerate(file.timers)],
+        objects=[Raw(encode_listed(ObjectsRecord(0, _owners(file))))],
+        timers=[Raw(encode_listed(_stored_timer(number, timer))) for number, timer in enumerate(file.timers)],
         parts=parts,
         created_at=seconds_of(file.created_at),
         is_final=True,
         listing=stored_listing(file.listing),
+        # Timers of the file go by the wall clock, as it was then.
+        clock=seconds_of(file.saved_at),
     )
 
 
 def _seat(number: int, player: PlayerEntry) -> Raw:
     data = Raw(_encode(from_json(player.data, f"players[{number}].data")))
-    return encode_seat(SeatRecord(player.id, "", data, player.owned))
+    return Raw(encode_listed(SeatRecord(player.id, "", data, number + 1)))
+
+
+def _owners(file: RoomFile) -> dict[str, int]:
+    owners = dict.fromkeys(file.objects, SERVER)
+    for number, player in enumerate(file.players, start=1):
+        owners.update(dict.fromkeys(player.owned, number))
+    return owners
 
 
 def _stored_timer(number: int, timer: TimerEntry) -> TimerRecord:
@@ -312,4 +336,4 @@ def _stored_timer(number: int, timer: TimerEntry) -> TimerRecord:
                 arguments.append(("value", from_json(value, f"{where}.arguments")))
             case _:
                 raise NotARoom(f'{where}.arguments: an argument is {{"value": …}} or {{"player": "its id"}}')
-    return TimerRecord(seconds_of(timer.due_at), timer.method, arguments)
+    return TimerRecord(number, seconds_of(timer.due_at), timer.method, arguments)

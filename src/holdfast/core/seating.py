@@ -26,6 +26,7 @@ class Seating(Generic[D]):
         self.is_closing = False
         self._host = host
         self._seats: list[Player[D]] = []
+        self._last_number = 0
         self._players: tuple[Player[D], ...] | None = None
 
     @property
@@ -64,7 +65,9 @@ class Seating(Generic[D]):
             raise RoomFull(f"all {self.max_players} seats are taken, held or reserved")
 
     def add_seat(self, player: Player[D]) -> None:
-        """A seat is reserved: it counts from now on."""
+        """A seat is reserved: it counts from now on. One that comes back from the store has its number already."""
+        player.number = player.number or self._last_number + 1
+        self._last_number = max(self._last_number, player.number)
         self._seats.append(player)
         self._players = None
         self._host.listed()

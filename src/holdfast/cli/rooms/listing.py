@@ -17,14 +17,14 @@ _KIB = 1024
 def facts_of(room: StoredRoom) -> dict[str, Any]:
     """What is worth knowing of a room without opening it up."""
     try:
-        record = room.record
+        record, seats = room.record, room.seats
     except Unreadable as error:
         return {"id": room.id, "problem": str(error), "bytes": room.size}
     return {
         "id": room.id,
         "kind": record.kind,
         "phase": record.phase,
-        "seats": len(record.seats),
+        "seats": len(seats),
         "max_players": record.max_players,
         "epoch": record.epoch,
         "index": record.index,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.stores import store_failed
-from holdfast.core.records import RoomRecord, Unreadable, decode_room, decode_session, digest
+from holdfast.core.records import RoomRecord, SeatRecord, Unreadable, decode_room, decode_session, digest, seats_of
 from holdfast.core.room_file import Past, RoomFile, room_entries, room_file
 from holdfast.server.durable.keeper import room_key
 from holdfast.stores import open_store
@@ -39,6 +39,15 @@ class StoredRoom:
         return decode_room(self._stored)
 
     @property
+    def _beside(self) -> dict[str, bytes]:
+        return {entry.key: entry.value for entry in self.entries if entry.key != self.key}
+
+    @cached_property
+    def seats(self) -> list[SeatRecord]:
+        """Its seats, or `Unreadable`."""
+        return seats_of(self.record, self.key, self._beside)
+
+    @property
     def _stored(self) -> bytes:
         if self.entries[0].key != self.key:
             raise Unreadable("its record is missing")
@@ -46,8 +55,7 @@ class StoredRoom:
 
     def file(self) -> RoomFile:
         """All of it, or `Unreadable`."""
-        beside = {entry.key: entry.value for entry in self.entries if entry.key != self.key}
-        return room_file(self.id, self._stored, beside, self.key)
+        return room_file(self.id, self._stored, self._beside, self.key)
 
     @property
     def past(self) -> Past | None:

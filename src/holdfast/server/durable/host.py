@@ -132,9 +132,10 @@ class DurableHost(RoomHost):
         self._answering.clear()
         self._ledger.mark(self.keeper)
 
-    def reseat(self, session: Session, data: PlayerData) -> Player[Any]:
+    def reseat(self, session: Session, data: PlayerData, number: int) -> Player[Any]:
         """A seat as the store has it: held, for its player to come back to."""
         player = Player(session, data, host=self)
+        player.number = number
         self.room.add_seat(player)
         player.happened(SeatEvent.TAKEN)
         player.happened(SeatEvent.DROPPED)

@@ -13,10 +13,13 @@ from holdfast.core.parts import Parts, parts_of
 from holdfast.core.records import (
     RoomRecord,
     SeatRecord,
+    TimerRecord,
     Unreadable,
     decode_room,
-    decode_seat,
+    owners_of,
     parts_sum,
+    seats_of,
+    timers_of,
 )
 from holdfast.core.room import Room
 from holdfast.stores.port import Entry
@@ -32,6 +35,9 @@ class RoomImage(Struct):
     seats: list[SeatRecord]
     data: list[PlayerData]
     """Of each seat."""
+    owners: dict[str, int]
+    """By the numbers of their seats."""
+    timers: list[TimerRecord]
     state: Any
     properties: dict[str, Any]
 
@@ -47,13 +53,16 @@ def read_image(entries: list[Entry], type_of: Callable[[str], type[Room[Any]] | 
     beside = {entry.key: entry.value for entry in entries[1:]}
     if parts_sum(beside) != record.parts:
         raise Unreadable("what lies beside its record does not belong to it: parts are missing or damaged")
-    seats = [decode_seat(seat) for seat in record.seats]
+    key = entries[0].key
+    seats = seats_of(record, key, beside)
     return RoomImage(
         room_type=room_type,
         record=record,
         seats=seats,
         data=[_read(seat.data, room_type.data_type, "a player's data") for seat in seats],
-        state=_read_state(room_type, entries[0].key, record, beside),
+        owners=owners_of(record, key, beside),
+        timers=timers_of(record, key, beside),
+        state=_read_state(room_type, key, record, beside),
         properties=_read(record.properties, dict[str, Any], "its properties"),
     )
 

@@ -9,23 +9,23 @@ from msgspec import Raw
 from holdfast.core.errors import Failed, NotFound
 from holdfast.core.player import Player
 from holdfast.core.records import (
-    PARTS_NONE,
     ChannelRecord,
     EffectRecord,
     RoomRecord,
     SeatRecord,
-    TimerRecord,
     digest,
     encode,
-    encode_seat,
+    encode_listed,
 )
 from holdfast.core.saving import channel_record, listing_record
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
+from holdfast.server.durable.beside import Beside, BesideChange
 from holdfast.server.durable.dice import Dice
 from holdfast.server.durable.gate import GatedOutlet
 from holdfast.server.durable.images import saved_type, state_reader
-from holdfast.server.durable.state import StateChange, StateKeep
+from holdfast.server.durable.lists import RoomLists
+from holdfast.server.durable.state import StateKeep
 from holdfast.server.durable.unsavable import unsavable_field
 from holdfast.stores.port import ABSENT, Entry, Write
 
@@ -76,11 +76,13 @@ class RoomKeeper:
         self._waiting_since = self._leaving_since = 0.0
         self._leaving: list[GatedOutlet] = []
         self._leaving_waiters: list[asyncio.Future[None]] = []
+        self._beside = beside = Beside(self._key)
         self._state = StateKeep(
-            self._key, saved_type(type(host.room)), inline_bytes_max=node.limits.record_state_bytes_max
+            saved_type(type(host.room)), beside, inline_bytes_max=node.limits.record_state_bytes_max
         )
-        self._seats: dict[Player[Any], tuple[tuple[Any, ...], Raw]] = {}
-        self._pending = _Pending(StateChange(PARTS_NONE))
+        self._lists = RoomLists(beside, inline_bytes_max=node.limits.record_list_bytes_max)
+        self._seats: dict[Player[Any], tuple[tuple[Any, ...], bytes]] = {}
+        self._pending = _Pending(beside.unchanged())
         self._effects: list[EffectRecord] = []
         self._read_data = state_reader(host.room.data_type)
         self._is_paused = False
@@ -94,7 +96,9 @@ class RoomKeeper:
         self.index = record.index
         self.previous = digest(entries[0].value)
         self.revision = entries[0].revision
-        self._state.restored(self._room.state, record.parts, entries[1:])
+        self._beside.restored(record.parts, entries[1:])
+        self._state.restored(self._room.state)
+        self._lists.restored(self._key, entries[1:])
 
     @property
     def is_at_rest(self) -> bool:
@@ -144,7 +148,7 @@ class RoomKeeper:
         """What the store must be told; the room is at rest. Raises if the game's own data cannot be saved."""
         if self.is_ended:
             self._cut_outlets()
-            pending = _Pending(self._state.deletions())
+            pending = _Pending(self._beside.deletions())
         else:
             # What is the game's own comes first: it may fail, and then nothing has happened.
             properties = Raw(_encode(dict(self._room.properties)))
@@ -153,15 +157,15 @@ class RoomKeeper:
             dice = self._room.random
             if not isinstance(dice, Dice):
                 raise TypeError("`random` of a durable room is saved with it: do not put another in its place")
-            state, change = self._state.cut(self._room.snapshot())
-            pending = _Pending(change)
+            pending = _Pending(self._beside.unchanged())
+            state = self._state.cut(self._room.snapshot(), pending.beside)
             self._cut_outlets()
             record = self._record(
                 state,
+                pending.beside,
                 properties=properties,
                 data=data,
                 position=dice.position,
-                parts=change.sum,
                 is_final=is_final,
             )
             pending.record = encode(record)
@@ -170,7 +174,7 @@ class RoomKeeper:
         return [
             # A room that ends before it was ever saved has no record to delete.
             *([Write(self._key, pending.record, self.revision)] if pending.record or self.revision != ABSENT else []),
-            *self._state.writes(pending.state),
+            *self._beside.writes(pending.beside),
             *(Write(key, encode(effect), ABSENT) for key, effect in pending.effects.items()),
         ]
 
@@ -200,7 +204,7 @@ class RoomKeeper:
         if pending.record:
             self.index += 1
             self.previous = digest(pending.record)
-        self._state.committed(pending.state, ahead)
+        self._beside.committed(pending.beside, ahead)
         for key, effect in pending.effects.items():
             self._node.outbox.start(key, effect, next(ahead))
         leaving, self._leaving = self._leaving, []
@@ -272,11 +276,11 @@ class RoomKeeper:
     def _record(  # noqa: PLR0913 - one call site, all but the state by keyword
         self,
         state: Raw | None,
+        change: BesideChange,
         *,
         properties: Raw,
         data: dict[Player[Any], bytes],
         position: int,
-        parts: bytes,
         is_final: bool,
     ) -> RoomRecord:
         room = self._room
@@ -295,18 +299,20 @@ class RoomKeeper:
             random=position,
             state=_NOTHING if state is None else state,
             has_state_beside=state is None,
-            seats=self._cut_seats(data),
-            objects=[object_id for object_id in room.objects if room.objects.owner_of(object_id) is None],
-            timers=self._timers(),
-            parts=parts,
+            seats=self._lists.cut_seats(self._cut_seats(data), change),
+            objects=self._lists.cut_objects(room.objects, change),
+            timers=self._lists.cut_timers(self._host.timers, change),
+            # Behind those: they add to it.
+            parts=change.sum,
             created_at=room.listing.created_at,
             is_final=is_final,
             listing=listing_record(room, self._node.now(), self._node.wall()),
+            clock=self._node.now(),
         )
 
-    def _cut_seats(self, data: dict[Player[Any], bytes]) -> list[Raw]:
+    def _cut_seats(self, data: dict[Player[Any], bytes]) -> dict[int, bytes]:
         self._seats = {player: self._cut_seat(player, each) for player, each in data.items()}
-        return [encoded for _, encoded in self._seats.values()]
+        return {player.number: encoded for player, (_, encoded) in self._seats.items()}
 
     def _check_settings(self) -> None:
         room = self._room
@@ -329,19 +335,19 @@ class RoomKeeper:
             self._read_data(data)
         return data
 
-    def _cut_seat(self, player: Player[Any], data: bytes) -> tuple[tuple[Any, ...], Raw]:
-        owned = sorted(player.owned)
+    def _cut_seat(self, player: Player[Any], data: bytes) -> tuple[tuple[Any, ...], bytes]:
         channel = self.channel_record(player)
         if channel is not None and self._host.owes_state_to(player):
             # Saved before `on_resync` had its turn: if that never comes, the next server begins the stream anew again.
             channel = msgspec.structs.replace(channel, is_overflowed=True)
         session = player.session
-        facts = (data, owned, channel, session, session.rewound_s)
+        facts = (data, channel, session, session.rewound_s)
         known = self._seats.get(player)
         if known is not None and known[0] == facts:
             return known
         session_id = session.id if channel is not None else ""
-        return facts, encode_seat(SeatRecord(player.id, session_id, Raw(data), owned, channel, session.rewound_s))
+        seat = SeatRecord(player.id, session_id, Raw(data), player.number, channel, session.rewound_s)
+        return facts, encode_listed(seat)
 
     @staticmethod
     def channel_record(player: Player[Any]) -> ChannelRecord | None:
@@ -351,18 +357,11 @@ class RoomKeeper:
         channel = player.session.channel
         return channel_record(channel) if channel is not None else None
 
-    def _timers(self) -> list[TimerRecord]:
-        now, wall = self._node.now(), self._node.wall()
-        return [
-            TimerRecord(wall + timer.due_at - now, timer.method, timer.arguments, timer.due_at - now)
-            for timer in self._host.timers
-        ]
-
 
 class _Pending(msgspec.Struct):
     """What will be so once the commit has succeeded."""
 
-    state: StateChange
+    beside: BesideChange
     record: bytes | None = None
     """None: the room's is deleted."""
     effects: dict[str, EffectRecord] = {}

@@ -14,6 +14,7 @@ from holdfast.core.events import Restored, RoomFailed, RoomRecovered
 from holdfast.core.ids import new_id
 from holdfast.core.reasons import Reason
 from holdfast.core.records import (
+    SERVER,
     RoomRecord,
     SeatRecord,
     SessionRecord,
@@ -21,8 +22,8 @@ from holdfast.core.records import (
     Unreadable,
     decode_effect,
     decode_room,
-    decode_seat,
     decode_session,
+    seats_of,
 )
 from holdfast.core.room import Room
 from holdfast.core.saving import restored_channel, restored_listing, restored_session
@@ -81,7 +82,7 @@ class Recovery:
             for room_id, entries in self._rooms.items():
                 if (record := _record(entries)) is not None:
                     self._node.rooms.expect(room_id, record.kind, restored_listing(record))
-                    for player_id in _players(record):
+                    for player_id in _players(record, entries):
                         self._rooms_of.setdefault(player_id, []).append(room_id)
             for session_id, entry in self._sessions.items():
                 if player_id := _player_of(entry):
@@ -278,7 +279,7 @@ class Recovery:
     def _age_s(self, room: Room[Any], record: RoomRecord) -> float | None:
         """How old the state is that a room comes back with; None if nothing happened since."""
         is_exact = room.durability == "commit" or record.is_final
-        return None if is_exact else max(0.0, self._node.wall() - record.saved_at)
+        return None if is_exact else self._passed_s(record)
 
     def _fill(self, host: DurableHost, image: RoomImage) -> None:
         room, record = host.room, image.record
@@ -288,7 +289,7 @@ class Recovery:
         room.listing = restored_listing(record)
         room.set_properties(image.properties)
         host.was_joined = record.was_joined
-        age_s = self._age_s(room, record)
+        age_s, passed_s = self._age_s(room, record), self._passed_s(record)
         for seat, data in zip(image.seats, image.data, strict=True):
             session = self._session_of(seat, room.id)
             # An orderly stop after a crash makes up for nothing to those who were away all the while.
@@ -296,22 +297,30 @@ class Recovery:
             if seat.channel is not None and session in self._ledger:
                 session.channel = restored_channel(seat.channel, self._node.limits)
                 # Saved with the first commit: numbers that are given out from then on may be others to its client.
-                session.forked(max(0.0, self._node.wall() - record.saved_at))
-            player = host.reseat(session, data)
+                session.forked(passed_s)
+            host.reseat(session, data, seat.number)
             self._tell(session, room.id)
-            for object_id in seat.owned:
-                room.own(player, object_id)
-        for object_id in record.objects:
-            room.own(None, object_id)
-        for timer in record.timers:
-            self._set_timer(host, timer)
+        self._give_objects(room, image.owners)
+        for timer in image.timers:
+            self._set_timer(host, timer, timer.due_at - record.clock - passed_s)
         room.host = room.player(record.listing.host)
         room.successor = record.listing.successor
         for kept in record.listing.reservations:
             left_s = max(0.0, kept.until - self._node.wall())
             host.door.restored(PlayerId(kept.player), left_s, kept.by, is_placed=kept.is_placed)
 
-    def _set_timer(self, host: DurableHost, timer: TimerRecord) -> None:
+    def _give_objects(self, room: Room[Any], owners: dict[str, int]) -> None:
+        players = {player.number: player for player in room.players}
+        for object_id, number in owners.items():
+            # The owner was at the door when the room was saved, and has no seat in it.
+            if number == SERVER or number in players:
+                room.objects.give(players.get(number), object_id)
+
+    def _passed_s(self, record: RoomRecord) -> float:
+        """How long ago the room was saved. By a clock that went back meanwhile, no time has passed."""
+        return max(0.0, self._node.wall() - record.saved_at)
+
+    def _set_timer(self, host: DurableHost, timer: TimerRecord, wait_s: float) -> None:
         method = getattr(host.room, timer.method, None)
         try:
             if not callable(method):
@@ -320,7 +329,7 @@ class Recovery:
         except (TypeError, ValueError, LookupError) as error:
             log.error("a timer is dropped", room=host.room.id, method=timer.method, error=error)  # noqa: TRY400
             return
-        host.after(timer.wait_s(self._node.wall()), method, arguments)
+        host.after(max(0.0, wait_s), method, arguments)
 
 
 def _room_of(entry: Entry) -> str:
@@ -331,16 +340,20 @@ def _room_of(entry: Entry) -> str:
 def _seated(entries: list[Entry]) -> list[str]:
     """Whose seats are in a room: also theirs who came since it was read first."""
     try:
-        seats = [decode_seat(seat) for seat in decode_room(entries[0].value).seats] if entries else []
+        seats = _seats(decode_room(entries[0].value), entries) if entries else []
     except Unreadable:
         return []
     return [seat.session for seat in seats if seat.session]
 
 
-def _players(record: RoomRecord) -> set[str]:
+def _seats(record: RoomRecord, entries: list[Entry]) -> list[SeatRecord]:
+    return seats_of(record, entries[0].key, {entry.key: entry.value for entry in entries[1:]})
+
+
+def _players(record: RoomRecord, entries: list[Entry]) -> set[str]:
     """Who has a seat in a room, or one that is reserved."""
     try:
-        seated = {decode_seat(seat).player for seat in record.seats}
+        seated = {seat.player for seat in _seats(record, entries)}
     except Unreadable:
         return set()
     return seated | {kept.player for kept in record.listing.reservations}

@@ -1,39 +1,30 @@
 """A room's state in the store: in the record while it is small, beside it when it is large, and `Parts` one by one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from holdfast.core.parts import Parts, parts_of
-from holdfast.core.records import PARTS_NONE, digest, part_digest, parts_changed
+from holdfast.core.records import digest
 from holdfast.core.tokens import printable
+from holdfast.server.durable.beside import Beside, BesideChange
 from holdfast.server.durable.images import parts_fields, state_reader
-from holdfast.stores.port import ABSENT, VALUE_BYTES_MAX, Entry, Write
 
 # How many saves of a large state are read again to see whether they can be: that costs more than to write it.
 _LARGE_READ_MAX = 8
 # Longer names of parts are found by their hash: a key of the store is short.
 _PART_NAME_BYTES_MAX = 60
-# What the store has of a part that it does not have: no digest, no revision.
-_NO_PART = (0, ABSENT)
 
 _encode = msgspec.msgpack.Encoder().encode
-
-
-class StateChange(msgspec.Struct):
-    """What will be so once a commit has succeeded: parts by key, with their digests, and the sum over all of them."""
-
-    sum: bytes
-    parts: dict[str, tuple[bytes | None, int]] = {}
 
 
 class StateKeep:
     """What the store has of one room's state beside its record."""
 
-    def __init__(self, room_key: str, kind: Any, *, inline_bytes_max: int) -> None:
-        self._key = room_key
+    def __init__(self, kind: Any, beside: Beside, *, inline_bytes_max: int) -> None:
+        self._beside = beside
         self._is_untyped = kind is Any
         self._inline_bytes_max = inline_bytes_max
         self._encode = msgspec.msgpack.Encoder(enc_hook=self._without_parts).encode
@@ -41,29 +32,21 @@ class StateKeep:
         self._read_part: dict[str, Callable[[bytes], Any]] = {}
         self._large_reads = 0
         self._encoded = b""
-        self._sum = PARTS_NONE
-        self._parts: dict[str, tuple[int, int]] = {}
-        """The digest and the revision of each."""
         self._fields: dict[str, Parts[Any]] = {}
         """The mappings that were saved; another in the place of one is saved anew."""
         self._cutting: dict[str, Parts[Any]] = {}
 
-    def restored(self, state: Any, total: bytes, beside: list[Entry]) -> None:
+    def restored(self, state: Any) -> None:
         """Go on from what a former node has left."""
-        self._sum = total
-        self._parts = {each.key: (part_digest(each.key, each.value), each.revision) for each in beside}
         self._fields = parts_of(state)
 
-    # A commit
+    def cut(self, state: Any, change: BesideChange) -> Raw | None:
+        """The state as it goes into the record (None: beside it); what changes there goes into `change`.
 
-    def cut(self, state: Any) -> tuple[Raw | None, StateChange]:
-        """The state as it goes into the record (None: beside it), and what changes there. Raises if it cannot be saved.
-
-        What could not be read again is found now, not after the crash.
+        Raises if it cannot be saved: what could not be read again is found now, not after the crash.
         """
         if self._is_untyped and isinstance(state, msgspec.Struct):
             raise TypeError(f"say of which type the room's state is, as in `state: {type(state).__name__}`")
-        change = StateChange(self._sum)
         fields = self._cutting = parts_of(state)
         self._check_fields(state, fields)
         for field in {**self._fields, **fields}:
@@ -74,34 +57,13 @@ class StateKeep:
             if not is_large or self._large_reads < _LARGE_READ_MAX:
                 self._large_reads += is_large
                 self._read(encoded)
-            self._put(change, "state", encoded if is_large else None)
+            self._beside.put(change, "state", encoded if is_large else None)
         # Nothing can fail from here on.
         self._encoded = encoded
         self._fields = fields
         for parts in fields.values():
             parts.taken()
-        return None if is_large else Raw(encoded), change
-
-    def deletions(self) -> StateChange:
-        """The room has ended: nothing of it stays."""
-        return StateChange(PARTS_NONE, dict.fromkeys(self._parts, (None, 0)))
-
-    def writes(self, change: StateChange) -> Iterator[Write]:
-        """What the store must be told."""
-        for key, (value, _) in change.parts.items():
-            yield Write(key, value, self._parts.get(key, _NO_PART)[1])
-
-    def committed(self, change: StateChange, revisions: Iterator[int]) -> None:
-        """The store has it, at these revisions."""
-        self._sum = change.sum
-        for key, (value, number) in change.parts.items():
-            revision = next(revisions)
-            if value is None:
-                del self._parts[key]
-            else:
-                self._parts[key] = (number, revision)
-
-    # What lies beside the record
+        return None if is_large else Raw(encoded)
 
     def _check_fields(self, state: Any, fields: dict[str, Parts[Any]]) -> None:
         if fields and not self._read_part:
@@ -116,18 +78,18 @@ class StateKeep:
             where = "as a field of the state's own" if isinstance(value, Parts) else "with snapshot() and restore()"
             raise NotImplementedError(f"a {type(value).__name__} can only be saved {where}")
 
-    def _cut_parts(self, change: StateChange, field: str, parts: Parts[Any] | None) -> None:
+    def _cut_parts(self, change: BesideChange, field: str, parts: Parts[Any] | None) -> None:
         if parts is not None and parts is self._fields.get(field):
             changed = parts.touched()
         else:
             # Another mapping in the place of the one that was saved, or none: whatever it does not have is gone.
             changed = {name: parts.peek(name) for name in parts} if parts is not None else {}
-            kept = {f"{self._key}/{_part_name(field, name)}" for name in changed}
-            for key in self._parts:
-                if key.startswith(f"{self._key}/{field}/") and key not in kept:
-                    self._put(change, key.removeprefix(f"{self._key}/"), None)
+            kept = {_part_name(field, name) for name in changed}
+            for name in self._beside.names(field):
+                if name not in kept:
+                    self._beside.put(change, name, None)
         for name, value in changed.items():
-            self._put(change, _part_name(field, name), self._part(field, name, value))
+            self._beside.put(change, _part_name(field, name), self._part(field, name, value))
 
     def _part(self, field: str, name: str, value: Any) -> bytes | None:
         if value is None:
@@ -135,16 +97,6 @@ class StateKeep:
         encoded = _encode(value)
         self._read_part[field](encoded)
         return _encode((name, Raw(encoded)))
-
-    def _put(self, change: StateChange, name: str, value: bytes | None) -> None:
-        key = f"{self._key}/{name}"
-        former, _ = self._parts.get(key, _NO_PART)
-        if value is not None and len(value) > VALUE_BYTES_MAX:
-            raise ValueError(f"{name} has {len(value)} bytes, and {VALUE_BYTES_MAX} are the most that can be saved")
-        number = part_digest(key, value) if value is not None else 0
-        if number != former:
-            change.parts[key] = (value, number)
-            change.sum = parts_changed(change.sum, added=number, removed=former)
 
 
 def _part_name(field: str, name: str) -> str:

@@ -30,6 +30,8 @@ class RoomTimer:
         self._forget = forget
         self.due_at = due_at
         self.method = method
+        self.number = 0
+        """Timers of a room are numbered as they are set."""
         self.arguments: list[tuple[str, Any]] = []
         self.is_cancelled = False
 
@@ -55,6 +57,7 @@ class Clockwork:
         self._failed = failed
         # In the order they were set: a set's order would differ from run to run.
         self._timers: dict[RoomTimer, None] = {}
+        self._timers_set = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._tick_handle: asyncio.TimerHandle | None = None
         self._ticked_at = 0.0
@@ -138,6 +141,8 @@ class Clockwork:
 
         due_at = self._now() + seconds
         timer = RoomTimer(self._loop.call_later(seconds, ring), self._forget, due_at, method.__name__)
+        self._timers_set += 1
+        timer.number = self._timers_set
         self._timers[timer] = None
         return timer
 

@@ -9,6 +9,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.errors import Failed, NotFound, Refused
 from holdfast.core.events import RoomStarted
 from holdfast.core.frames import Seat
+from holdfast.core.limits import Limits
 from holdfast.core.listing import RoomEvent, RoomStatus, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
@@ -217,6 +218,11 @@ class RoomHost(SeatingHost):
         self.entry.name_host(player)
 
     # `Host`: what the room asks for
+
+    @property
+    def limits(self) -> Limits:
+        """The server's."""
+        return self._node.limits
 
     def follow(self, hook: Callable[..., Any], *args: Any) -> None:
         """Run a hook right after the current turn."""
