@@ -1,6 +1,7 @@
 """One of the players may be the host: named, elected when there is none, and never for the while of a drop."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ async def test_without_an_election_a_successor_waits_for_the_host_to_go() -> Non
 
 
 @in_virtual_time
-async def test_when_the_host_leaves_the_next_is_elected_after_the_game_heard_of_the_leave() -> None:
+async def test_when_the_host_leaves_the_next_is_elected_before_the_game_hears_of_the_leave() -> None:
     kind = table(Led)
     async with Bench(kind) as bench:
         ada, bob, cyd = [await bench.sit(each) for each in ("ada", "bob", "cyd")]
@@ -105,7 +106,7 @@ async def test_when_the_host_leaves_the_next_is_elected_after_the_game_heard_of_
         await settled(bob)
         await settled(cyd)
 
-        assert kind.story[-2:] == ["leave ada left", "host ada -> bob"]
+        assert kind.story[-2:] == ["host ada -> bob", "leave ada left"]
         assert changes(bob) == changes(cyd) == ["bob"]
         assert bob.room.host == cyd.room.host == host_of(bench, bob) == "bob"
         shown = await bob.session.search(where="host = 'bob'")
@@ -126,7 +127,7 @@ async def test_when_the_last_has_left_nobody_is_the_host_and_who_comes_next_is()
         await bob.join(room.id)
 
         assert name(room.host) == "bob"
-        assert kind.story[-4:] == ["leave ada left", "host ada -> nobody", "join bob", "host nobody -> bob"]
+        assert kind.story[-4:] == ["host ada -> nobody", "leave ada left", "join bob", "host nobody -> bob"]
 
 
 @in_virtual_time
@@ -141,7 +142,7 @@ async def test_a_host_who_drops_is_the_host_while_the_seat_is_held_and_no_longer
         await a_moment(2.0)
 
         assert (host_of(bench, bob), changes(bob)) == ("bob", ["bob"])
-        assert kind.story[-2:] == ["leave ada grace_ended", "host ada -> bob"]
+        assert kind.story[-2:] == ["host ada -> bob", "leave ada grace_ended"]
 
 
 @in_virtual_time
@@ -237,10 +238,151 @@ async def test_who_has_not_been_heard_of_is_not_elected_before() -> None:
         assert kind.story == [
             "join ada",
             "host nobody -> ada",
-            "leave ada kicked",
             "host ada -> nobody",
+            "leave ada kicked",
             "join bob",
             "host nobody -> bob",
+        ]
+
+
+# Who is the host while somebody leaves
+
+
+class Mourned(Led):
+    """Everybody owns a hat, and says who the host is whenever somebody leaves."""
+
+    orphans = "heir"
+
+    def on_join(self, player: Player[Hero]) -> Any:
+        self.own(player, f"hat of {player.id}")
+
+    def on_leave(self, player: Player[Hero], reason: object) -> Any:
+        self.story.append(f"leave {player.id}, host {name(self.host)}")
+
+    def heir(self, player: Player[Hero], object_id: str) -> Player[Hero] | None:
+        self.story.append(f"heir of {player.id}, host {name(self.host)}")
+        return self.host
+
+    def expel(self, player: Player[Hero], who: str) -> None:
+        other = self.player(who)
+        assert other is not None
+        other.kick("go")
+        self.story.append(f"expelled {who}, host {name(self.host)}")
+
+    def play(self, player: Player[Hero]) -> None:
+        self.start()
+
+    def stop(self, player: Player[Hero]) -> None:
+        self.end()
+
+
+Goes = Callable[[Bench, Sitting, Sitting], Coroutine[Any, Any, object]]
+
+
+async def leaves(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    await ada.room.leave()
+
+
+async def is_kicked(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    bench.room(ada).player("ada").kick("go")
+
+
+async def expels_herself(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    await ada.send(Do("expel", ["ada"]))
+
+
+async def ends_the_session(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    await ada.session.close()
+
+
+async def is_signed_out(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    bench.room(ada).player("ada").session.end("signed out")
+
+
+async def stays_away(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    await ada.session.suspend()
+    await a_moment(31.0)
+
+
+async def drops(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    await ada.session.suspend()
+
+
+async def is_away_at_the_end_of_the_round(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    await bob.send(Do("play"))
+    await ada.session.suspend()
+    await bob.send(Do("stop"))
+
+
+async def stays_away_after_a_crash(bench: Bench, ada: Sitting, bob: Sitting) -> None:
+    await ada.session.suspend()
+    await bench.restart()
+    await bob.back()
+    await a_moment(31.0)
+
+
+@pytest.mark.parametrize(
+    ("goes", "settings"),
+    [
+        (leaves, {}),
+        (leaves, {"durability": "commit"}),
+        (is_kicked, {}),
+        (expels_herself, {}),
+        (ends_the_session, {}),
+        (is_signed_out, {}),
+        (stays_away, {}),
+        (drops, {"disconnect": "hard"}),
+        (drops, {"keep_before_start": False}),
+        (is_away_at_the_end_of_the_round, {}),
+        (stays_away_after_a_crash, {"durability": "commit"}),
+    ],
+    ids=lambda each: each.__name__ if callable(each) else "-".join(map(str, each.values())),
+)
+@in_virtual_time
+async def test_whoever_hears_that_the_host_left_sees_the_next_one(goes: Goes, settings: dict[str, Any]) -> None:
+    kind = table(Mourned, **settings)
+    async with Bench(kind) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+
+        await goes(bench, ada, bob)
+        await settled(bob)
+        await a_moment()
+
+        room = bench.room(bob)
+        told = [line for line in kind.story if line.startswith(("host ada", "leave", "heir", "expelled"))]
+        if goes is expels_herself:
+            assert told.pop(0) == "expelled ada, host bob"
+        assert told == ["host ada -> bob", "leave ada, host bob", "heir of ada, host bob"]
+        assert name(room.host) == "bob"
+        assert room.player("bob").owned == {"hat of ada", "hat of bob"}
+
+
+@in_virtual_time
+async def test_when_the_last_leaves_there_is_no_host_to_be_seen() -> None:
+    kind = table(Mourned)
+    async with Bench(kind) as bench:
+        ada = await bench.sit("ada")
+        room = bench.room(ada)
+
+        await ada.room.leave()
+        await a_moment()
+
+        assert kind.story[-2:] == ["leave ada, host nobody", "heir of ada, host nobody"]
+        assert len(room.objects) == 0
+
+
+@in_virtual_time
+async def test_who_leaves_a_room_that_ends_is_not_its_host() -> None:
+    kind = table(Mourned)
+    async with Bench(kind) as bench:
+        ada, _ = await bench.sit("ada"), await bench.sit("bob")
+
+        bench.room(ada).close()
+        await a_moment()
+
+        assert [line for line in kind.story if line.startswith("leave")] == [
+            "leave ada, host nobody",
+            "leave bob, host nobody",
         ]
 
 
@@ -379,7 +521,7 @@ async def test_the_host_and_the_successor_are_who_they_were_after_a_crash(durabi
         await settled(ada)
 
         assert name(room.host) == "cyd"
-        assert kind.story[-1] == "host bob -> cyd"
+        assert kind.story[-2:] == ["host bob -> cyd", "leave bob left"]
         assert ada.room.host == "cyd"
 
 

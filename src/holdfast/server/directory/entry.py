@@ -178,9 +178,12 @@ class Entry:
         self._host.follow(room.on_host_changed, old, room.host)
 
     def check_host(self) -> None:
-        """Elect a host if the room has none, or its host has left for good."""
+        """Elect a host if the room has none, or its host has left for good. A room that ends has none."""
         room = self._room
-        if room.is_closing or (room.host is not None and room.host in room.players):
+        if room.host is not None and room.host in room.players:
+            return
+        if room.is_closing:
+            room.host = None
             return
         if room.host is not None or room.election != "none":
             # Of who waits for their `on_join`, the room has not heard yet.

@@ -142,6 +142,8 @@ class SeatingHost:
         if reason is not Reason.DROPPED:
             # Dropped in a room that holds no seats, they may be back before their session ends.
             self.door.maker_left(player.id)
+        # Before the game hears of it: who has left is nobody's host, not even for the rest of this turn.
+        self.entry.check_host()
         if self.door.forget(player):
             self._left(None, None, player, reason, message)
         else:
@@ -168,7 +170,6 @@ class SeatingHost:
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
             self.failed(raised, "heir", player.id)
         player.outlet.finish(SeatLeft(reason, sentence(message)))
-        self.entry.check_host()
         self.check_empty()
 
     def kick(self, player: Player[Any], message: str) -> None:
