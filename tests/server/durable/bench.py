@@ -60,6 +60,7 @@ class MortalLoop:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.time = loop.time
         self.create_future = loop.create_future
+        self.is_closed = loop.is_closed
 
     def die(self) -> None:
         self._is_dead = True

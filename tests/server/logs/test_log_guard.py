@@ -14,7 +14,8 @@ from holdfast import Limits
 from holdfast.core import events
 from holdfast.core.events import Event, RoomEvent, SessionEvent
 from holdfast.server.seeing.journal import LEVELS
-from holdfast.server.seeing.log_guard import GUARDED
+from holdfast.server.seeing.line_limit import LineLimit
+from holdfast.server.seeing.log_guard import GUARDED, LogGuard
 from holdfast.testing import MemoryServer
 from tests.log_lines import line_of
 from tests.server.durable.bench import in_virtual_time
@@ -122,6 +123,19 @@ async def test_loggers_are_left_alone_once_the_last_server_has_stopped(caplog: p
         logger.warning("nobody serves strangers any more")
 
     assert len(caplog.records) == 20
+
+
+def test_a_server_that_was_never_stopped_limits_nothing_once_its_loop_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.new_event_loop()
+    guard = LogGuard(LineLimit(loop, 1, lambda *_: None))
+    guard.start()
+    loop.close()
+
+    for _ in range(3):
+        logging.getLogger("holdfast.server").error("a line")
+    guard.stop()
+
+    assert [record.message for record in caplog.records] == ["a line"] * 3
 
 
 def test_every_logger_of_ours_is_limited_in_one_way_or_another() -> None:

@@ -38,6 +38,11 @@ class LineLimit:
             with suppress(RuntimeError):  # the loop is closed, and nobody can cause lines any more
                 self._loop.call_soon_threadsafe(self.allow, "")
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its loop is closed: no second ends any more."""
+        return self._loop.is_closed()
+
     def is_full(self, kind: str) -> bool:
         """Whether no more lines of this kind may be written in this second."""
         return self._counts[kind] >= self._per_s

@@ -34,7 +34,8 @@ class LogGuard(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
-        return self._lines.allow(f"{record.name}: {_kind(record)}")
+        # A server that was never stopped limits nothing once its loop is gone.
+        return self._lines.is_over or self._lines.allow(f"{record.name}: {_kind(record)}")
 
 
 def _kind(record: logging.LogRecord) -> str:
