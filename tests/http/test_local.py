@@ -73,9 +73,7 @@ async def test_whoever_asks_for_this_machine_is_answered(world: World, host: str
         assert (await client.get(path, headers={"Host": host})).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:7778", "127.0.0.1.evil.example", "192.168.1.7", "[::]", ""]
-)
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:7778", "127.0.0.1.evil.example", "192.168.1.7", "[::]"])
 async def test_a_page_whose_name_was_made_to_point_here_is_refused(world: World, host: str) -> None:
     client = await world.client()
 
