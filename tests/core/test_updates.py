@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.listing import Password
 from holdfast.core.player import Player
 from holdfast.core.room import Room
 from holdfast.core.updates import apply_update
@@ -16,12 +17,11 @@ from tests.core.samples import Hero
 BYTES_MAX = 2048
 
 
-def chance(count: int) -> bytes:
-    return b"7" * count
+KEPT = Password(argon2="of sesame")
 
 
 def update(room: Room[Any], **changes: Any) -> Player[Any] | None:
-    return apply_update(room, Update(room.id, **changes), BYTES_MAX, chance)
+    return apply_update(room, Update(room.id, **changes), BYTES_MAX, KEPT if changes.get("password") else None)
 
 
 def a_room() -> tuple[Room[Hero], Desk]:
@@ -64,7 +64,7 @@ def test_everything_can_be_changed_at_once() -> None:
     assert room.properties == {"map": "cave", "tags": ["dark"]}
     assert (room.max_players, room.is_locked) == (2, True)
     assert (room.listing.join_policy, room.listing.visibility) == ("deny_all", "private")
-    room.listing.check_password("sesame")
+    assert room.listing.password is KEPT
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,10 @@ class Bucket:
         self.full_at = full_at
         return True
 
+    def charge(self, now: float) -> None:
+        """Take one, if need be on credit: whoever comes next waits longer for it."""
+        self.full_at = max(self.full_at, now) + self.step_s
+
     def wait_s(self, now: float, amount: float = 1) -> float:
         """How long until so many can be taken; 0 if they can be now."""
         missing_s = self.full_at + amount * self.step_s - now - self._span_s

@@ -185,11 +185,17 @@ class Limits:
     # The longest that a seat may be reserved for somebody, and how many seats one player may have reserved at a time.
     reservation_max_s: float = 3600.0
     reservations_per_player_max: int = 32
-    # Wrong passwords and codes of one session before it is refused for good: six letters are quickly tried. And of all
-    # from one address, for whom another session is soon had.
+    # Wrong passwords and codes of one session before it is refused for good: six letters are quickly tried. Then, at
+    # one room (or of codes), those of all sessions from one address, for whom another session is soon had, and those of
+    # all addresses, for whoever has many. Beyond that a guess is not refused, for it may be right, but checked later,
+    # up to the longest wait. The last is how many rooms and addresses are remembered for it.
     wrong_guesses_max: int = 10
     guesses_per_address_burst: int = 30
-    guesses_per_address_per_s: float = 0.05
+    guesses_per_address_per_s: float = 0.2
+    guesses_per_room_burst: int = 100
+    guesses_per_room_per_s: float = 0.5
+    guess_wait_max_s: float = 10.0
+    guess_places_max: int = 10_000
     # Rooms that a search looks at in one go, before others get their turn of the loop, and in all: then the page is
     # short, and its cursor goes on from there.
     search_slice_max: int = 2_000

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.codec import CODECS
-from holdfast.core.errors import Invalid, WrongPassword
+from holdfast.core.errors import Invalid
 from holdfast.core.frames import NAME_CHARS_MAX
 from holdfast.core.tables import Table
 from holdfast.core.wishes import PROPERTIES_MAX, JoinPolicy, Visibility
@@ -21,7 +21,6 @@ CODE_LETTERS = "3479BCDFGHJKMNPQRSTVWXYZ"
 CODE_LENGTH = 6
 # What somebody may read in the place of a letter: no code has these.
 _LOOK_ALIKES = str.maketrans("2568U", "ZSGBV")
-SALT_BYTES = 16
 
 
 class RoomStatus(Enum):
@@ -151,22 +150,27 @@ def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
 
 
 class Password(Struct, frozen=True, array_like=True):
-    """A room's password as it is kept. It is a word between friends, not an account's: a salted hash is enough."""
+    """A room's password as it is kept: argon2id's own text, with its salt and settings.
 
-    salt: bytes
-    digest: bytes
+    The first two fields are of records from before that: a salted SHA-256, still good until the password is changed.
+    """
 
-    @classmethod
-    def of(cls, text: str, salt: bytes) -> "Password | None":
-        """What is kept of a password; None for an empty one."""
-        return cls(salt, _digest(text, salt)) if text else None
+    salt: bytes = b""
+    digest: bytes = b""
+    argon2: str = ""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is one of those."""
+        return not self.argon2
+
+    def is_digest_of(self, text: str) -> bool:
+        """Whether an old one is of this password."""
+        found = hashlib.sha256(self.salt + text.encode("utf-8", "surrogatepass")).digest()
+        return self.is_old and hmac.compare_digest(found, self.digest)
 
     def __repr__(self) -> str:
         return "Password(***)"
-
-
-def _digest(text: str, salt: bytes) -> bytes:
-    return hashlib.sha256(salt + text.encode("utf-8", "surrogatepass")).digest()
 
 
 class Once(Struct, frozen=True, array_like=True):
@@ -188,6 +192,7 @@ class Listing:
         "name",
         "once",
         "password",
+        "proven",
         "reason",
         "status",
         "version",
@@ -209,6 +214,8 @@ class Listing:
         self.name = name
         self.visibility: Visibility = visibility
         self.password = password
+        self.proven: tuple[Password, bytes] | None = None
+        """The password that somebody has proven to know, and a keyed hash of it, in memory alone."""
         self.creator = creator
         self.code = code
         self.once = once
@@ -226,16 +233,6 @@ class Listing:
     def is_over(self) -> bool:
         """Whether the room has ended, in order or not."""
         return not ROOM_TABLE.rows[self.status]
-
-    def check_password(self, text: str) -> None:
-        """Refuse who does not know the password, if there is one."""
-        password = self.password
-        if password is None:
-            return
-        if not text:
-            raise WrongPassword("this room has a password")
-        if not hmac.compare_digest(_digest(text, password.salt), password.digest):
-            raise WrongPassword("that is not this room's password")
 
 
 def join_code(picks: Iterable[int]) -> str:

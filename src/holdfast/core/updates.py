@@ -1,20 +1,20 @@
 """A change of a room's entry in the directory: all of it, or a refusal and nothing."""
 
-from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.core.listing import SALT_BYTES, Password, check_properties
+from holdfast.core.listing import Password, check_properties
 from holdfast.core.player import Player
 from holdfast.core.room import Room
 from holdfast.core.wishes import Update
 
 
 def apply_update(
-    room: Room[Any], wish: Update, properties_bytes_max: int, chance: Callable[[int], bytes]
+    room: Room[Any], wish: Update, properties_bytes_max: int, password: Password | None = None
 ) -> Player[Any] | None:
     """Change the entry as it is wished; the player who is to be the host, if the wish names one.
 
+    `password` is what is kept of the one in the wish: to hash it takes a while, so that was done before.
     Fewer seats than are in use throw nobody out: the room is full until so many have left.
     """
     listing = room.listing
@@ -45,7 +45,7 @@ def apply_update(
     if wish.visibility is not None:
         listing.visibility = wish.visibility
     if wish.password is not None:
-        listing.password = Password.of(wish.password, chance(SALT_BYTES))
+        listing.password = password
     # Also if there is nothing to set: this is what raises the version, once. In place: the game may have kept them.
     room.properties = properties
     return new_host

@@ -21,6 +21,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import printable
+from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.logs import get_logger
 from holdfast.server.directory.directory import Directory
@@ -90,6 +91,7 @@ class Node:
         region: str,
         queues: Iterable[Queue],
         too_many_sessions: TooManySessions,
+        hashing: Hashing | None,
     ) -> None:
         self._loop = loop
         self.now = now
@@ -99,6 +101,8 @@ class Node:
         self.grace_s = grace_s
         self.region = region
         self.too_many_sessions = too_many_sessions
+        self.hashing = hashing
+        """For the passwords of rooms; None for argon2id."""
         self.life = printable(random.randbytes(6))
         """Of this start of the node, and of no other."""
         self.name = name or self.life
@@ -337,6 +341,7 @@ class Node:
                 self.forget_session(session, Reason.STOPPING)
             else:
                 self.end_session(session, Reason.STOPPING)
+        self.rooms.passwords.close()
         self.alarms.close()
         await self.bus.stop(self.limits.close_s)
         self.lines.close()

@@ -17,6 +17,7 @@ from holdfast.core.wishes import Ban, Create, Visibility
 from holdfast.http.port import Api
 from holdfast.identity.ground import Ground
 from holdfast.identity.guest import Guest
+from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.identity.shelf import MemoryShelf
 from holdfast.server.directory.directory import Directory
@@ -82,6 +83,7 @@ class Server(Listening):
         random: Random | None = None,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        hashing: Hashing | None = None,
         fatal: Callable[[Exception], None] = end_process,
     ) -> None:
         """A port of None stays closed, 0 lets the system choose.
@@ -110,10 +112,12 @@ class Server(Listening):
         destinations and latency policies (without a name it makes one up at each start).
         `tracing` sends the way of some messages to OpenTelemetry: see `holdfast.tracing`.
 
-        `random`, `now` and `wall` are replaced in tests; `now` must count as the event loop's timers do. (uvloop's own
-        clock ticks in milliseconds: too coarse for a round trip on a local network.)
+        `random`, `now`, `wall` and `hashing` (of the passwords of rooms: argon2id) are replaced in tests; `now` must
+        count as the event loop's timers do. (uvloop's own clock ticks in milliseconds: too coarse for a round trip on a
+        local network.)
         """
         super().__init__()
+        self._hashing = hashing
         self.room_types = room_types(rooms)
         """The kinds of rooms that it serves."""
         for room_type in self.room_types:
@@ -232,6 +236,7 @@ class Server(Listening):
             region=self._region,
             queues=self._queues,
             too_many_sessions=self._too_many_sessions,
+            hashing=self._hashing,
         )
         node.raised = self._raised
         if self._tracing is not None:
@@ -240,6 +245,8 @@ class Server(Listening):
         self._listen_to(node.bus)
         self._node = node
         self._heartbeat = Heartbeat(node, loop)
+        if self._log_guard is not None:
+            self._log_guard.stop()  # of a start that was never stopped: a simulated crash
         self._log_guard = LogGuard(node.lines)
         try:
             await node.standing.load()

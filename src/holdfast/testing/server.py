@@ -20,6 +20,7 @@ from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import Server
 from holdfast.stores.port import Store
 from holdfast.testing.failures import Allowed, Failures, GameFailed
+from holdfast.testing.hashing import QuickHashing
 from holdfast.testing.machine import Machine
 from holdfast.testing.network import Dialer, Link, Network
 from holdfast.testing.store import FaultyStore
@@ -100,6 +101,7 @@ class MemoryServer(Server):
             random=random,
             now=_now,
             wall=_now,
+            hashing=QuickHashing(),
             fatal=self._failed,
         )
         self.limits = limits or Limits()

@@ -16,6 +16,7 @@ from holdfast.server.entrance.doors import DIALECTS
 from holdfast.server.rooms.effects import Carry
 from holdfast.stores import Entry, MemoryData
 from holdfast.testing import Dialer, Link, Named, Network, run
+from holdfast.testing.hashing import QuickHashing
 from holdfast.transports.port import Dialect, Listener, TransportLimits
 from tests.server.durable.faults import FaultyStore, Moment
 from tests.server.durable.rooms import MESSAGES, Said
@@ -60,7 +61,9 @@ class MortalLoop:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.time = loop.time
         self.create_future = loop.create_future
-        self.is_closed = loop.is_closed
+
+    def is_closed(self) -> bool:
+        return self._is_dead or self._loop.is_closed()
 
     def die(self) -> None:
         self._is_dead = True
@@ -183,6 +186,7 @@ class Bench:
             limits=self.limits,
             random=Random(f"server {self.started}"),
             now=asyncio.get_running_loop().time,
+            hashing=QuickHashing(),
             wall=lambda: DAY_ONE + asyncio.get_running_loop().time() + self.clock_off_s,
             store=self.store,
             recovery=self.recovery,

@@ -18,7 +18,7 @@ from holdfast.core.events import (
     SeatTaken,
 )
 from holdfast.core.ids import new_id
-from holdfast.core.listing import SALT_BYTES, Listing, Once, Password, RoomEvent, check_properties, check_wish
+from holdfast.core.listing import Listing, Once, RoomEvent, check_properties, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.roles import check_role
@@ -27,6 +27,7 @@ from holdfast.core.session import PlayerId
 from holdfast.core.wishes import Create
 from holdfast.server.directory.entries import Entries
 from holdfast.server.directory.listings import Listings
+from holdfast.server.directory.room_passwords import RoomPasswords
 from holdfast.server.durable.dice import Dice
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.messages.check import MessageVersions
@@ -65,6 +66,7 @@ class Directory:
         self.entries = Entries(node.limits, node.random, node.now)
         self.listings = Listings(node, loop)
         self.message_versions = MessageVersions()
+        self.passwords = RoomPasswords(node.limits, node.random, node.hashing)
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -128,9 +130,12 @@ class Directory:
             raise
 
     async def _create(self, wish: Create, creator: str, once: Once | None, *, is_trusted: bool) -> str:
-        room_type = self._check(wish)
-        if not is_trusted:
-            self.check_creator(creator)
+        room_type = self._check_create(wish, creator, is_trusted=is_trusted)
+        password = None
+        if wish.password:
+            password = await self.passwords.keep(wish.password)
+            # It took a while, in which others have made rooms.
+            room_type = self._check_create(wish, creator, is_trusted=is_trusted)
         room_id = new_id(self._node.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
             self.entries.check_name(room_type.kind, wish.name, room_id)
@@ -141,11 +146,12 @@ class Directory:
             created_at=self._node.wall(),
             name=wish.name,
             visibility=wish.visibility,
-            password=Password.of(wish.password, self._node.random.randbytes(SALT_BYTES)),
+            password=password,
             creator=creator,
             code=self.entries.new_code(room_id),
             once=once,
         )
+        self.passwords.prove(room.listing, wish.password)
         try:
             # The game has had no turn yet in which another could have taken the name.
             self.renamed(room)
@@ -165,6 +171,12 @@ class Directory:
         if room.phase == "playing":
             host.started()
         return room.id
+
+    def _check_create(self, wish: Create, creator: str, *, is_trusted: bool) -> type[Room[Any]]:
+        room_type = self._check(wish)
+        if not is_trusted:
+            self.check_creator(creator)
+        return room_type
 
     def kind_for(self, wish: Create) -> type[Room[Any]]:
         """The class of the room that is wished for; what no room could be is refused."""

@@ -7,7 +7,7 @@ from holdfast.core import events
 from holdfast.core.election import elect
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.infos import RoomInfo
-from holdfast.core.listing import RoomStatus, check_properties
+from holdfast.core.listing import Password, RoomStatus, check_properties
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.core.player import Player
 from holdfast.core.query import Row
@@ -115,11 +115,13 @@ class Entry:
 
     # How it is changed
 
-    def apply(self, wish: Update) -> None:
-        """Change the entry."""
+    def apply(self, wish: Update, password: Password | None = None) -> None:
+        """Change the entry; the password is what is kept of the one that is wished for."""
         room, node = self._room, self._node
         node.rooms.check_name(room, wish.name)
-        new_host = apply_update(room, wish, node.limits.properties_bytes_max, node.random.randbytes)
+        new_host = apply_update(room, wish, node.limits.properties_bytes_max, password)
+        if wish.password:
+            node.rooms.passwords.prove(room.listing, wish.password)
         old_host = room.host
         if new_host is not None:
             room.host = new_host

@@ -1,11 +1,12 @@
 """What a session can ask of the directory: create, search, join … Each is a method, and a row of the table below."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from holdfast.core.errors import AlreadySeated, NotAllowed, NotFound, NotSeated, Throttled, WrongPassword
+from holdfast.core.errors import AlreadySeated, NotAllowed, NotSeated, Throttled, WrongPassword
 from holdfast.core.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
@@ -29,6 +30,7 @@ from holdfast.core.wishes import (
     Wait,
     Watch,
 )
+from holdfast.server.directory.guesses import CODES, Guesses
 from holdfast.server.directory.quick_join import QuickJoin
 from holdfast.server.entrance.linking import Linking
 from holdfast.server.rooms.room_host import RoomHost
@@ -46,6 +48,7 @@ class DirectoryDesk:
         # Whose request takes or frees a seat of which room.
         self._doors: dict[Session, RoomHost] = {}
         self._linking = Linking(node)
+        self._guesses = Guesses(node.limits)
         self.is_stopped = False
 
     def settle(self, session: Session) -> None:
@@ -92,14 +95,22 @@ class DirectoryDesk:
             # Its answer is saved together with the change: asked again after a crash, it is not done again.
             self._doors[session] = host
 
-        def update() -> None:
+        def check() -> None:
             if session.player_id not in {room.listing.creator, room.host.id if room.host is not None else ""}:
                 raise NotAllowed("only who made the room and its host may change it")
-            if is_member:
-                host.update_for(session, wish)
-            else:
-                host.entry.apply(wish)
 
+        def update() -> None:
+            check()
+            if is_member:
+                host.update_for(session, wish, password)
+            else:
+                host.entry.apply(wish, password)
+
+        password = None
+        if wish.password:
+            # Before the turn, for it takes a while; and for nobody who may not.
+            check()
+            password = await self._node.rooms.passwords.keep(wish.password)
         await host.call(update)
         if not is_member:
             await host.saved()
@@ -109,7 +120,7 @@ class DirectoryDesk:
 
     async def join(self, session: Session, wish: Join) -> RoomInfo:
         """Take a seat in a room."""
-        host = self._entered(session, wish.room, wish.code, wish.password)
+        host = await self._entered(session, wish.room, wish.code, wish.password)
         self._node.rooms.message_versions.check(type(host.room), wish.message_version)
         return await self._join(session, host)
 
@@ -128,7 +139,7 @@ class DirectoryDesk:
 
     async def reserve(self, session: Session, wish: Reserve) -> ReservationInfo:
         """Keep seats for oneself or a party."""
-        host = self._entered(session, wish.room, wish.code, wish.password)
+        host = await self._entered(session, wish.room, wish.code, wish.password)
         players = [PlayerId(each) for each in wish.players] or [session.player_id]
         reserved: ReservationInfo = await host.call(host.door.reserve, players, wish.ttl_s, session.player_id)
         await host.saved()
@@ -143,7 +154,7 @@ class DirectoryDesk:
 
     async def wait(self, session: Session, wish: Wait) -> WaitInfo:
         """Stand in line for a seat."""
-        host = self._entered(session, wish.room, "", wish.password)
+        host = await self._entered(session, wish.room, "", wish.password)
         place: WaitInfo = await host.call(host.door.line.wait, session.player_id)
         if place.position == 0:
             await host.saved()
@@ -155,39 +166,49 @@ class DirectoryDesk:
         await host.call(host.door.line.stop_waiting, session.player_id)
         await host.saved()
 
-    def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomHost:
+    async def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomHost:
         """The room, for somebody who may know of it: with its password, or a seat in it already."""
         if code:
-            self._check_guesses(session)
-        try:
-            host = self._node.rooms.find(room_id, code)
-        except NotFound:
-            if code:
-                self._guessed_wrong(session)
-            raise
-        room = host.room
-        is_known = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
-        if room.listing.password is not None and not is_known:
-            self._check_guesses(session)
-            try:
-                room.listing.check_password(password)
-            except WrongPassword:
-                if password:
-                    self._guessed_wrong(session)
-                raise
+            await self._take_guess(session, CODES)
+        host = self._node.rooms.find(room_id, code)
+        if code:
+            self._guesses.right(session, CODES)
+        if not self._is_known(session, host):
+            await self._check_password(session, host, password)
+            # It took a while, in which the room may have ended.
+            host = self._node.rooms.find(host.room.id, "")
         host.door.check_role(session)
         return host
 
-    def _check_guesses(self, session: Session) -> None:
-        if session.wrong_guesses >= self._node.limits.wrong_guesses_max:
-            raise Throttled("too many wrong codes and passwords: sign in again later")
-        if not self._node.doorman.may_guess(session):
-            self._node.alarms.tell("guesses_per_address_per_s", "refused", address=session.address)
-            raise Throttled("too many wrong codes and passwords from your address: try again in a minute")
+    def _is_known(self, session: Session, host: RoomHost) -> bool:
+        room = host.room
+        is_expected = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
+        return is_expected or room.listing.password is None
 
-    def _guessed_wrong(self, session: Session) -> None:
-        session.wrong_guesses += 1
-        self._node.doorman.guessed_wrong(session)
+    async def _check_password(self, session: Session, host: RoomHost, password: str) -> None:
+        if not password:
+            raise WrongPassword("this room has a password")
+        room = host.room
+        await self._take_guess(session, room.id)
+        try:
+            is_right = await self._node.rooms.passwords.is_right(room.listing, password)
+        except Throttled:
+            self._guesses.right(session, room.id)
+            raise
+        if not is_right:
+            raise WrongPassword("that is not this room's password")
+        self._guesses.right(session, room.id)
+
+    async def _take_guess(self, session: Session, room_id: str) -> None:
+        """Wait until this session's guess may be looked at."""
+        wait_s = self._guesses.wait_s(session, room_id, self._node.now())
+        if wait_s is None:
+            if session.wrong_guesses >= self._node.limits.wrong_guesses_max:
+                raise Throttled("too many wrong codes and passwords: sign in again later")
+            self._node.alarms.tell("guesses_per_address_per_s", "refused", address=session.address)
+            raise Throttled("too many wrong codes and passwords are tried here: try again in a minute")
+        if wait_s:
+            await asyncio.sleep(wait_s)
 
     def _check_free(self, session: Session) -> None:
         if session.player is not None:

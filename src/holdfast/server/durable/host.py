@@ -11,6 +11,7 @@ from msgspec import Raw
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
 from holdfast.core.events import RoomReleased
+from holdfast.core.listing import Password
 from holdfast.core.messages import PlayerData, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
@@ -211,9 +212,9 @@ class DurableHost(RoomHost):
         self._ledger.moved(session)
         self._ledger.mark(self.keeper)
 
-    def update_for(self, session: Session, wish: Update) -> None:
+    def update_for(self, session: Session, wish: Update, password: Password | None) -> None:
         """A member changes the entry, and will be answered: both are saved in one breath."""
-        super().update_for(session, wish)
+        super().update_for(session, wish, password)
         self._answering.add(session)
 
     def returned(self, player: Player[Any], *, is_resynced: bool) -> None:

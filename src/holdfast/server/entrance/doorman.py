@@ -117,10 +117,10 @@ class Doorman:
         if stranger is not None:
             self._book.went(stranger[0])
 
-    # Codes and passwords of rooms
+    # Accounts to link to
 
     def may_guess(self, session: Session) -> bool:
-        """Whether somebody from this session's household may try another code or password of a room."""
+        """Whether somebody from this session's household may try another account."""
         return not self._book.household(household_of(session.address)).guesses.wait_s(self._node.now())
 
     def guessed_wrong(self, session: Session) -> None:

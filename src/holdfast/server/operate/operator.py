@@ -70,7 +70,8 @@ class Operator(StandingOperator, AccountOperator, TimelineOperator, OverviewOper
     async def update_room(self, wish: Update) -> RoomInfo:
         """Change a room's entry."""
         host = self._node.rooms.host(wish.room)
-        await host.call(host.entry.apply, wish)
+        password = await self._node.rooms.passwords.keep(wish.password or "")
+        await host.call(host.entry.apply, wish, password)
         await host.saved()
         return self._info(host)
 

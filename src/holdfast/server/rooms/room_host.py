@@ -10,7 +10,7 @@ from holdfast.core.errors import Failed, NotFound, Refused
 from holdfast.core.events import RoomStarted
 from holdfast.core.frames import Seat
 from holdfast.core.limits import Limits
-from holdfast.core.listing import RoomEvent, RoomStatus, check_wish
+from holdfast.core.listing import Password, RoomEvent, RoomStatus, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
@@ -202,9 +202,9 @@ class RoomHost(SeatingHost):
         check_wish(wish)
         self.follow(self.entry.apply, wish)
 
-    def update_for(self, session: Session, wish: Update) -> None:
+    def update_for(self, session: Session, wish: Update, password: Password | None) -> None:
         """A member changes the entry, and will be answered."""
-        self.entry.apply(wish)
+        self.entry.apply(wish, password)
 
     async def saved(self) -> None:
         """Wait until what was changed will outlive a crash, if the room is one that does."""

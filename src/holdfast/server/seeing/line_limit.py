@@ -21,8 +21,15 @@ class LineLimit:
         self._left_out: Counter[str] = Counter()
         self._end: asyncio.TimerHandle | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the loop is closed, and nothing can be counted any more."""
+        return self._loop.is_closed()
+
     def allow(self, kind: str, per_s: int | None = None) -> bool:
         """Whether one more line of this kind may be written. Kinds are ours to name, never a client's."""
+        if self._end is not None and self._loop.time() > self._end.when() + _WINDOW_S:
+            self.close()  # its timer was lost: that of a simulated machine that crashed
         if self._end is None:
             self._open_window()
         self._counts[kind] += 1
@@ -37,11 +44,6 @@ class LineLimit:
         else:
             with suppress(RuntimeError):  # the loop is closed, and nobody can cause lines any more
                 self._loop.call_soon_threadsafe(self.allow, "")
-
-    @property
-    def is_over(self) -> bool:
-        """Whether its loop is closed: no second ends any more."""
-        return self._loop.is_closed()
 
     def is_full(self, kind: str) -> bool:
         """Whether no more lines of this kind may be written in this second."""

@@ -1,6 +1,7 @@
 """Keeps strangers from filling the log through any logger that they can reach: ours, asyncio's and uvicorn's."""
 
 import logging
+from weakref import ref
 
 from holdfast.server.seeing.line_limit import LineLimit
 
@@ -20,7 +21,8 @@ class LogGuard(logging.Filter):
 
     def __init__(self, lines: LineLimit) -> None:
         super().__init__()
-        self._lines = lines
+        # Weak: a server that was abandoned, in a test or in a program that failed, must not guard anything for ever.
+        self._lines = ref(lines)
 
     def start(self) -> None:
         """Guard every logger. A second server in this process has a guard of its own; a line must pass both."""
@@ -30,12 +32,17 @@ class LogGuard(logging.Filter):
     def stop(self) -> None:
         """Leave them as they were."""
         for name in GUARDED:
-            logging.getLogger(name).removeFilter(self)
+            logger = logging.getLogger(name)
+            # Another list: this may be called from `filter`, while the logger goes through the old one.
+            logger.filters = [each for each in logger.filters if each is not self]
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
-        # A server that was never stopped limits nothing once its loop is gone.
-        return self._lines.is_over or self._lines.allow(f"{record.name}: {_kind(record)}")
+        lines = self._lines()
+        if lines is None or lines.is_over:
+            self.stop()
+            return True
+        return lines.allow(f"{record.name}: {_kind(record)}")
 
 
 def _kind(record: logging.LogRecord) -> str:
