@@ -110,6 +110,7 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/commit_bytes.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/restart.py
+	$(BIN)/python benchmarks/saved.py
 	$(BIN)/python benchmarks/large_state.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/directory.py

@@ -50,17 +50,18 @@ class NoticeBoard(Room[PlayerData]):
 async def main() -> None:
     with TemporaryDirectory() as folder:
         store = f"sqlite:{Path(folder) / 'board.db'}"
+        saved = Path(folder) / "ada.session"
         async with Server([NoticeBoard], port=0, tcp_port=None, store=store) as server:
-            session = await holdfast.connect(server.url, messages=[Board])
+            session = await holdfast.connect(server.url, messages=[Board], saved=saved)
             room = await session.join_or_create("notice_board")
             await room.send(Pin("lost: one parrot"))
             print(await room.receive())
-            saved = await session.suspend()
+            await session.suspend()
 
         # The same with `kill -9`: try the key c in `holdfast demo`.
         async with (
             Server([NoticeBoard], port=0, tcp_port=None, store=store) as server,
-            holdfast.connect(server.url, resume=saved, messages=[Board]) as session,
+            holdfast.connect(server.url, messages=[Board], saved=saved) as session,
         ):
             print("back:", session.outcome)
             assert session.room is not None

@@ -2,9 +2,11 @@
 
 from holdfast.client.directory import RoomList
 from holdfast.client.inbox import Resynced
+from holdfast.client.outbox import Unconfirmed
 from holdfast.client.placement import Placement
 from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession, connect
+from holdfast.client.storage import SessionFile, SessionStorage
 from holdfast.client.watch import RoomsChanged, RoomWatch
 from holdfast.core.errors import (
     AlreadySeated,
@@ -105,10 +107,13 @@ __all__ = [
     "Server",
     "Session",
     "SessionEnded",
+    "SessionFile",
     "SessionFlags",
+    "SessionStorage",
     "Sessions",
     "Throttled",
     "Tls",
+    "Unconfirmed",
     "Untyped",
     "WaitInfo",
     "WrongPassword",

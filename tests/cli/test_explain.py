@@ -15,6 +15,7 @@ from holdfast.cli.main import main
 from holdfast.events import Dropped, Ended, Event
 from holdfast.http.api import HttpApi
 from tests.deadlines import DEADLINE_S
+from tests.saved_sessions import suspended
 
 
 class Hall(Room[PlayerData]):
@@ -54,7 +55,7 @@ async def desk() -> AsyncIterator[Desk]:
 async def test_a_drop_is_explained_in_words_and_for_programs(desk: Desk) -> None:
     session = await holdfast.connect(desk.server.url)
     await session.join_or_create("hall")
-    state = await session.suspend()
+    state = await suspended(session)
     assert state
     await desk.hears_of(Dropped)
 

@@ -19,6 +19,7 @@ from tests.e2e.serving import (
     result_of,
     websocket_address,
 )
+from tests.saved_sessions import storage_of, suspended
 
 
 @pytest.fixture
@@ -49,14 +50,14 @@ async def test_a_room_and_its_session_outlive_a_killed_server(durable: Path) -> 
         room = await session.join_or_create("chat")
         await room.send(Say("remember me"))
         assert await room.receive() == Say("remember me")
-        saved = await session.suspend()
+        saved = await suspended(session)
         process.kill()
         await process.wait()
 
     async with holdfast_process(*arguments, cwd=durable.parent) as process:
         announcement = await read_until(process, "Ctrl-C ends it")
         host, port = websocket_address(announcement)
-        async with holdfast.connect(f"ws://{host}:{port}", resume=saved, messages=[Say]) as session:
+        async with holdfast.connect(f"ws://{host}:{port}", saved=storage_of(saved), messages=[Say]) as session:
             assert session.outcome is not None
             assert session.outcome.kind == "resumed"
             assert session.room is not None

@@ -7,7 +7,9 @@ import pytest
 
 import holdfast
 from holdfast import Invalid, Limits, NotSeated, Outcome, Reason, Refused, Resynced, Server
+from holdfast.testing import MemoryStorage
 from tests.client.game import AtOnce, Said, Say, connect, echo, seated, serve, soon, texts, until_back, url_of
+from tests.saved_sessions import storage_of, suspended
 
 # Drops
 
@@ -135,9 +137,9 @@ async def test_a_suspended_session_goes_on_with_what_was_not_read_and_not_sent(s
         assert await soon(room.receive()) == Said("a")
         first.cut()
         await room.send(Say("c"))
-        state = await first.suspend()
+        state = await suspended(first)
 
-    async with connect(server, resume=state) as second:
+    async with connect(server, saved=storage_of(state)) as second:
         assert (second.id, second.player_id) == (first.id, first.player_id)
         assert second.room is not None
         assert second.room.id == room.id
@@ -154,11 +156,11 @@ async def test_a_process_that_dies_goes_on_from_its_last_save(
         assert await soon(room.receive()) == Said("a")
         if is_acknowledged:
             room.acknowledge()
-        state = first.save()
+        state = first.protocol.save()
         await room.send(Say("b"))
         first.cut()
 
-        async with connect(server, resume=state) as second:
+        async with connect(server, saved=storage_of(state)) as second:
             assert second.room is not None
             await second.room.send(Say("c"))
             heard = await texts(second.room, "c")
@@ -170,11 +172,11 @@ async def test_a_process_that_dies_goes_on_from_its_last_save(
 
 async def test_a_message_that_is_sent_before_the_session_is_back_waits_for_it(server: Server) -> None:
     async with seated(server, give_up_s=0.0) as (first, room):
-        state = first.save()
+        state = first.protocol.save()
         await room.send(Say("after the save"))
         await room.flush()
         first.cut()
-        connecting = connect(server, resume=state)
+        connecting = connect(server, saved=storage_of(state))
         early = connecting.session.room
         assert early is not None
         sending = asyncio.create_task(early.send(Say("early")))
@@ -189,12 +191,12 @@ async def test_a_message_that_is_sent_before_the_session_is_back_waits_for_it(se
 
 async def test_a_save_that_was_used_up_signs_in_anew_as_the_same_player(server: Server) -> None:
     async with seated(server) as (first, room):
-        old = first.save()
+        old = first.protocol.save()
         await until_back(first, first.cut)
         await room.send(Say("with the new token"))
         await room.flush()
 
-        async with connect(server, resume=old) as second:
+        async with connect(server, saved=storage_of(old)) as second:
             assert second.outcome == Outcome("reset", reason=Reason.TOKEN_REUSED)
             assert second.player_id == first.player_id
             assert second.room is None
@@ -202,4 +204,4 @@ async def test_a_save_that_was_used_up_signs_in_anew_as_the_same_player(server: 
 
 async def test_what_is_no_saved_session_is_refused(server: Server) -> None:
     with pytest.raises(Invalid, match="not a saved session"):
-        connect(server, resume=b"junk")
+        connect(server, saved=MemoryStorage(b"junk"))

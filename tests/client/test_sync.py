@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
 from holdfast.client.watch import RoomWatch
 from holdfast.sync import connect
+from holdfast.testing import MemoryStorage
 from tests.client.game import AtOnce, Echo, Kick, Said, Say, Spam, serve, url_of
 from tests.client.server_thread import ServerThread
 from tests.deadlines import DEADLINE_S
@@ -219,27 +221,30 @@ def test_a_lost_connection_is_replaced_while_the_program_is_busy(url: str) -> No
         assert session.on_drop is not None
 
 
-def test_a_suspended_session_goes_on(url: str) -> None:
-    first, room = join(url)
+def test_a_suspended_session_goes_on(url: str, tmp_path: Path) -> None:
+    saved = tmp_path / "ada.session"
+    first, room = join(url, saved=saved)
     room.send(Say("a"))
     room.flush()
-    state = first.suspend()
+    first.suspend()
 
-    with connect(url, messages=[Said], resume=state) as second:
+    with connect(url, messages=[Said], saved=saved) as second:
         assert (second.id, second.player_id, second.credential) == (first.id, first.player_id, first.credential)
         assert second.room is not None
         assert second.room.receive(timeout=DEADLINE_S) == Said("a")
 
 
 def test_a_saved_session_goes_on_where_it_was_acknowledged(url: str) -> None:
-    first, room = join(url, give_up_s=0.0)
+    storage = MemoryStorage()
+    first, room = join(url, give_up_s=0.0, saved=storage)
     room.send(Say("a"))
     assert room.receive(timeout=DEADLINE_S) == Said("a")
     room.acknowledge()
-    state = first.save()
+    room.flush()
+    killed = MemoryStorage(storage.written)
     first.cut()
 
-    with connect(url, messages=[Said], resume=state) as second:
+    with connect(url, messages=[Said], saved=killed) as second:
         assert second.room is not None
         second.room.send(Say("b"))
         assert second.room.receive(timeout=DEADLINE_S) == Said("b")
@@ -263,7 +268,6 @@ def test_a_closed_session_says_so_whatever_is_asked(url: str) -> None:
 
     calls: list[Callable[[], Any]] = [
         session.search,
-        session.save,
         session.suspend,
         session.cut,
         room.poll,

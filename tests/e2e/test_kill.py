@@ -6,6 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
 
+import pytest
+
 import holdfast
 from holdfast.cli.demo.proxy import Proxy
 from tests.deadlines import TEST_S
@@ -15,34 +17,36 @@ from tests.e2e.counting import Down, Report
 from tests.e2e.diarist import Diary
 from tests.e2e.serving import end_of, python_process, read_until, serving
 
-MESSAGES = 120
-KILLS_IN_PLAY = 8
+MESSAGES = 100
+KILLS_IN_PLAY = 6
 # Also while a process starts, connects or resumes.
-KILLS_ANYTIME = 8
+KILLS_ANYTIME = 4
 
 
-def life(address: tuple[str, int], diary: Path) -> AbstractAsyncContextManager[Process]:
+def life(address: tuple[str, int], folder: Path, flavour: str) -> AbstractAsyncContextManager[Process]:
     """A player's process, from its start to its SIGKILL at the end of the block."""
     url = f"ws://{address[0]}:{address[1]}"
-    return python_process("-m", "tests.e2e.diarist", url, str(diary), str(MESSAGES))
+    return python_process("-m", "tests.e2e.diarist", url, str(folder), str(MESSAGES), flavour)
 
 
-async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
-    diary_file = tmp_path / "diary"
+@pytest.mark.parametrize("flavour", ["async", "blocking"])
+async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_doubled(
+    flavour: str, tmp_path: Path
+) -> None:
     random = Random(1)
 
     async with asyncio.timeout(TEST_S), serving(Path(counting.__file__)) as address:
         for _ in range(KILLS_IN_PLAY):
-            async with life(address, diary_file) as process:
+            async with life(address, tmp_path, flavour) as process:
                 await read_until(process, "playing")
                 await asyncio.sleep(random.uniform(0.0, 0.3))
         for _ in range(KILLS_ANYTIME):
-            async with life(address, diary_file):
+            async with life(address, tmp_path, flavour):
                 await asyncio.sleep(random.uniform(0.1, 0.7))
-        async with life(address, diary_file) as process:
+        async with life(address, tmp_path, flavour) as process:
             last_life = await end_of(process)
 
-    diary = Diary.read(diary_file)
+    diary = Diary.read(tmp_path / "diary")
     assert (last_life.exit_code, last_life.stderr) == (0, "")
     assert diary.numbers == list(range(1, MESSAGES + 1))
     assert diary.strange == []

@@ -64,7 +64,7 @@ class Secrets:
         self.add("guest's credential", credential.rpartition(".")[2])
 
     def held_by(self, session: ClientSession) -> None:
-        self.add("token", SavedState.read(session.save()).token)
+        self.add("token", SavedState.read(session.protocol.save()).token)
 
 
 class Relay:

@@ -18,6 +18,7 @@ from holdfast.transports import tcp
 from holdfast.transports.compression import Offer
 from holdfast.transports.keys import ServerKey
 from holdfast.transports.port import DialError, TransportLimits
+from tests.saved_sessions import storage_of
 from tests.server.world import Chat, NoJitter, Say, World, chat, server_side, texts_until, until_resumed, url_of
 from tests.transports.raw import close_body, tcp_frame
 from tests.transports.recorder import Recorder
@@ -64,11 +65,11 @@ async def test_the_flags_of_a_session_are_those_of_its_connection(world: World) 
     session = server_side(server, first)
     seen = [session.flags]
 
-    second = await world.connect(server, resume=first.save())
+    second = await world.connect(server, saved=storage_of(first.protocol.save()))
     seen.append(session.flags)
-    third = await world.connect(server, resume=second.save(), compression=True)
+    third = await world.connect(server, saved=storage_of(second.protocol.save()), compression=True)
     seen.append(session.flags)
-    await world.connect(server, transport="tcp", server_key=server.tcp_key, resume=third.save())
+    await world.connect(server, transport="tcp", server_key=server.tcp_key, saved=storage_of(third.protocol.save()))
     seen.append(session.flags)
 
     assert seen == [

@@ -7,6 +7,7 @@ import holdfast
 from holdfast import Auth, Outcome, Reason
 from holdfast.core.frames import Position, Welcome
 from holdfast.core.reasons import CLOSE_CODES
+from tests.saved_sessions import storage_of, suspended
 from tests.server.world import (
     CLOCK_S,
     Chat,
@@ -233,8 +234,8 @@ async def test_a_suspended_session_goes_on_in_another_client(world: World) -> No
     await hear(first_room, "a")
     await first_room.send(Say("b"))
 
-    state = await first.suspend()
-    second = await world.connect(server, resume=state)
+    state = await suspended(first)
+    second = await world.connect(server, saved=storage_of(state))
 
     assert second.room is not None
     assert second.id == first.id

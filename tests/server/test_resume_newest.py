@@ -3,6 +3,7 @@ import pytest
 from holdfast import Outcome, Player, Reason, SessionEnded
 from holdfast.core.frames import Data, Position
 from holdfast.core.reasons import CLOSE_CODES
+from tests.saved_sessions import storage_of
 from tests.server.world import Chat, Gate, Hero, Say, World, chat, texts_until, until_resumed, url_of
 
 
@@ -12,7 +13,7 @@ async def test_the_newest_connection_wins_at_once_and_the_old_one_is_told(world:
     old = await world.connect(server)
     old_room = await old.join_or_create("chat")
 
-    new = await world.connect(server, resume=old.save())
+    new = await world.connect(server, saved=storage_of(old.protocol.save()))
 
     with pytest.raises(SessionEnded) as ended:
         await old_room.receive()

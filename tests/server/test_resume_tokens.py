@@ -89,7 +89,7 @@ async def test_no_secret_is_in_any_log(world: World, caplog: pytest.LogCaptureFi
     session = await world.connect(server)
     await session.join_or_create("chat")
     await until_resumed(session, session.cut)
-    saved = SavedState.read(session.save())
+    saved = SavedState.read(session.protocol.save())
 
     secrets = {signed_in.token, resumed.token, signed_in.credential, session.credential, saved.token}
 
@@ -102,7 +102,7 @@ async def test_no_secret_is_in_any_repr(world: World) -> None:
     client = await world.raw(server)
     welcome = await client.sign_in()
     session = await world.connect(server)
-    saved = SavedState.read(session.save())
+    saved = SavedState.read(session.protocol.save())
     auth = Auth("guest", welcome.credential)
     resume = Resume(welcome.session, welcome.token)
 

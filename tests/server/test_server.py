@@ -26,6 +26,7 @@ from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.frames import Data
 from holdfast.core.reasons import CLOSE_CODES
 from tests.deadlines import DEADLINE_S
+from tests.saved_sessions import storage_of, suspended
 from tests.server.world import (
     Chat,
     Hero,
@@ -155,12 +156,12 @@ async def test_clients_of_a_server_that_was_restarted_are_the_same_players_in_ne
 async def test_guests_are_unknown_after_a_restart_without_the_secret(world: World) -> None:
     first = await world.serve(chat())
     session = await world.connect(first)
-    state = await session.suspend()
+    state = await suspended(session)
     await first.stop()
     second = await world.serve(chat())
 
     with pytest.raises(SessionEnded, match="not issued here") as ended:
-        await world.connect(second, resume=state)
+        await world.connect(second, saved=storage_of(state))
 
     assert ended.value.reason == Reason.AUTH_FAILED
 
@@ -383,7 +384,7 @@ async def test_a_saved_json_session_goes_on_in_json(world: World) -> None:
     first = await world.connect(server, dialect=JSON.name)
     await first.join_or_create("chat")
 
-    second = await world.connect(server, resume=await first.suspend())
+    second = await world.connect(server, saved=storage_of(await suspended(first)))
 
     assert second.outcome == Outcome("resumed")
     assert second.room is not None

@@ -5,6 +5,7 @@ import pytest
 from holdfast import Outcome, Reason, Session, SessionEnded
 from holdfast.core.frames import TEXT_CHARS_MAX
 from holdfast.core.reasons import CLOSE_CODES
+from tests.saved_sessions import storage_of
 from tests.server.world import (
     Gate,
     Say,
@@ -57,7 +58,7 @@ async def test_a_session_that_is_ended_frees_the_seat_and_does_not_come_back(wor
     server = await world.serve(kind)
     session = await world.connect(server)
     room = await session.join_or_create("chat")
-    state = session.save()
+    state = session.protocol.save()
     ended_session = server_side(server, session)
 
     ended_session.end("banned")
@@ -71,7 +72,7 @@ async def test_a_session_that_is_ended_frees_the_seat_and_does_not_come_back(wor
     assert ended_session.status == "ended"
     assert kind.story.lines[-1] == ("on_leave", session.player_id, Reason.KICKED)
     assert len(server.sessions) == 0
-    again = await world.connect(server, resume=state)
+    again = await world.connect(server, saved=storage_of(state))
     assert again.outcome == Outcome("reset", reason=Reason.EXPIRED)
     ended_session.end("twice")
     assert server.counters.sessions_ended == 1

@@ -15,6 +15,7 @@ from holdfast import (
     Resynced,
     SessionEnded,
 )
+from tests.saved_sessions import storage_of, suspended
 from tests.simulation.checker import Op, Stream
 from tests.simulation.view import MESSAGES, Append, View
 
@@ -105,7 +106,7 @@ class Process:
             dial=self.dialer,
             dialect=self._dialect,
             messages=MESSAGES,
-            resume=state,
+            saved=storage_of(state),
             give_up_s=float("inf"),
         )
         self._session = session
@@ -161,7 +162,7 @@ class Process:
             self.sitting.reader.cancel()
             self._deal_with(self.sitting)
         memory = self.remember()
-        state = await self.session.suspend()
+        state = await suspended(self.session)
         self.kill(silently=False)
         return replace(memory, state=state, is_away_since=self.world.now())
 
@@ -272,7 +273,12 @@ class Process:
             stream = self.sitting.stream
             sittings[self.sitting.key] = (self.sitting.view.copy(), stream, len(stream.ops))
         self.memory = Memory(
-            self.session.save(), sittings, self.world.now(), self.session.id, self.world.falls, self._may_be_forgotten
+            self.session.protocol.save(),
+            sittings,
+            self.world.now(),
+            self.session.id,
+            self.world.falls,
+            self._may_be_forgotten,
         )
         return self.memory
 

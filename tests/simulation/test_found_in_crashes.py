@@ -8,6 +8,7 @@ from msgspec import Struct
 from holdfast import Limits, Message, Outcome, Player, PlayerData, Reason, Room, on
 from holdfast.core.room import Durability
 from holdfast.testing import FaultyStore, MemoryServer
+from tests.saved_sessions import storage_of
 from tests.simulation.stage import a_moment, in_virtual_time
 
 LATENCY_S = 0.02
@@ -71,7 +72,7 @@ async def test_a_used_token_stays_used_when_the_server_crashes() -> None:
     async with serve() as server:
         ada = await server.connect("ada", messages=[Say])
         room = await ada.join_or_create("table")
-        stolen = ada.save()
+        stolen = ada.protocol.save()
         server.link(ada).cut()
         await room.send(Say("I am back, with another token"))
         await room.flush()
@@ -79,7 +80,7 @@ async def test_a_used_token_stays_used_when_the_server_crashes() -> None:
         server.crash()
         await server.start()
 
-        thief = await server.connect("ada", resume=stolen)
+        thief = await server.connect("ada", saved=storage_of(stolen))
 
         assert thief.outcome is not None
         assert thief.outcome.kind == "reset"

@@ -12,6 +12,7 @@ from holdfast.server.entrance.doors import DIALECTS
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import TransportLimits
+from tests.saved_sessions import storage_of
 from tests.simulation.hostile import RawWire
 from tests.simulation.stage import Say, a_moment, chat, in_virtual_time, kill
 
@@ -74,9 +75,9 @@ async def test_requests_that_were_given_up_do_not_stop_the_next_process() -> Non
         slow = await former.create("slow")
         joining = asyncio.create_task(former.join(slow.id))
         await a_moment()
-        state = former.save()
+        state = former.protocol.save()
         kill(server, former)
-        ada = await server.connect("ada", resume=state)
+        ada = await server.connect("ada", saved=storage_of(state))
         server.dialer(ada).is_down = True
         server.link(ada).cut()
         await a_moment()

@@ -4,6 +4,7 @@ import asyncio
 
 from holdfast import Limits, Resynced
 from holdfast.testing import MemoryServer
+from tests.saved_sessions import storage_of
 from tests.simulation.stage import Say, a_moment, chat, in_virtual_time, kill, until_dialed
 
 
@@ -13,13 +14,13 @@ async def test_numbers_that_wait_in_a_busy_room_are_not_used_again_by_the_next_p
     async with MemoryServer([kind]) as server:
         former = await server.connect("ada", messages=[Say])
         room = await former.join_or_create("chat")
-        state = former.save()
+        state = former.protocol.save()
         kind.door.clear()
         await room.send(Say("of the former process"))
         await a_moment()
         kill(server, former)
 
-        ada = await server.connect("ada", messages=[Say], resume=state)
+        ada = await server.connect("ada", messages=[Say], saved=storage_of(state))
         assert ada.room is not None
         sent = asyncio.create_task(ada.room.send(Say("of the next process")))
         flushed = asyncio.create_task(ada.room.flush())
@@ -49,10 +50,10 @@ async def test_a_resync_that_nobody_has_read_is_told_by_the_next_process() -> No
         await asyncio.sleep(30.0)
         assert former.outcome is not None
         assert former.outcome.kind == "resynced"
-        state = former.save()
+        state = former.protocol.save()
         kill(server, former)
 
-        ada = await server.connect("ada", messages=[Say], resume=state)
+        ada = await server.connect("ada", messages=[Say], saved=storage_of(state))
 
         assert ada.outcome is not None
         assert ada.outcome.kind == "resumed"

@@ -143,7 +143,8 @@ class Channels:
         """The server's terms are these."""
         if limits != self._limits:
             self._limits = limits
-            self._open = {channel.number: self._copy(channel) for channel in self}
+            for channel in self:
+                channel.agree(limits)
 
     def resume(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
         """A new connection continues the session: bring each channel to where the server has it."""
@@ -185,9 +186,11 @@ class Channels:
         self._restarted.add(channel.number)
         return Restarted(channel.number, generation)
 
-    def read(self, channel: Channel) -> None:
-        """Something of the stream's present generation was read, and with it that it began anew."""
+    def read(self, channel: Channel) -> bool:
+        """Something of the stream's present generation was read; True if that is how its reader heard of it."""
+        is_news = channel.number in self._restarted
         self._restarted.discard(channel.number)
+        return is_news
 
     def clear(self, reason: str) -> list[SeatEvent]:
         """The session is another: none of these channels is part of it, and numbers begin anew."""
@@ -228,10 +231,3 @@ class Channels:
                 self._restarted.add(saved.number)
         self._finished = {position.channel: position for position in state.finished}
         self._last_number = max([self._last_number, *self._finished])
-
-    def _copy(self, channel: Channel) -> Channel:
-        copy = Channel(channel.number, self._limits)
-        copy.generation = channel.generation
-        copy.accepted, copy.applied, copy.ack_sent = channel.accepted, channel.applied, channel.ack_sent
-        copy.restore_outward(channel.last_seq, channel.kept_messages())
-        return copy

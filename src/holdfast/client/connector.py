@@ -38,6 +38,9 @@ class Reach:
 class Owner(Protocol):
     """Who is told what happens."""
 
+    def keep(self) -> None:
+        """A hello is about to be written; raises `DialError` if what it tells cannot be saved."""
+
     def happened(self, event: Event) -> None:
         """The server said something."""
 
@@ -198,6 +201,7 @@ class Connector:
         dialect, limits = Dialect(codec.name, codec.text), TransportLimits.of(self._reach.limits)
         try:
             await self._reach.dial(link, self._reach.url, dialect, limits)
+            self._owner.keep()
             link.send(self._protocol.hello())
             code, reason = await self._listen(link)
         finally:

@@ -9,11 +9,21 @@ from msgspec import Struct, structs
 
 from holdfast.client.connector import Connector, Reach
 from holdfast.client.events import Arrived, Closed, Event, Noticed, Replied, SeatEvent, Welcomed
+from holdfast.client.journal import Journal
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.errors import HoldfastError, ProtocolError, SessionEnded, refusal
 from holdfast.core.messages import snake_case
+from holdfast.logs import get_logger
+from holdfast.transports.port import DialError
+
+log = get_logger("holdfast.client")
 
 T = TypeVar("T")
+
+# For these reasons a session ends only on this side of the wire.
+_LIVES_ON = ("unreachable", "suspended")
+# A disk that was full may have room again.
+_SAVE_AGAIN_S = 1.0
 
 Answered = Callable[[Any, HoldfastError | None], None]
 """Hears the answer to a request: its result, or why there is none."""
@@ -50,10 +60,12 @@ class Exchange:
         protocol: ClientProtocol,
         reach: Reach,
         *,
+        journal: Journal | None,
         happened: Callable[[Welcomed | Noticed | SeatEvent], None],
         dropped: Callable[[], None],
     ) -> None:
         self.protocol = protocol
+        self._journal = journal
         self._limits = reach.limits
         self._tell = happened
         self._tell_dropped = dropped
@@ -64,12 +76,18 @@ class Exchange:
         self._changed = asyncio.Event()
         self._flush_is_due = False
         self._ack_timer: asyncio.TimerHandle | None = None
+        self._is_unsaved = False
 
     # Life
 
     async def open(self) -> None:
         """Connect for the first time: what fails here is raised, not retried."""
-        await self._connector.open()
+        try:
+            await self._connector.open()
+        except BaseException:
+            if self._journal is not None:
+                self._journal.close()
+            raise
 
     async def close(self, code: int, reason: str, message: str) -> None:
         """End the connection in order, and with it the session on this side of the wire."""
@@ -151,6 +169,14 @@ class Exchange:
         self._answered[self.protocol.request(operation_of(wish), arguments_of(wish))] = answered
         self.wake()
 
+    def push(self, channel: int, name: str, body: bytes) -> int:
+        """Give a message its number, and store both if the session is saved; if that fails, nothing is sent."""
+        if self._journal is not None:
+            self._journal.sent(channel, name, body)
+        number = self.protocol.push(channel, name, body)
+        self.wake()
+        return number
+
     def processed(self, arrived: Arrived) -> None:
         """A message was dealt with: acknowledge it soon."""
         self.protocol.processed(arrived)
@@ -165,8 +191,10 @@ class Exchange:
             asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self, *, with_acks: bool = False) -> None:
-        """Write what waits now."""
+        """Write what waits now, once it is saved."""
         self._flush_is_due = False
+        if self._journal is not None and not self._is_saved(self._journal):
+            return
         with_latest = not self._connector.is_congested
         for payload in self.protocol.outgoing(with_acks=with_acks, with_latest=with_latest):
             self._connector.send(payload)
@@ -178,7 +206,29 @@ class Exchange:
         self._ack_timer = None
         self.flush(with_acks=True)
 
+    def _is_saved(self, journal: Journal) -> bool:
+        """Whether what would be told is stored; if it cannot be, nothing is told, and soon we try again."""
+        try:
+            journal.keep()
+        except OSError as error:
+            if not self._is_unsaved:
+                log.warning("the session cannot be saved; nothing is sent until it can", error=error)
+            self._is_unsaved = True
+            if self._ack_timer is None and self._end is None:
+                self._ack_timer = asyncio.get_running_loop().call_later(_SAVE_AGAIN_S, self._flush_acks)
+            return False
+        self._is_unsaved = False
+        return True
+
     # From the connector
+
+    def keep(self) -> None:
+        """A hello is about to be written, which tells the server how far we got."""
+        try:
+            if self._journal is not None:
+                self._journal.keep()
+        except OSError as error:
+            raise DialError(f"the session cannot be saved: {error}") from error
 
     def happened(self, event: Event) -> None:
         """The server said something."""
@@ -210,6 +260,9 @@ class Exchange:
         if self._end is not None:
             return
         self._end = (reason, message, problem)
+        if self._journal is not None:
+            # The session may live on without us, and what is saved of it is good.
+            (self._journal.close if reason in _LIVES_ON else self._journal.forget)()
         if self._ack_timer is not None:
             self._ack_timer.cancel()
         answered, self._answered = self._answered, {}

@@ -26,9 +26,11 @@ class _Entry(NamedTuple):
 class Inbox:
     """Read with `next` or `take`; what was read counts as processed when more is asked for, or by `acknowledge`."""
 
-    def __init__(self, processed: Callable[[Arrived], None], *, latest_max: int) -> None:
+    def __init__(self, processed: Callable[[Arrived], None], *, latest_max: int, received: int = 0) -> None:
         self.left: SeatLeft | None = None
         """Why there is nothing more to come, known before everything has been read."""
+        self.received = received
+        """The number of the last reliable message that was read."""
         self._processed = processed
         self._reliable: deque[_Entry] = deque()
         self._latest: deque[_Entry] = deque(maxlen=latest_max)
@@ -51,7 +53,8 @@ class Inbox:
             return self._latest.popleft().message
         if not self._reliable:
             return None
-        _, message, self._in_hand = self._reliable.popleft()
+        _, message, arrived = self._reliable.popleft()
+        self._hold(arrived)
         return message
 
     def take(self) -> list[Message]:
@@ -59,10 +62,15 @@ class Inbox:
         self.acknowledge()
         entries = sorted([*self._reliable, *self._latest], key=attrgetter("place"))
         if self._reliable:
-            self._in_hand = self._reliable[-1].arrived
+            self._hold(self._reliable[-1].arrived)
         self._reliable.clear()
         self._latest.clear()
         return [entry.message for entry in entries]
+
+    def _hold(self, arrived: Arrived | None) -> None:
+        self._in_hand = arrived
+        if arrived is not None:
+            self.received = arrived.seq
 
     def acknowledge(self) -> None:
         """What was read has been dealt with."""

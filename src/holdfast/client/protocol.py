@@ -75,6 +75,8 @@ class ClientProtocol:
         # A saved state may be older than what its process did afterwards: until the server has told us how far that
         # was, a message or request would get a number that stands for something else.
         self._is_outdated = False
+        self.is_changed = False
+        """Whether something beside messages and positions is new since the last `save`; whoever saves clears it."""
 
     # The session
 
@@ -105,6 +107,7 @@ class ClientProtocol:
         """The player has an account: sign in with that from now on, and come back with this token, if there is one."""
         self._auth, self._scheme, self.credential = auth, auth.scheme, ""
         self._token = token or self._token
+        self.is_changed = True
 
     def bye(self) -> bytes:
         """The payload that ends the session on purpose."""
@@ -158,10 +161,12 @@ class ClientProtocol:
         check_message(message)
         return self._fitting(message.wire_name, message)
 
-    def push(self, channel: int, name: str, body: bytes) -> None:
-        """Send a reliable message: kept until the server has applied it. Wait first while `is_full`."""
-        kept = self.channels.seat(channel).push(name, body)
+    def push(self, channel: int, name: str, body: bytes) -> int:
+        """Send a reliable message: kept until the server has applied it; its number. Wait first while `is_full`."""
+        seat = self.channels.seat(channel)
+        kept = seat.push(name, body)
         assert kept, "what may be kept is more than the window that `is_full` tells of"
+        return seat.last_seq
 
     def push_latest(self, channel: int, name: str, body: bytes, key: str = "") -> None:
         """Send an unreliable message, if there is a connection; a newer one with the same key takes its place."""
@@ -185,12 +190,13 @@ class ClientProtocol:
         if channel is None or (arrived.session, arrived.generation) != (self.session_id, channel.generation):
             return
         channel.applied = max(channel.applied, arrived.seq)
-        self.channels.read(channel)
+        self.is_changed |= self.channels.read(channel)
         if arrived.name == SeatLeft.wire_name:
             # The last of its stream: acknowledge it now, or with the next hello.
             if self.is_welcome:
                 self._unsent.append(Ack(channel.number, channel.applied))
             self.channels.finish(channel)
+            self.is_changed = True
 
     def restart_of(self, event: Restarted) -> Arrived:
         """That a stream began anew, to be `processed` like a message: once the application knows."""
@@ -244,6 +250,7 @@ class ClientProtocol:
                 self._last_answered = max(self._last_answered, frame.id)
                 return [Replied(frame.id, frame.result, frame.problem)] if is_new else []
             case Seat():
+                self.is_changed = True
                 return self.channels.on_seat(frame)
             case Notice():
                 return [Noticed(frame.topic, frame.key, frame.body)]
@@ -283,6 +290,7 @@ class ClientProtocol:
     def _on_welcome(self, frame: Welcome) -> list[Event]:
         if self.is_welcome:
             raise ProtocolError("a second welcome came")
+        self.is_changed = True
         events: list[Event] = []
         is_first = not self.session_id and not self._reset_reason
         is_same = frame.session == self.session_id

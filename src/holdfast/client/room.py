@@ -8,6 +8,7 @@ from msgspec import structs
 from holdfast.client.events import SeatTaken
 from holdfast.client.exchange import Exchange
 from holdfast.client.inbox import Inbox
+from holdfast.client.outbox import Outbox, Unconfirmed
 from holdfast.core.errors import NotSeated, Refused
 from holdfast.core.infos import RoomInfo
 from holdfast.core.messages import Message, SeatLeft
@@ -74,13 +75,14 @@ class ClientRoom:
     A message counts as processed, and is acknowledged, when the next one is asked for. One task should read.
     """
 
-    def __init__(self, exchange: Exchange, inbox: Inbox, entry: Entry, taken: SeatTaken) -> None:
+    def __init__(self, exchange: Exchange, inbox: Inbox, entry: Entry, taken: SeatTaken, outbox: Outbox) -> None:
         self.id = taken.room
         self.kind = taken.kind
         self.channel = taken.channel
         self._exchange = exchange
         self._inbox = inbox
         self._entry = entry
+        self._outbox = outbox
 
     @property
     def left(self) -> SeatLeft | None:
@@ -89,7 +91,7 @@ class ClientRoom:
 
     @property
     def info(self) -> RoomInfo | None:
-        """The room's entry in the directory when it was last told; None after `resume=`, until it changes."""
+        """The room's entry in the directory when it was last told; None after `saved=`, until it changes."""
         return self._entry.info
 
     @property
@@ -97,20 +99,42 @@ class ClientRoom:
         """The id of the player who is the host; empty if there is none, or nobody has told us yet."""
         return self._entry.host
 
+    # What became of what was sent and received: the same after a restart with `saved=`
+
+    @property
+    def sent(self) -> int:
+        """The number of the last message that was sent; the first of a seat is 1."""
+        return self._outbox.sent
+
+    @property
+    def accepted(self) -> int:
+        """The number of the last message that the server has applied, as far as it told us: with all before it."""
+        return self._outbox.accepted
+
+    @property
+    def unconfirmed(self) -> list[Unconfirmed]:
+        """The messages that were sent and not accepted yet, with their numbers. They are on their way by themselves."""
+        return self._outbox.unconfirmed()
+
+    @property
+    def received(self) -> int:
+        """The number of the last reliable message that was read; begins anew with a `Resynced`."""
+        return self._inbox.received
+
     # To the room
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message) -> int:
         """Send reliably: exactly once, in order, across drops. Waits while too many are unacknowledged.
 
-        If the caller is cancelled, nothing was sent.
+        The result is the message's number. With `saved=` both are stored by then, and before the first byte leaves; if
+        that fails (`OSError`), or the caller is cancelled, nothing was sent.
         """
         protocol = self._exchange.protocol
         body = protocol.body(message)
         await self._exchange.until(lambda: self.left is not None or not protocol.is_full(self.channel))
         self._check_seat()
         self._exchange.check()
-        protocol.push(self.channel, message.wire_name, body)
-        self._exchange.wake()
+        return self._exchange.push(self.channel, message.wire_name, body)
 
     def send_latest(self, message: Message, key: str = "") -> None:
         """Send unreliably: now or never; a newer one with the same type and key takes its place."""
@@ -162,7 +186,7 @@ class ClientRoom:
         return messages
 
     def acknowledge(self) -> None:
-        """Count what was read as processed now, not when more is asked for: before `ClientSession.save`."""
+        """Count what was read as processed now, not when more is asked for: it will not come again after a restart."""
         self._inbox.acknowledge()
 
     def __aiter__(self) -> "ClientRoom":

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from holdfast.client.events import Arrived, ChannelGone, LatestArrived, Restarted, SeatEvent, SeatTaken
 from holdfast.client.exchange import Exchange
 from holdfast.client.inbox import Inbox
+from holdfast.client.outbox import Outbox
 from holdfast.client.room import ClientRoom, Entry
 from holdfast.client.vocabulary import Vocabulary
 from holdfast.core.errors import NotSeated
@@ -87,6 +88,8 @@ class Seats:
     def _seated(self, event: SeatTaken) -> None:
         open_channels = {channel.number for channel in self._exchange.protocol.channels}
         self._seats = {number: seat for number, seat in self._seats.items() if number in open_channels}
-        inbox = Inbox(self._exchange.processed, latest_max=self._latest_max)
+        channel = self._exchange.protocol.channels.seat(event.channel)
+        inbox = Inbox(self._exchange.processed, latest_max=self._latest_max, received=channel.applied)
         entry = Entry()
-        self._seats[event.channel] = _Seat(ClientRoom(self._exchange, inbox, entry, event), inbox, entry)
+        room = ClientRoom(self._exchange, inbox, entry, event, Outbox(channel, self._vocabulary))
+        self._seats[event.channel] = _Seat(room, inbox, entry)

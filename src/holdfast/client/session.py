@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
+from os import PathLike
 from random import Random, SystemRandom
 from ssl import SSLContext
 from typing import Any
@@ -12,11 +13,12 @@ from holdfast.client.connector import Reach
 from holdfast.client.directory import Directory
 from holdfast.client.events import Noticed, SeatEvent, Welcomed
 from holdfast.client.exchange import Exchange, read
+from holdfast.client.journal import Journal
 from holdfast.client.link import Dial, way_to
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.room import ClientRoom
-from holdfast.client.saved import SavedState
 from holdfast.client.seats import Seats
+from holdfast.client.storage import SessionStorage
 from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid
@@ -41,7 +43,13 @@ class Stopping(Struct, frozen=True):
 class ClientSession(Directory):
     """A player's presence on a server. Reconnects and resumes by itself; made by `holdfast.connect`."""
 
-    def __init__(self, protocol: ClientProtocol, reach: Reach, messages: Iterable[type[Message]]) -> None:
+    def __init__(
+        self,
+        protocol: ClientProtocol,
+        reach: Reach,
+        messages: Iterable[type[Message]],
+        journal: Journal | None = None,
+    ) -> None:
         self.protocol = protocol
         """The session without its sockets, for tests and tools."""
         self.outcome: Outcome | None = None
@@ -54,7 +62,7 @@ class ClientSession(Directory):
         """Called when the session is back, with what became of it."""
         self.on_stopping: Callable[[float], None] | None = None
         """Called when the server says that it stops within so many seconds; the session may come back after that."""
-        exchange = Exchange(protocol, reach, happened=self._happened, dropped=self._dropped)
+        exchange = Exchange(protocol, reach, journal=journal, happened=self._happened, dropped=self._dropped)
         super().__init__(exchange, Seats(exchange, messages, latest_max=reach.limits.latest_kept_max))
 
     # Who and where
@@ -86,19 +94,17 @@ class ClientSession(Directory):
 
     @property
     def room(self) -> ClientRoom | None:
-        """The room we have a seat in; after `resume=` this is how to get it back."""
+        """The room we have a seat in; after `saved=` this is how to get it back."""
         return self._seats.room
 
-    async def link(self, auth: Auth, *, keep: Callable[[bytes], Any] | None = None) -> None:
+    async def link(self, auth: Auth) -> None:
         """Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on.
 
         `Conflict` if the account has a player already (sign in with it instead), or this is no guest; `NotAllowed` if
         `auth` proves nothing. The guest's credential does not sign in any more, and other sessions of the guest end.
-        Whoever keeps a saved state needs a new one: `keep` is given it, before the old one stops being good.
         """
         await self._exchange.request(Link(auth.scheme, auth.credential), partial(self._linked, auth))
-        if keep is not None:
-            keep(self.save())
+        # A saved session is stored with its new token before this is written, which makes the old one worthless.
         await self._exchange.ask(Confirm(), object)
 
     def _linked(self, auth: Auth, answer: Any) -> None:
@@ -119,25 +125,16 @@ class ClientSession(Directory):
             self._exchange.say_bye()
         await self._exchange.close(NORMAL, Reason.BYE, "closed by this client")
 
-    async def suspend(self) -> bytes:
-        """Go away without ending the session; the result goes on with it: `connect(url, resume=…)`.
+    async def suspend(self) -> None:
+        """Go away without ending the session: the next `connect` with the same `saved=` goes on with it.
 
         Messages that were read count as processed; those that were not will be sent again.
         """
         self._exchange.check()
         self._seats.acknowledge()
+        self._exchange.keep()
         self._exchange.flush(with_acks=True)
-        state = self.save()
         await self._exchange.close(GOING_AWAY, "suspended", "suspended by this client")
-        return state
-
-    def save(self) -> bytes:
-        """What `connect(url, resume=…)` needs to go on from here if this process dies. It holds secrets.
-
-        A resume uses up the state before it: save again in `on_resume`.
-        """
-        self._exchange.check()
-        return self.protocol.save()
 
     def cut(self) -> None:
         """Break the connection, as a bad network would; the session resumes by itself. For tests and demos."""
@@ -202,7 +199,9 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
 
     - `messages`: the types that rooms send; others arrive as `Untyped`.
     - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
-    - `resume`: go on with a saved session. If it is gone, sign in with `auth`, or as the same guest as before.
+    - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
+      own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.
+      `Conflict` if another process uses the file.
     - `dialect`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
     - `server_key`: the public key of a server at tcp://, which `holdfast key show` prints: everything is encrypted, and
       a server without that key is told nothing.
@@ -220,7 +219,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         *,
         messages: Iterable[type[Message]] = (),
         auth: Auth | None = None,
-        resume: bytes | None = None,
+        saved: str | PathLike[str] | SessionStorage | None = None,
         dialect: str = MSGPACK.name,
         server_key: str = "",
         compression: bool = False,
@@ -234,25 +233,29 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     ) -> None:
         limits = limits or Limits()
         way = way_to(url, dial, server_key=server_key, compression=compression, ssl=ssl)
-        if resume is None:
+        backoff = _backoff(retry_first_s, retry_longest_s)
+        journal = Journal.at(saved, limits) if saved is not None else None
+        state = journal.read() if journal is not None else None
+        if state is None:
             protocol = ClientProtocol(_codec(dialect), auth or Auth(), limits)
         else:
-            saved = SavedState.read(resume)
-            protocol = ClientProtocol(_codec(saved.dialect), auth, limits)
-            protocol.load(saved)
+            protocol = ClientProtocol(_codec(state.dialect), auth, limits)
+            protocol.load(state)
+        if journal is not None:
+            journal.follow(protocol)
         reach = Reach(
             url=url,
             dial=way,
-            backoff=_backoff(retry_first_s, retry_longest_s),
+            backoff=backoff,
             give_up_s=give_up_s,
             random=random or SystemRandom(),
             limits=limits,
         )
-        self._session = ClientSession(protocol, reach, messages)
+        self._session = ClientSession(protocol, reach, messages, journal)
 
     @property
     def session(self) -> ClientSession:
-        """The session, also before it is open: set its `on_resume` here to `save` before a `resume=` is used up."""
+        """The session, also before it is open: what is set here, such as `on_resume`, hears of the first welcome."""
         return self._session
 
     async def __aenter__(self) -> ClientSession:

@@ -54,10 +54,7 @@ class Channel:
     def __init__(self, number: int, limits: Limits) -> None:
         self.number = number
         self.generation = 1
-        self._kept_bytes_max = limits.kept_bytes_max
-        self._kept_messages_max = limits.kept_messages_max
-        self._window_bytes_max = limits.window_bytes_max
-        self._window_messages_max = limits.window_messages_max
+        self.agree(limits)
         # Outward: numbers up to `acked` are done with, up to `sent` are in flight, up to `last_seq` are kept.
         self.last_seq = 0
         self.acked = 0
@@ -72,6 +69,13 @@ class Channel:
         self.accepted = 0
         self.applied = 0
         self.ack_sent = 0
+
+    def agree(self, limits: Limits) -> None:
+        """Keep to these limits from now on."""
+        self._kept_bytes_max = limits.kept_bytes_max
+        self._kept_messages_max = limits.kept_messages_max
+        self._window_bytes_max = limits.window_bytes_max
+        self._window_messages_max = limits.window_messages_max
 
     # Outward
 

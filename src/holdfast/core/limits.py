@@ -78,6 +78,9 @@ class Limits:
     # A lone acknowledgement goes out after this many messages or this long, whichever is first.
     ack_messages: int = 32
     ack_s: float = 0.1
+    # A client's saved session: a new snapshot when so much was appended to the last. More than a window of messages, so
+    # that it is written rarely, and little enough to be read in a moment.
+    journal_bytes_max: int = 512 * KIB
     # A ping this often; a peer that said nothing for silence_s has dropped (three pings may be lost).
     ping_s: float = 5.0
     silence_s: float = 16.0

@@ -31,6 +31,7 @@ from holdfast.testing.generous import UNLIMITED, generous
 from holdfast.testing.machine import Crashed, Machine
 from holdfast.testing.network import Dialer, Link, Network, Side
 from holdfast.testing.server import MemoryServer, Named
+from holdfast.testing.storage import MemoryStorage
 from holdfast.testing.store import Disk, FaultyStore
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Livelock",
     "Machine",
     "MemoryServer",
+    "MemoryStorage",
     "Named",
     "Network",
     "Side",

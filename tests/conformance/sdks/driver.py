@@ -33,6 +33,7 @@ import holdfast
 from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome, SessionEnded
 from holdfast.client.inbox import Resynced
 from tests.conformance.sdks.game import Down, Pour, State, Up
+from tests.saved_sessions import storage_of, suspended
 
 
 def say(**said: Any) -> None:
@@ -64,7 +65,7 @@ class Driver:
 
     async def connect(self, url: str, resume: str = "", down: int = 0, up: int = 0, **options: Any) -> dict[str, Any]:
         state = base64.b64decode(resume) if resume else None
-        way = holdfast.connect(url, messages=[Down, State], resume=state, give_up_s=60.0, **options)
+        way = holdfast.connect(url, messages=[Down, State], saved=storage_of(state), give_up_s=60.0, **options)
         session = self.session = way.session
         session.on_drop = lambda: say(event="drop")
         session.on_resume = lambda outcome: say(event="resume", outcome=told(outcome))
@@ -127,11 +128,11 @@ class Driver:
 
     async def save(self) -> dict[str, Any]:
         assert self.session is not None
-        return {"state": base64.b64encode(self.session.save()).decode()}
+        return {"state": base64.b64encode(self.session.protocol.save()).decode()}
 
     async def suspend(self) -> dict[str, Any]:
         assert self.session is not None
-        return {"state": base64.b64encode(await self.session.suspend()).decode()}
+        return {"state": base64.b64encode(await suspended(self.session)).decode()}
 
     async def leave(self) -> None:
         assert self.room is not None

@@ -10,6 +10,7 @@ import pytest
 from holdfast import Refused
 from holdfast.server.durable.recovery import Pace
 from holdfast.testing import Network
+from tests.saved_sessions import storage_of
 from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durable.faults import FaultyStore, Moment
 from tests.server.durable.rooms import Say, table
@@ -141,7 +142,7 @@ async def test_a_used_token_is_refused_after_a_crash_too_and_revokes_the_session
         ada = await bench.sit("ada")
         await ada.send(Say("x"))
         await ada.has_heard("ada:x")
-        stolen = ada.session.save()
+        stolen = ada.session.protocol.save()
         for number in range(resumes):
             bench.link(ada).cut()
             await ada.back(number + 1)
@@ -151,7 +152,7 @@ async def test_a_used_token_is_refused_after_a_crash_too_and_revokes_the_session
 
         bench.dialer(ada).is_down = True
         await bench.restart()
-        thief = await bench.connect("ada", resume=stolen)
+        thief = await bench.connect("ada", saved=storage_of(stolen))
         await a_moment()
 
         assert thief.outcome is not None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Limits, Player, Refused, Resynced
+from tests.saved_sessions import storage_of, suspended
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durable.rooms import Do, Hero, Said, Say, Table, table
 
@@ -173,11 +174,11 @@ async def test_a_client_that_dies_too_goes_on_from_its_saved_state() -> None:
         ada = await bench.sit("ada")
         await ada.send(Say("1"))
         await ada.has_heard("ada:1")
-        state = await ada.session.suspend()
+        state = await suspended(ada.session)
         bench.crash()
         await bench.start()
 
-        client = await bench.connect("ada", resume=state)
+        client = await bench.connect("ada", saved=storage_of(state))
         assert client.room is not None
         again = bench.reading(client, client.room)
         await again.send(Say("2"))

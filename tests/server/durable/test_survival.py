@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Room
+from tests.saved_sessions import storage_of, suspended
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durable.faults import NO_FAULT, Fault
 from tests.server.durable.rooms import Say, Table, table
@@ -53,9 +54,9 @@ async def test_the_page_is_refreshed(durability: str, told: str) -> None:
     async with Bench(of(durability)) as bench:
         ada = await seated(bench)
         ada.stop()
-        state = await ada.session.suspend()
+        state = await suspended(ada.session)
 
-        again = await bench.connect("ada", resume=state)
+        again = await bench.connect("ada", saved=storage_of(state))
         assert again.room is not None
         seat = bench.reading(again, again.room)
         await seat.send(Say("3"))

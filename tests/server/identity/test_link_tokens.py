@@ -1,6 +1,7 @@
 """The token of a linked session: the old one is good until the new one is confirmed, and neither is kept anywhere."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ from holdfast.client.saved import SavedState
 from holdfast.core.events import Authenticated, Dropped
 from holdfast.core.frames import Hello, Reply, Request, Resume, Welcome
 from holdfast.core.infos import LinkInfo
-from holdfast.testing import FaultyStore, MemoryServer, run
+from holdfast.testing import FaultyStore, MemoryServer, MemoryStorage, run
 from tests.server.identity.doors import SECRET, SlowLink, doors
 from tests.server.raw_client import RawClient
 from tests.server.world import NoJitter, World, chat, server_side, until_resumed, url_of
@@ -219,35 +220,51 @@ async def test_a_link_that_is_done_before_a_new_welcome_was_heard_does_not_spoil
 
 async def test_a_saved_state_goes_on_with_the_new_token(world: World) -> None:
     server = await world.serve(chat(grace_s=60.0), auth=doors())
-    session = await holdfast.connect(url_of(server), random=NoJitter())
-    before = SavedState.read(session.save())
-    states: list[bytes] = []
+    storage = MemoryStorage()
+    session = await holdfast.connect(url_of(server), saved=storage, random=NoJitter())
+    before = SavedState.read(session.protocol.save())
 
-    await session.link(ADA, keep=states.append)
-    after = SavedState.read(await session.suspend())
+    await session.link(ADA)
+    after = SavedState.read(session.protocol.save())
+    kept = MemoryStorage(storage.written)
+    await session.suspend()
 
-    (kept,) = map(SavedState.read, states)
-    assert kept.token == after.token != before.token
+    assert after.token != before.token
     # Its guest's credential is dead, and its password is not written anywhere.
     assert (after.scheme, after.credential) == ("password", "")
-    assert SECRET.encode() not in states[0]
-    async with holdfast.connect(url_of(server), resume=states[0], random=NoJitter()) as again:
+    assert SECRET.encode() not in kept.written
+    async with holdfast.connect(url_of(server), saved=kept, random=NoJitter()) as again:
         assert (again.id, again.player_id) == (session.id, session.player_id)
+
+
+class FullStorage(MemoryStorage):
+    """A disk without room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = False
+        self.refused = asyncio.Event()
+
+    def replace(self, state: bytes) -> None:
+        if self.is_full:
+            self.refused.set()
+            raise OSError("the disk is full")
+        super().replace(state)
 
 
 async def test_a_state_that_could_not_be_kept_leaves_the_old_one_good(world: World) -> None:
     server = await world.serve(chat(), auth=doors())
-    session = await world.connect(server)
-    before = session.save()
+    storage = FullStorage()
+    session = await world.connect(server, saved=storage)
+    await session.join_or_create("chat")
+    storage.is_full = True
 
-    def full(state: bytes) -> None:
-        raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="full"):
-        await session.link(ADA, keep=full)
+    linking = asyncio.create_task(session.link(ADA))
+    await storage.refused.wait()
     session.cut()
+    linking.cancel()
 
-    async with holdfast.connect(url_of(server), resume=before, random=NoJitter()) as again:
+    async with holdfast.connect(url_of(server), saved=MemoryStorage(storage.written), random=NoJitter()) as again:
         assert again.id == session.id
 
 
@@ -294,21 +311,33 @@ class Saved(Room[PlayerData]):
     grace_s = 60.0
 
 
+class FatefulStorage(MemoryStorage):
+    """Something happens the next time that a session is stored as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replaced: Callable[[], object] | None = None
+        self.told = asyncio.Event()
+
+    def replace(self, state: bytes) -> None:
+        super().replace(state)
+        if self.replaced is not None:
+            happens, self.replaced = self.replaced, None
+            happens()
+            self.told.set()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_after_a_crash_the_new_token_is_good_for_it_was_saved_before_it_was_told(seed: int) -> None:
     async def play() -> None:
         store = FaultyStore(latency_s=0.05, jitter_s=0.05, random=Random(seed))
         async with MemoryServer([Saved], auth=doors(), store=store, seed=seed) as server:
-            client = await server.connect(auth=Auth())
+            storage = FatefulStorage()
+            client = await server.connect(auth=Auth(), saved=storage)
             room = await client.join_or_create("saved")
-            told = asyncio.Event()
-
-            def keep(state: bytes) -> None:
-                server.crash()
-                told.set()
-
-            linking = asyncio.create_task(client.link(ADA, keep=keep))
-            await told.wait()
+            storage.replaced = server.crash
+            linking = asyncio.create_task(client.link(ADA))
+            await storage.told.wait()
             await server.start()
             await linking
 

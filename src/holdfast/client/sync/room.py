@@ -4,6 +4,7 @@ from typing import Unpack
 
 from holdfast.client import room as asynchronous
 from holdfast.client.background import Background
+from holdfast.client.outbox import Unconfirmed
 from holdfast.client.room import Changes
 from holdfast.core.errors import NotSeated
 from holdfast.core.infos import RoomInfo
@@ -29,7 +30,7 @@ class ClientRoom:
 
     @property
     def info(self) -> RoomInfo | None:
-        """The room's entry in the directory when it was last told; None after `resume=`, until it changes."""
+        """The room's entry in the directory when it was last told; None after `saved=`, until it changes."""
         return self._room.info
 
     @property
@@ -37,9 +38,33 @@ class ClientRoom:
         """The id of the player who is the host; empty if there is none, or nobody has told us yet."""
         return self._room.host
 
-    def send(self, message: Message) -> None:
-        """Send reliably: exactly once, in order, across drops. Waits while too many are unacknowledged."""
-        self._background.run(lambda: self._room.send(message))
+    @property
+    def sent(self) -> int:
+        """The number of the last message that was sent; the first of a seat is 1."""
+        return self._room.sent
+
+    @property
+    def accepted(self) -> int:
+        """The number of the last message that the server has applied, as far as it told us: with all before it."""
+        return self._room.accepted
+
+    @property
+    def unconfirmed(self) -> list[Unconfirmed]:
+        """The messages that were sent and not accepted yet, with their numbers. They are on their way by themselves."""
+        return self._background.call(lambda: self._room.unconfirmed)
+
+    @property
+    def received(self) -> int:
+        """The number of the last reliable message that was read; begins anew with a `Resynced`."""
+        return self._room.received
+
+    def send(self, message: Message) -> int:
+        """Send reliably: exactly once, in order, across drops. Waits while too many are unacknowledged.
+
+        The result is the message's number. With `saved=` both are stored by then, and before the first byte leaves; if
+        that fails (`OSError`), nothing was sent.
+        """
+        return self._background.run(lambda: self._room.send(message))
 
     def send_latest(self, message: Message, key: str = "") -> None:
         """Send unreliably: now or never; a newer one with the same type and key takes its place."""
@@ -66,7 +91,7 @@ class ClientRoom:
         return self._background.call(self._room.poll)
 
     def acknowledge(self) -> None:
-        """Count what was read as processed now, not when more is asked for: before `ClientSession.save`."""
+        """Count what was read as processed now, not when more is asked for: it will not come again after a restart."""
         self._background.call(self._room.acknowledge)
 
     def __iter__(self) -> "ClientRoom":

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from os import PathLike
 from random import Random
 from ssl import SSLContext
-from typing import Any
 
 from holdfast.client import session as asynchronous
 from holdfast.client.background import Background
 from holdfast.client.link import Dial
+from holdfast.client.storage import SessionStorage
 from holdfast.client.sync.directory import Directory
 from holdfast.client.sync.room import ClientRoom
 from holdfast.core.backoff import FIRST_S, LONGEST_S
@@ -65,7 +66,7 @@ class ClientSession(Directory):
 
     @property
     def room(self) -> ClientRoom | None:
-        """The room we have a seat in; after `resume=` this is how to get it back."""
+        """The room we have a seat in; after `saved=` this is how to get it back."""
         room = self._session.room
         return ClientRoom(self._background, room) if room is not None else None
 
@@ -96,12 +97,9 @@ class ClientSession(Directory):
     def on_stopping(self, callback: Callable[[float], None] | None) -> None:
         self._session.on_stopping = callback
 
-    def link(self, auth: Auth, *, keep: Callable[[bytes], Any] | None = None) -> None:
-        """Give this guest an account, and stay the same player. Sign in with `auth` from now on.
-
-        `keep` is given the new saved state, in the session's own thread, before the old one stops being good.
-        """
-        self._background.run(lambda: self._session.link(auth, keep=keep))
+    def link(self, auth: Auth) -> None:
+        """Give this guest an account, and stay the same player. Sign in with `auth` from now on."""
+        self._background.run(lambda: self._session.link(auth))
 
     # Life
 
@@ -116,15 +114,10 @@ class ClientSession(Directory):
         finally:
             self._background.stop()
 
-    def suspend(self) -> bytes:
-        """Go away without ending the session; the result goes on with it: `connect(url, resume=…)`."""
-        state = self._background.run(self._session.suspend)
+    def suspend(self) -> None:
+        """Go away without ending the session: the next `connect` with the same `saved=` goes on with it."""
+        self._background.run(self._session.suspend)
         self._background.stop()
-        return state
-
-    def save(self) -> bytes:
-        """What `connect(url, resume=…)` needs to go on from here if this process dies. It holds secrets."""
-        return self._background.call(self._session.save)
 
     def cut(self) -> None:
         """Break the connection, as a bad network would; the session resumes by itself. For tests and demos."""
@@ -145,7 +138,7 @@ def connect(  # noqa: PLR0913 - settings, all by keyword
     *,
     messages: Iterable[type[Message]] = (),
     auth: Auth | None = None,
-    resume: bytes | None = None,
+    saved: str | PathLike[str] | SessionStorage | None = None,
     dialect: str = MSGPACK.name,
     server_key: str = "",
     compression: bool = False,
@@ -166,7 +159,7 @@ def connect(  # noqa: PLR0913 - settings, all by keyword
         url,
         messages=messages,
         auth=auth,
-        resume=resume,
+        saved=saved,
         dialect=dialect,
         server_key=server_key,
         compression=compression,
