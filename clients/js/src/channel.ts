@@ -25,7 +25,7 @@ const weight = (kept: Kept) => kept[1].length + MESSAGE_OVERHEAD_BYTES;
 const weightOf = (messages: Kept[]) => messages.reduce((sum, kept) => sum + weight(kept), 0);
 
 export class Channel {
-  readonly #limits: Limits;
+  #limits: Limits;
   generation = 1;
   // Outward: numbers up to `acked` are done with, up to `sent` are in flight, up to `lastSeq` are kept.
   lastSeq = 0;
@@ -45,6 +45,11 @@ export class Channel {
     readonly number: number,
     limits: Limits,
   ) {
+    this.#limits = limits;
+  }
+
+  /** Keep to these limits from now on. */
+  agree(limits: Limits): void {
     this.#limits = limits;
   }
 

@@ -159,7 +159,7 @@ export class Channels {
   agree(limits: Limits): void {
     if (JSON.stringify(limits) === JSON.stringify(this.#limits)) return;
     this.#limits = limits;
-    this.#open = new Map([...this].map((channel) => [channel.number, this.#copy(channel)]));
+    for (const channel of this) channel.agree(limits);
   }
 
   /** A new connection continues the session: bring each channel to where the server has it. */
@@ -260,15 +260,5 @@ export class Channels {
     this.#finishedOnes = new Map(state.finished.map((position) => [position.channel, position]));
     this.#lastNumber = Math.max(this.#lastNumber, ...this.#finishedOnes.keys());
     if (isBlank && this.#open.has(this.#lastNumber)) this.#blank.add(this.#lastNumber);
-  }
-
-  #copy(channel: Channel): Channel {
-    const copy = new Channel(channel.number, this.#limits);
-    copy.generation = channel.generation;
-    copy.accepted = channel.accepted;
-    copy.applied = channel.applied;
-    copy.ackSent = channel.ackSent;
-    copy.restoreOutward(channel.lastSeq, channel.keptMessages());
-    return copy;
   }
 }

@@ -40,6 +40,11 @@ export class Codec {
     return this.#dialect.encode(value);
   }
 
+  /** What `encode` made a body of. */
+  decode(body: Uint8Array): unknown {
+    return this.#dialect.decode(body);
+  }
+
   /** What a server said, checked. */
   fromServer(payload: Uint8Array): FromServer[] {
     let value: unknown;

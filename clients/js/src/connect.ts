@@ -8,7 +8,7 @@ import type { SocketClass } from "./link.js";
 import { ClientProtocol } from "./protocol.js";
 import { read, type SavedState } from "./saved.js";
 import { ClientSession } from "./session.js";
-import { Keeper, pageStorage, type SessionStorage } from "./storage.js";
+import { Keeper, pageStorage, SessionFile, type SessionStorage } from "./storage.js";
 import { Tab } from "./tabs.js";
 import type { Auth } from "./types.js";
 
@@ -17,19 +17,20 @@ export interface ConnectOptions {
    * How to sign in; a new guest if you say nothing, a known one with `{ credential }`.
    *
    * A session that this tab has kept goes first: before somebody else signs in here, `close()` it, or give each account
-   * a `name` of its own.
+   * name of its own with `saved`.
    */
   auth?: Auth;
-  /** Go on with this session, from `session.save()` or `session.suspend()`. */
-  resume?: string;
-  /** Where the session is kept across page refreshes: `sessionStorage` if you say nothing; null for nowhere. */
+  /**
+   * The session to go on with, if it is there, and to save: in Node a file's path, which makes the session survive its
+   * process; in a page a name, which tells sessions apart that go to the same server.
+   */
+  saved?: string;
+  /** Where sessions are saved: files in Node, `sessionStorage` in a page, if you say nothing; null for nowhere. */
   storage?: SessionStorage | null;
-  /** Tells sessions of one page apart that go to the same server; each has a place of its own in the storage. */
-  name?: string;
   /**
    * What a room does after a refresh, when what its messages had made of the page is gone. `resync` (if you say
    * nothing): it sends its current state. `replay`: it goes on after the last message that was handled; for pages that
-   * keep the state of their game themselves.
+   * keep the state of their game themselves, and what a session that is saved in a file does.
    */
   afterRefresh?: "resync" | "replay";
   /**
@@ -71,20 +72,36 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   if (!codec) throw new Refused("invalid", `no dialect is called "${options.dialect}"`);
 
   const tab = new Tab(random);
-  const storage = options.storage === undefined ? pageStorage() : options.storage;
-  const keeper = new Keeper(storage, `holdfast ${url} ${options.name ?? ""}`, tab.newId());
-  const given = options.resume === undefined ? null : read(options.resume);
-  const saved = given ?? (await foundAgain(keeper, tab, options));
+  const storage = storageFor(options);
+  const keeper = new Keeper(storage, `holdfast ${url} ${options.saved ?? ""}`, tab.newId());
+  const isFile = storage instanceof SessionFile;
+  const saved = isFile ? readFile(storage, keeper) : await foundAgain(keeper, tab, options);
   const protocol = new ClientProtocol(codec, options.auth ?? (saved ? null : {}), LIMITS);
-  if (saved) protocol.load(saved, !given && options.afterRefresh !== "replay");
+  if (saved) protocol.load(saved, !isFile && options.afterRefresh !== "replay");
 
   const reach = { url, WebSocket, random, backoff, giveUpS: options.giveUpS ?? 120 };
   const session = new ClientSession(protocol, reach, keeper);
-  if (storage) {
+  if (storage && !isFile) {
     await tab.hold(keeper.tab, () => session.handOver());
     session.on("close", () => tab.release());
   }
   return session.open();
+}
+
+function storageFor(options: ConnectOptions): SessionStorage | null {
+  if (options.storage !== undefined) return options.storage;
+  const storage = pageStorage();
+  return storage ?? (options.saved ? new SessionFile(options.saved) : null);
+}
+
+/** The session that a program before this one had; what is no session is refused, not overwritten. */
+function readFile(file: SessionFile, keeper: Keeper): SavedState | null {
+  try {
+    return file.getItem() ? read(keeper.found()?.state ?? "") : null;
+  } catch (error) {
+    keeper.close();
+    throw error;
+  }
 }
 
 /** The session that this page had before it was refreshed, unless another tab has it. */

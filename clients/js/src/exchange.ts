@@ -19,8 +19,8 @@ export interface Listener {
   happened(event: Welcomed | Noticed | SeatEvent): void;
   /** Everything that came with a payload is known: messages may be handed out. */
   deliver(): void;
-  /** Before anything is written, and at the end of every turn in which something happened. */
-  keep(): void;
+  /** Before anything is written, and at the end of every turn; false if it could not be stored: nothing is written. */
+  keep(): boolean;
   dropped(closed: Closed): void;
   waiting(attempt: number, waitS: number, closed: Closed): void;
   ended(error: HoldfastError): void;
@@ -36,6 +36,8 @@ interface Waiter {
 const WAITERS_MAX = 4096;
 // How long to wait before looking again whether a slow link has caught up.
 const CONGESTED_S = 0.05;
+// A disk that was full may have room again.
+const SAVE_AGAIN_S = 1;
 
 export class Exchange {
   readonly #listener: Listener;
@@ -47,6 +49,7 @@ export class Exchange {
   isClosedHere = false;
   #end: HoldfastError | null = null;
   #isFlushDue = false;
+  #isSaved = true;
   #timer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
@@ -159,6 +162,11 @@ export class Exchange {
     this.wake();
   }
 
+  /** Wait until what was done is stored: at once, unless the storage fails. */
+  async saved(): Promise<void> {
+    if (!this.#isSaved) await this.until(() => this.#isSaved);
+  }
+
   /** A message was dealt with: acknowledge it soon. */
   processed(arrived: Arrived): void {
     this.protocol.processed(arrived);
@@ -179,12 +187,18 @@ export class Exchange {
     });
   }
 
-  /** Write what waits now. */
+  /** Write what waits now, once it is stored. */
   flush(withAcks = false): void {
     this.#isFlushDue = false;
+    const wasSaved = this.#isSaved;
+    this.#isSaved = this.#listener.keep();
+    if (!this.#isSaved) {
+      if (!this.#end && !this.#timer) this.#later(SAVE_AGAIN_S, true);
+      return;
+    }
+    if (!wasSaved) this.changed();
     const isCongested = this.connector.isCongested;
     const payloads = this.protocol.outgoing(withAcks, !isCongested);
-    this.#listener.keep();
     for (const payload of payloads) this.connector.send(payload);
     if (this.#end || this.#timer || !this.protocol.isWelcome) return;
     if (this.protocol.channels.oweAck) this.#later(this.protocol.limits.ackS, true);

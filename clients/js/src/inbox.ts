@@ -23,6 +23,8 @@ interface Entry {
 export class Inbox {
   readonly #processed: (arrived: Arrived) => void;
   readonly #latestMax: number;
+  /** The number of the last reliable message that was read. */
+  received: number;
   /** Why there is nothing more to come, known before everything has been read. */
   left: SeatLeft | null = null;
   #entries: Entry[] = [];
@@ -31,9 +33,10 @@ export class Inbox {
   #farewell: Arrived | null = null;
   #isDiscarding = false;
 
-  constructor(processed: (arrived: Arrived) => void, latestMax: number) {
+  constructor(processed: (arrived: Arrived) => void, latestMax: number, received: number) {
     this.#processed = processed;
     this.#latestMax = latestMax;
+    this.received = received;
   }
 
   // For the reader
@@ -42,8 +45,10 @@ export class Inbox {
   next(): Entry | undefined {
     this.acknowledge();
     const entry = this.#entries.shift();
-    if (entry?.arrived) this.#inHand = entry.arrived;
-    else if (entry) this.#latest -= 1;
+    if (entry?.arrived) {
+      this.#inHand = entry.arrived;
+      this.received = entry.arrived.seq;
+    } else if (entry) this.#latest -= 1;
     return entry;
   }
 

@@ -183,10 +183,12 @@ export class ClientProtocol {
     return this.#fitting(name, content);
   }
 
-  /** Send a reliable message: kept until the server has applied it. Wait first while `isFull`. */
-  push(channel: number, name: string, body: Uint8Array): void {
+  /** Send a reliable message: kept until the server has applied it; its number. Wait first while `isFull`. */
+  push(channel: number, name: string, body: Uint8Array): number {
+    const seat = this.channels.seat(channel);
     // What may be kept is more than the window that `isFull` tells of.
-    this.channels.seat(channel).push(name, body);
+    seat.push(name, body);
+    return seat.lastSeq;
   }
 
   /** Send an unreliable message, if there is a connection; a newer one with the same key takes its place. */

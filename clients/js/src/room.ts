@@ -1,11 +1,22 @@
 /** A client's seat in a room: messages to it and from it. */
 
+import type { Channel } from "./channel.js";
 import { Emitter, type Off } from "./emitter.js";
 import { Refused } from "./errors.js";
 import type { Exchange } from "./exchange.js";
 import type { Inbox } from "./inbox.js";
 import { argumentsOf, roomInfo } from "./infos.js";
-import type { AnyMessages, BodyOf, Changes, Described, NameOf, RoomEvents, RoomInfo, SeatLeft } from "./types.js";
+import type {
+  AnyMessages,
+  BodyOf,
+  Changes,
+  Described,
+  NameOf,
+  RoomEvents,
+  RoomInfo,
+  SeatLeft,
+  Unconfirmed,
+} from "./types.js";
 
 /** A room's entry in the directory, as far as its members were told. */
 export class Entry {
@@ -32,6 +43,9 @@ export class ClientRoom<M extends Described = AnyMessages> {
   readonly #exchange: Exchange;
   readonly #inbox: Inbox;
   readonly #entry: Entry;
+  // Kept when the seat is gone: it says what became of the messages.
+  readonly #stream: Channel;
+  readonly channel: number;
   readonly #emitter = new Emitter();
   #isListening = false;
   #isDelivering = false;
@@ -42,13 +56,15 @@ export class ClientRoom<M extends Described = AnyMessages> {
     exchange: Exchange,
     inbox: Inbox,
     entry: Entry,
-    readonly channel: number,
+    stream: Channel,
     readonly id: string,
     readonly kind: string,
   ) {
     this.#exchange = exchange;
     this.#inbox = inbox;
     this.#entry = entry;
+    this.#stream = stream;
+    this.channel = stream.number;
   }
 
   /** Why the seat is gone; null while it is ours. */
@@ -66,26 +82,53 @@ export class ClientRoom<M extends Described = AnyMessages> {
     return this.#entry.host;
   }
 
+  // What became of what was sent and received: the same after a restart, if the session is saved
+
+  /** The number of the last message that was sent; the first of a seat is 1. */
+  get sent(): number {
+    return this.#stream.lastSeq;
+  }
+
+  /** The number of the last message that the server has applied, as far as it told us: with all before it. */
+  get accepted(): number {
+    return this.#stream.acked;
+  }
+
+  /** The messages that were sent and not accepted yet, with their numbers. They are on their way by themselves. */
+  get unconfirmed(): Unconfirmed[] {
+    const { codec } = this.#exchange.protocol;
+    const kept = this.#stream.keptMessages();
+    const first = this.sent - kept.length + 1;
+    return kept.map(([type, body], index) => ({ number: first + index, type, body: codec.decode(body) }));
+  }
+
+  /** The number of the last reliable message that was handed out; begins anew with `holdfast.resynced`. */
+  get received(): number {
+    return this.#inbox.received;
+  }
+
   // To the room
 
   /**
    * Send reliably: exactly once, in order, across drops and page refreshes. The body is taken as it is now.
    *
-   * The promise is kept as soon as the message is in the outbox: at once, unless too many are unacknowledged. That is
-   * no answer of the room's: `flush` waits until the server has applied it. It fails if the seat or the session is
-   * gone; nobody has to catch that.
+   * The promise is kept as soon as the message is in the outbox, and stored if the session is saved: at once, unless too
+   * many are unacknowledged. Its result is the message's number. That is no answer of the room's: `flush` waits until
+   * the server has applied it. It fails if the seat or the session is gone; nobody has to catch that.
    */
-  send<T extends NameOf<M["toServer"]>>(type: T, ...[body]: BodyOf<M["toServer"][T]>): Promise<void> {
+  send<T extends NameOf<M["toServer"]>>(type: T, ...[body]: BodyOf<M["toServer"][T]>): Promise<number> {
     const { protocol } = this.#exchange;
     const bytes = protocol.body(type, body ?? {});
-    const sent = this.#exchange.until(() => {
+    let number = 0;
+    const kept = this.#exchange.until(() => {
       this.#checkSeat();
       this.#exchange.check();
       if (protocol.isFull(this.channel)) return false;
-      protocol.push(this.channel, type, bytes);
+      number = protocol.push(this.channel, type, bytes);
       this.#exchange.wake();
       return true;
     });
+    const sent = kept.then(() => this.#exchange.saved()).then(() => number);
     sent.catch(() => {});
     return sent;
   }

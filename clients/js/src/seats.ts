@@ -86,8 +86,9 @@ export class Seats {
   #seated(channel: number, room: string, kind: string): void {
     const { channels, limits } = this.#exchange.protocol;
     this.#seats = new Map([...this.#seats].filter(([number]) => channels.get(number)));
-    const inbox = new Inbox((arrived) => this.#exchange.processed(arrived), limits.latestKeptMax);
+    const stream = channels.seat(channel);
+    const inbox = new Inbox((arrived) => this.#exchange.processed(arrived), limits.latestKeptMax, stream.applied);
     const entry = new Entry();
-    this.#seats.set(channel, { room: new ClientRoom(this.#exchange, inbox, entry, channel, room, kind), inbox, entry });
+    this.#seats.set(channel, { room: new ClientRoom(this.#exchange, inbox, entry, stream, room, kind), inbox, entry });
   }
 }

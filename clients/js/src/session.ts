@@ -92,7 +92,7 @@ export class ClientSession extends Directory {
     return this.#protocol.isWelcome;
   }
 
-  /** The room we have a seat in; after a refresh this is how to get it back. */
+  /** The room we have a seat in; after a refresh or a restart this is how to get it back. */
   get room(): ClientRoom | null {
     return this.seats.room;
   }
@@ -107,17 +107,13 @@ export class ClientSession extends Directory {
     return this.#emitter.on(event, listener);
   }
 
-  /**
-   * Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on.
-   *
-   * Whoever keeps a `save`d state needs a new one: `keep` is given it, before the old one stops being good.
-   */
-  async link(auth: Auth, keep?: (state: string) => void): Promise<void> {
+  /** Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on. */
+  async link(auth: Auth): Promise<void> {
     const args = { scheme: auth.scheme ?? "guest", credential: auth.credential ?? "" };
     await this.exchange.request({ operation: "link", args }, (answer) => {
       this.#protocol.linked(args, String((Object(answer) as { token?: unknown }).token ?? ""));
-      keep?.(this.save());
     });
+    // A saved session is stored with its new token before this is written, which makes the old one worthless.
     await this.exchange.request({ operation: "confirm", args: {} }, () => {});
   }
 
@@ -144,9 +140,9 @@ export class ClientSession extends Directory {
     this.exchange.close(NORMAL, "bye", "closed by this client");
   }
 
-  /** Go away without ending the session; the result goes on with it: `connect(url, { resume })`. It holds secrets. */
-  suspend(): string {
-    return this.#leaveWith("suspended", "suspended by this client");
+  /** Go away without ending the session: the next `connect` with the same `saved` goes on with it. */
+  suspend(): void {
+    this.#leaveWith("suspended", "suspended by this client");
   }
 
   /** @internal Another tab goes on with it. */
@@ -157,15 +153,9 @@ export class ClientSession extends Directory {
   #leaveWith(reason: Reason, message: string): string {
     this.exchange.check();
     this.exchange.flush(true);
-    const state = this.save();
+    const state = write(this.#protocol.save());
     this.exchange.close(SUSPENDED, reason, message);
     return state;
-  }
-
-  /** What `connect(url, { resume })` needs to go on from here. A resume uses up the state before it. It holds secrets. */
-  save(): string {
-    this.exchange.check();
-    return write(this.#protocol.save());
   }
 
   /** Break the connection, as a bad network would; the session resumes by itself. For tests and demos. */
@@ -175,8 +165,8 @@ export class ClientSession extends Directory {
 
   // From the exchange
 
-  #keep(): void {
-    if (this.#protocol.sessionId) this.#keeper.keep(() => write(this.#protocol.save()));
+  #keep(): boolean {
+    return !this.#protocol.sessionId || this.#keeper.keep(() => write(this.#protocol.save()));
   }
 
   #happened(event: Welcomed | Noticed | SeatEvent): void {
@@ -204,6 +194,7 @@ export class ClientSession extends Directory {
     // A session that never was has nothing of its own to forget.
     const reason = error instanceof SessionEnded ? error.reason : "unreachable";
     if (!KEPT_AFTER.includes(reason)) this.#keeper.forget();
+    this.#keeper.close();
     this.#emitter.emit("close", error);
   }
 }

@@ -1,10 +1,96 @@
-/** Where a page keeps its session, so that a refresh finds it again. */
+/** Where a session is kept, so that a refreshed page or a restarted program finds it again. */
+
+import { Refused } from "./errors.js";
 
 /** As much of `sessionStorage` as is needed. It must be synchronous: what is written is there. */
 export interface SessionStorage {
   getItem(key: string): string | null;
   setItem(key: string, text: string): void;
   removeItem(key: string): void;
+}
+
+// What is needed of Node's own, which Deno and Bun have too.
+interface Files {
+  readFileSync(path: string, encoding: "utf8"): string;
+  writeFileSync(path: string, text: string, options: { mode: number; flag?: string }): void;
+  renameSync(from: string, to: string): void;
+  rmSync(path: string, options: { force: boolean }): void;
+}
+interface Process {
+  pid: number;
+  kill(pid: number, signal: 0): unknown;
+  getBuiltinModule?(name: "node:fs"): Files;
+}
+
+/**
+ * A file: only its owner can read it, and only one process at a time uses it. What was written survives a killed
+ * process; it is not forced to the disk.
+ */
+export class SessionFile implements SessionStorage {
+  readonly #files: Files;
+  readonly #process: Process;
+
+  constructor(readonly path: string) {
+    const here = (globalThis as unknown as { process?: Process }).process;
+    const files = here?.getBuiltinModule?.("node:fs");
+    if (!here || !files) throw new Refused("invalid", "there are no files here: give `storage`, or use Node 20.16");
+    this.#files = files;
+    this.#process = here;
+    this.#lock();
+  }
+
+  getItem(): string | null {
+    return this.#read(this.path);
+  }
+
+  setItem(_: string, text: string): void {
+    const draft = `${this.path}.draft`;
+    this.#files.rmSync(draft, { force: true });
+    this.#files.writeFileSync(draft, text, { mode: 0o600 });
+    this.#files.renameSync(draft, this.path);
+  }
+
+  removeItem(): void {
+    this.#files.rmSync(this.path, { force: true });
+  }
+
+  /** This process is done with it. */
+  close(): void {
+    this.#files.rmSync(`${this.path}.lock`, { force: true });
+  }
+
+  // Node has no locks that the kernel frees: a file with the id of the process that has it. One that lives no more, or
+  // had our own id (in a container ids are the same every time), was killed.
+  #lock(): void {
+    const lock = `${this.path}.lock`;
+    const owner = Number(this.#read(lock) ?? 0);
+    if (owner && owner !== this.#process.pid && this.#lives(owner))
+      throw new Refused(
+        "conflict",
+        `the saved session ${this.path} is in use by process ${owner}: end that one, or delete ${lock}`,
+      );
+    this.#files.rmSync(lock, { force: true });
+    this.#files.writeFileSync(lock, String(this.#process.pid), { mode: 0o600 });
+  }
+
+  #lives(pid: number): boolean {
+    try {
+      this.#process.kill(pid, 0);
+      return true;
+    } catch (error) {
+      // It lives, and is somebody else's.
+      return (error as { code?: string }).code === "EPERM";
+    }
+  }
+
+  #read(path: string): string | null {
+    try {
+      return this.#files.readFileSync(path, "utf8");
+    } catch (error) {
+      if ((error as { code?: string }).code === "ENOENT") return null;
+      throw error;
+    }
+  }
 }
 
 /** The page's own storage; null where there is no page, as in Node and Deno, or the browser does not allow it. */
@@ -37,19 +123,30 @@ export class Keeper {
     return tab && state ? { tab, state } : null;
   }
 
-  keep(write: () => string): void {
-    if (!this.#storage) return;
+  /** Store the session, if it is another; false if that failed and must not be passed over. */
+  keep(write: () => string): boolean {
+    if (!this.#storage) return true;
     const text = `${this.tab}\n${write()}`;
-    if (text === this.#last) return;
+    if (text === this.#last) return true;
     try {
       this.#storage.setItem(this.#key, text);
       this.#last = text;
     } catch (error) {
+      if (this.#storage instanceof SessionFile) {
+        console.warn("holdfast: the session cannot be saved; nothing is sent until it can:", error);
+        return false;
+      }
       // What is there is out of date, and its token used up: better none than that one.
       console.warn("holdfast: the session cannot be kept across a refresh:", error);
       this.forget();
       this.#storage = null;
     }
+    return true;
+  }
+
+  /** This process is done with the session. */
+  close(): void {
+    if (this.#storage instanceof SessionFile) this.#storage.close();
   }
 
   forget(): void {

@@ -139,6 +139,13 @@ export interface PlacementInfo {
 }
 
 /** Why a seat is gone. */
+/** A message that the server has not acknowledged yet. */
+export interface Unconfirmed {
+  number: number;
+  type: string;
+  body: unknown;
+}
+
 export interface SeatLeft {
   readonly reason: string;
   readonly message: string;

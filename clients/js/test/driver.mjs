@@ -15,6 +15,19 @@ let sent = 0;
 /** @type {{ until: number, tell: (told: object) => void }[]} */
 let waiting = [];
 
+/** @type {string | null} */
+let stored = null;
+const storage = {
+  getItem: () => stored,
+  /** @param {string} text */
+  setItem: (/** @type {string} */ _, text) => {
+    stored = text;
+  },
+  removeItem: () => {
+    stored = null;
+  },
+};
+
 /** @param {object} said */
 const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
 
@@ -43,7 +56,14 @@ function listen(joined) {
 /** @type {Record<string, (command: any) => Promise<object | void> | object | void>} */
 const ways = {
   async connect({ url, resume, dialect, down = 0, up = 0 }) {
-    session = await connect(url, { WebSocket, giveUpS: 60, ...(resume && { resume }), ...(dialect && { dialect }) });
+    stored = resume ?? null;
+    session = await connect(url, {
+      WebSocket,
+      giveUpS: 60,
+      storage,
+      afterRefresh: "replay",
+      ...(dialect && { dialect }),
+    });
     session.on("drop", () => say({ event: "drop" }));
     session.on("resume", (outcome) => say({ event: "resume", outcome: told(outcome) }));
     session.on("stopping", ({ deadlineS }) => say({ event: "stopping", deadline_s: deadlineS }));
@@ -66,8 +86,11 @@ const ways = {
   pour: ({ numbers }) => room.send("pour", { numbers }),
   flush: () => room.flush(),
   heard: ({ until = 0 }) => (heard.down >= until ? heard : new Promise((tell) => waiting.push({ until, tell }))),
-  save: () => ({ state: session.save() }),
-  suspend: () => ({ state: session.suspend() }),
+  save: () => ({ state: stored }),
+  suspend: () => {
+    session.suspend();
+    return { state: stored };
+  },
   leave: () => room.leave(),
   close: () => session.close(),
 };

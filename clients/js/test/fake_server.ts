@@ -118,7 +118,8 @@ export class FakeServer {
         sockets.push(this);
       }
     }
-    const session = connect(URL, { WebSocket: Dialled, random: () => 0.5, storage: null, ...options });
+    const nowhere = options.saved ? {} : { storage: null };
+    const session = connect(URL, { WebSocket: Dialled, random: () => 0.5, ...nowhere, ...options });
     session.catch(() => {});
     return session;
   }

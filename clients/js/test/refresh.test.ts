@@ -310,28 +310,27 @@ test("a page that is frozen gives its session up, so that the next page can have
   expect(storage.items.size).toBe(1);
 });
 
-test("a saved session goes on in another process where it stopped", async () => {
-  const { session, room } = await server.seated();
+test("a suspended session goes on in another page where it stopped", async () => {
+  const { session, room } = await server.seated({ storage });
   room.send("move", { x: 1 });
   await settled();
 
-  const state = session.suspend();
-  const connecting = server.connect({ resume: state });
+  session.suspend();
+  const connecting = server.connect({ storage, afterRefresh: "replay" });
   await dialled(2);
   await server.last.say(welcome("s1", "t2", "resumed", [seatAt(0)], 1));
   await connecting;
 
   expect(hello()[2]).toMatchObject({ token: "t1", positions: [{ received: 0 }] });
   expect(server.last.all("data")).toEqual([["data", 1, 1, 0, "move", { x: 1 }]]);
-  await expect(server.connect({ resume: "nonsense" })).rejects.toMatchObject({ code: "invalid" });
 });
 
 test("a state that is older than what its page did afterwards uses no number twice", async () => {
-  const { session } = await server.seated();
-  const state = session.save();
+  await server.seated({ storage });
+  const old = storage.copy();
   browser.leavePage();
 
-  const connecting = server.connect({ resume: state });
+  const connecting = server.connect({ storage: old, afterRefresh: "replay" });
   await dialled(2);
   await server.last.say(welcome("s1", "t2", "resumed", [{ ...seatAt(2), accepted: 4 }], 3));
   const { room } = await connecting;

@@ -22,6 +22,14 @@ def sdk(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def javascript() -> None:
+    """The JavaScript SDK can be run, and is built."""
+    if reason := why_not("javascript"):
+        pytest.skip(reason)
+    build_js()
+
+
+@pytest.fixture
 async def client(sdk: str) -> AsyncIterator[Program]:
     async with program(sdk) as running:
         yield running
