@@ -8,6 +8,7 @@ import pytest
 from holdfast import Limits, Resynced
 from holdfast.events import RolledBack
 from holdfast.server.durable.recovery import Pace
+from tests.saved_sessions import storage_of, suspended
 from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durable.rooms import Said, Say, table
 
@@ -320,13 +321,13 @@ async def test_a_client_that_goes_on_from_a_saved_state_is_told() -> None:
         ada = await listener(bench)
         backup = bench.backup()
         await say(ada, "lost 0", "lost 1")
-        state = await ada.session.suspend()
+        state = await suspended(ada.session)
 
         await bench.restore(backup)
         for number in range(6):
             bench.room(ada).broadcast(Said(f"other {number}"))
         await a_moment()
-        client = await bench.connect("ada", resume=state)
+        client = await bench.connect("ada", saved=storage_of(state))
         assert client.room is not None
         back = bench.reading(client, client.room)
         await say(back, "new")
