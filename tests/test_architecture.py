@@ -26,7 +26,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "logs": frozenset(),
     "transports": frozenset({"core", "logs"}),
     "identity": frozenset({"core", "logs"}),
-    "stores": frozenset({"core"}),
+    "stores": frozenset({"core", "logs"}),
     "http": frozenset({"core", "logs"}),
     "client": frozenset({"core", "logs", "transports"}),
     "server": frozenset({"core", "logs", "transports", "identity", "stores", "http"}),

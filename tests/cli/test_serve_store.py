@@ -1,5 +1,6 @@
 """`holdfast serve --store`: what comes back, and what is said of a store that cannot be used."""
 
+import asyncio
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 import holdfast
 from holdfast.stores import SqliteStore
 from tests.cli.served_games import BREAKING_STORE, CHAT, DURABLE_CHAT, Say, only_line, write
+from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import (
     ANY_PORTS,
     end_of,
@@ -231,3 +233,30 @@ async def test_the_files_of_a_store_are_its_owner_s_alone(durable: Path) -> None
 
     assert set(found) >= {"game.db", "game.db-wal", "game.db-shm"}
     assert set(found.values()) == {0o600}
+
+
+# Its one server
+
+
+async def test_a_second_server_on_a_store_is_refused_in_one_line_and_takes_over_when_it_is_told_to(
+    durable: Path,
+) -> None:
+    arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
+    async with holdfast_process(*arguments, cwd=durable.parent) as first:
+        host, port = websocket_address(await read_until(first, "Ctrl-C ends it"))
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
+        await session.join_or_create("chat")
+
+        line = only_line(await result_of(*arguments, cwd=durable.parent))
+
+        assert f"game.db is in use by another server: process {first.pid}, since 20" in line
+        assert "--takeover" in line
+        async with holdfast_process(*arguments, "--takeover", cwd=durable.parent) as second:
+            assert "recovered 1 room, 1 session" in await read_until(second, "Ctrl-C ends it")
+            assert first.stderr is not None
+            log = b""
+            async with asyncio.timeout(DEADLINE_S):
+                while b"another server took over this store" not in log:
+                    log = await first.stderr.readline()
+            assert f"process {second.pid}, since 20" in log.decode()
+        await session.suspend()

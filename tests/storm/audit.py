@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from holdfast.core.records import decode_room, digest
-from holdfast.stores import Batch, Broken, Change, Conflict, Entry, Outcome, Store, Unavailable
+from holdfast.stores import Batch, Broken, Change, Claim, Conflict, Entry, Outcome, Store, Unavailable
 from tests.storm.history import Writer
 
 _PREFIX = "room/"
@@ -53,8 +53,11 @@ class AuditStore:
 
     # As it is
 
-    async def open(self) -> None:
-        await self._store.open()
+    async def open(self, claim: Claim = "shared") -> None:
+        await self._store.open(claim)
+
+    async def reclaim(self) -> bool:
+        return await self._store.reclaim()
 
     async def close(self) -> None:
         await self._store.close()

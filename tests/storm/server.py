@@ -54,6 +54,8 @@ def main(store: Path, folder: Path, life: int, pace: Pace) -> None:
         tcp_port=None,
         store=AuditStore(SqliteStore(store), trail, say=say),
         recovery=pace,
+        # A zombie that is stopped does not let go of the file.
+        takeover=True,
         effects={"pay": Cashier(folder / "effects.jsonl").pay},
         limits=UNLIMITED,
     )

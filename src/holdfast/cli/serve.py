@@ -108,6 +108,11 @@ _PORT = click.IntRange(0, 65535)
     help="Rooms that were kept come back before the doors open, or each when it is asked for.",
 )
 @click.option(
+    "--takeover",
+    is_flag=True,
+    help="Start though another server is on the --store, and take its durable rooms over. Without it, there is one.",
+)
+@click.option(
     "--drain",
     type=click.FloatRange(0),
     default=Limits().drain_s,
@@ -153,6 +158,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     secret_file: Path | None,
     store: str | None,
     recovery: Pace,
+    takeover: bool,
     drain: float,
     web: Path | None,
     reload: bool,
@@ -208,6 +214,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             secret=secret,
             store=store,
             recovery=recovery,
+            takeover=takeover,
             name=name,
             region=region,
             queues=loaded.queues,

@@ -28,6 +28,7 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.directory.requests import RequestDesk
 from holdfast.server.drain import Drain
 from holdfast.server.durable.ledger import Ledger
+from holdfast.server.durable.lost_rooms import LostRooms
 from holdfast.server.durable.recovery import Recovery
 from holdfast.server.entrance.doorman import Doorman
 from holdfast.server.entrance.handshake import Handshake
@@ -153,8 +154,10 @@ class Node:
         self.raised: Callable[[Exception, str], None] = lambda _error, _where: None
         """Hears of every error that is contained here: a test fails with it."""
         self._connections_opened = 0
-        # Sessions that another server has taken over with their rooms: they are not gone, only elsewhere.
-        self._elsewhere: dict[str, None] = {}
+        self.elsewhere: LostRooms | None = None
+        """What another server has taken over: not gone, only elsewhere."""
+        if self.ledger is not None and self.recovery is not None:
+            self.elsewhere = LostRooms(loop, self.ledger, self.recovery, sessions_max=limits.sessions_max)
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
 
@@ -298,21 +301,21 @@ class Node:
 
     def lost_to_another(self, session: Session) -> None:
         """Another server has written the session's record, or its room's: it goes on there."""
-        self._elsewhere[session.id] = None
-        while len(self._elsewhere) > self.limits.sessions_max:
-            del self._elsewhere[next(iter(self._elsewhere))]
+        if self.elsewhere is not None:
+            self.elsewhere.add(session.id)
         player = session.player
         self.forget_session(session, Reason.MOVED)
         if player is not None and session.room is not None and session.room.durability == "memory":
             self.rooms.host_of(player).free(player, Reason.MOVED)
 
-    def is_elsewhere(self, session_id: str) -> bool:
-        """Whether another server has this session."""
-        return session_id in self._elsewhere
+    def is_elsewhere(self, wanted: str) -> bool:
+        """Whether another server has the session or room with this id."""
+        return self.elsewhere is not None and self.elsewhere.asked_for(wanted)
 
     def is_here_again(self, session_id: str) -> None:
         """The session came back to this server."""
-        self._elsewhere.pop(session_id, None)
+        if self.elsewhere is not None:
+            self.elsewhere.discard(session_id)
 
     def turn_away(self, connection: LiveConnection) -> None:
         """The store refuses: the client may come back when it does not."""
@@ -322,6 +325,8 @@ class Node:
     async def stop(self) -> None:
         """End the rooms, then the connections, and see their links out."""
         await self.placements.close()
+        if self.elsewhere is not None:
+            self.elsewhere.stop()
         if self.recovery is not None:
             self.recovery.stop()
         await self.handshake.stop()

@@ -39,7 +39,7 @@ from holdfast.server.seeing.listening import Listening
 from holdfast.server.seeing.log_guard import LogGuard
 from holdfast.server.wire.heartbeat import Heartbeat
 from holdfast.stores import open_store
-from holdfast.stores.port import Store
+from holdfast.stores.port import Claim, Store
 from holdfast.transports.keys import KeySource
 from holdfast.transports.secure import Lock
 
@@ -71,6 +71,7 @@ class Server(Listening):
         secret: bytes | None = None,
         store: str | Store | None = None,
         recovery: Pace = "eager",
+        takeover: bool = False,
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
         too_many_sessions: TooManySessions = "replace",
@@ -101,8 +102,9 @@ class Server(Listening):
         `compression` is for clients that ask for it, as browsers do by themselves.
 
         `store` ("sqlite:game.db") is where durable rooms are kept; `recovery` says whether all of them are back before
-        the doors open, or each when it is asked for. `effects` carry out what rooms want done outside. `fatal` is
-        called when what was saved may be lost, as after a failed fsync: going on would break our word.
+        the doors open, or each when it is asked for. A file has one server: a second does not start, unless `takeover`
+        tells it to, and then the first loses its durable rooms to it. `effects` carry out what rooms want done outside.
+        `fatal` is called when what was saved may be lost, as after a failed fsync: going on would break our word.
 
         `too_many_sessions` says what happens when a player who has `Limits.sessions_per_player_max` sessions signs in
         once more: "replace" ends the one that is away longest, or else the oldest; "refuse" lets the new one not in.
@@ -126,6 +128,7 @@ class Server(Listening):
         if recovery not in get_args(Pace):
             raise ValueError(f"recovery must be one of {', '.join(get_args(Pace))}; got {recovery!r}")
         self._recovery: Pace = recovery
+        self._claim: Claim = "takeover" if takeover else "sole"
         if too_many_sessions not in get_args(TooManySessions):
             known = ", ".join(get_args(TooManySessions))
             raise ValueError(f"too_many_sessions must be one of {known}; got {too_many_sessions!r}")
@@ -208,7 +211,7 @@ class Server(Listening):
         self._is_starting = True
         try:
             if self._store is not None:
-                await self._store.open()
+                await self._store.open(self._claim)
             try:
                 await self._start_node()
             except BaseException:

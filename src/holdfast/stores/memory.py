@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from holdfast.stores.batches import check_batches, check_key, check_prefix, revision_of_one
-from holdfast.stores.port import ABSENT, Batch, Broken, Change, Conflict, Entry, Outcome, Write
+from holdfast.stores.port import ABSENT, Batch, Broken, Change, Claim, Conflict, Entry, Outcome, Write
 from holdfast.stores.watching import Watchers
 
 
@@ -48,12 +48,16 @@ class MemoryStore:
         self._data = data or MemoryData()
         self._watchers: Watchers | None = None
 
-    async def open(self) -> None:
+    async def open(self, claim: Claim = "shared") -> None:
         """See the port."""
         if self._watchers is not None:
             raise ValueError("the store is open already")
         self._watchers = Watchers()
         self._data.watchers.append(self._watchers)
+
+    async def reclaim(self) -> bool:
+        """See the port: other handles of the same data cannot be told from servers."""
+        return False
 
     async def close(self) -> None:
         """See the port."""

@@ -9,7 +9,7 @@ does not keep the others from being written. Batches of one commit are independe
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 KEY_BYTES_MAX = 200
 """Keys are printable ASCII without spaces: parts that a "/" keeps apart, as in "room/KbVh3/state"."""
@@ -74,6 +74,18 @@ class Broken(StoreError):
     """What was written before may be lost: a failed fsync, a damaged file. This process must not go on with it."""
 
 
+class Held(StoreError):
+    """Another server is on it: stop that one, or take its rooms over on purpose."""
+
+    def __init__(self, message: str, holder: str) -> None:
+        super().__init__(message)
+        self.holder = holder
+
+
+Claim = Literal["shared", "sole", "takeover"]
+"""How a store is opened. shared: beside whoever else has it, as tools do. sole: as the one server on it, or `Held`.
+takeover: as the one server instead of another, whose writes are refused by their revisions from then on."""
+
 Outcome = list[int] | Conflict
 """What became of a batch: the new revisions of its writes (`ABSENT` for a delete), or why it was refused."""
 
@@ -81,8 +93,11 @@ Outcome = list[int] | Conflict
 class Store(Protocol):
     """The port. Every method may raise `Unavailable`, `Unknown` or `Broken`; `ValueError` is the caller's mistake."""
 
-    async def open(self) -> None:
+    async def open(self, claim: Claim = "shared") -> None:
         """Get ready; an older layout is brought up to date, one that is newer than this version is refused."""
+
+    async def reclaim(self) -> bool:
+        """Whether this is the one server on the store, again if it has to be; a store that cannot tell says no."""
 
     async def close(self) -> None:
         """Finish what was asked for, then let go. Closing twice is fine."""

@@ -15,7 +15,7 @@ from random import Random
 
 from holdfast.stores.batches import check_batches, check_key, check_prefix
 from holdfast.stores.memory import MemoryData, MemoryStore
-from holdfast.stores.port import Batch, Conflict, Entry, Outcome, StoreError, Unavailable
+from holdfast.stores.port import Batch, Claim, Conflict, Entry, Outcome, StoreError, Unavailable
 
 Outcomes = list[Outcome]
 
@@ -93,9 +93,9 @@ class FaultyStore(MemoryStore):
             self._watchers = None
         self._is_dead = True
 
-    async def open(self) -> None:
+    async def open(self, claim: Claim = "shared") -> None:
         """See the port."""
-        await super().open()
+        await super().open(claim)
         self._is_dead = False
 
     async def close(self) -> None:

@@ -46,6 +46,8 @@ class FaultyStore(MemoryStore):
         super().__init__(data)
         self.data = data
         self.is_dead = False
+        self.is_alone = False
+        """Whether it can tell that no other server is on the store."""
         self.is_deaf = False
         """Whether questions get no answer."""
         self.latency_s = 0.0
@@ -74,6 +76,9 @@ class FaultyStore(MemoryStore):
     def is_waiting(self) -> bool:
         """Whether a commit is held."""
         return self._in_flight > 0 and not self._flows.is_set()
+
+    async def reclaim(self) -> bool:
+        return self.is_alone
 
     async def get(self, key: str) -> Entry | None:
         if self.is_dead:

@@ -1,6 +1,8 @@
 """A room that another server has written is not ours any more: nothing that waits may leave or be written."""
 
-from holdfast import Auth, Player
+import pytest
+
+from holdfast import Auth, Player, Throttled
 from holdfast.core.frames import Data, Hello, Position, Resume, Welcome
 from holdfast.stores import Write
 from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
@@ -50,6 +52,30 @@ async def test_clients_of_a_room_that_is_elsewhere_are_told_so_and_find_it_there
         assert closes == ["drop"]
         assert ada.texts == ["ada:1", "ada:2"] == bench.room(ada).state.said
         assert ada.kinds == ["resumed"]
+
+
+@in_virtual_time
+async def test_a_lost_room_that_nobody_has_comes_back_when_it_is_asked_for() -> None:
+    async with Bench(table()) as bench:
+        ada, bob = await bench.sit("ada"), await bench.connect("bob")
+        await ada.send(Say("1"))
+        await ada.has_heard("ada:1")
+        bench.store.intrude(f"room/{ada.room.id}")
+        await ada.send(Say("2"))
+        await until(lambda: bench.server.counters.rooms_fenced)
+
+        with pytest.raises(Throttled, match="went to another server"):
+            await bob.join(ada.room.id)
+        await a_moment(5.0)
+        elsewhere = len(bench.server.rooms), list(ada.outcomes)
+        bench.store.is_alone = True
+        await ada.back()
+        await ada.has_heard("ada:2")
+
+        assert elsewhere == (0, [])
+        assert ada.kinds == ["resumed"]
+        assert ada.texts == ["ada:1", "ada:2"] == bench.room(ada).state.said
+        assert (await bob.join(ada.room.id)).id == ada.room.id
 
 
 @in_virtual_time

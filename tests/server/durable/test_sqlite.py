@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Auth, ClientSession, Server, connect
-from holdfast.stores import MemoryData, MemoryStore
+from holdfast.stores import Held, MemoryData, MemoryStore
 from tests.deadlines import DEADLINE_S
 from tests.server.durable.rooms import MESSAGES, Said, Say, table
 
@@ -26,8 +26,8 @@ async def hear(room: Any, text: str) -> list[str]:
     return texts
 
 
-def serve(store: Any, port: int = 0, **settings: Any) -> Server:
-    return Server([table(**settings)], port=port, tcp_port=None, store=store)
+def serve(store: Any, port: int = 0, *, takeover: bool = False, **settings: Any) -> Server:
+    return Server([table(**settings)], port=port, tcp_port=None, store=store, takeover=takeover)
 
 
 def copy_files(path: Path, copy: Path) -> None:
@@ -132,3 +132,46 @@ async def test_two_servers_of_one_store_never_both_have_a_room() -> None:
 
             assert len(first.rooms) == 0
             assert [line.partition(":")[2] for each in second.rooms for line in each.state.said] == ["1"]
+
+
+async def test_a_second_server_on_a_file_does_not_start_also_in_the_same_process(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'game.db'}"
+    async with serve(store) as first:
+        with pytest.raises(Held, match="is in use by another server"):
+            await serve(store).start()
+
+        async with connect(first.url, messages=MESSAGES) as ada:
+            room = await ada.join_or_create("table")
+            await room.send(Say("1"))
+            assert await hear(room, "1") == ["1"]
+
+
+async def test_a_server_whose_rooms_were_taken_over_takes_them_back_when_they_are_asked_for_and_nobody_has_them(
+    tmp_path: Path,
+) -> None:
+    store = f"sqlite:{tmp_path / 'game.db'}"
+    async with serve(store) as first, connect(first.url, messages=MESSAGES, random=Random(1)) as ada:
+        room = await ada.join_or_create("table")
+        await room.send(Say("1"))
+        await hear(room, "1")
+        async with serve(store, takeover=True) as second:
+            await until(lambda: second.counters.commits)
+            await room.send(Say("2"))
+            await until(lambda: first.counters.rooms_fenced)
+            async with connect(second.url, messages=MESSAGES) as bob:
+                theirs = await bob.join(room.id)
+                await theirs.send(Say("theirs"))
+                await hear(theirs, "theirs")
+            made_there = await second.create_room("table")
+
+        # It has asked all the while, and was told that the session is elsewhere.
+        heard = await hear(room, "2")
+
+        assert heard == ["theirs", "2"]
+        assert await resumed(ada) == "resumed"
+        again = first.rooms.get(room.id)
+        assert again is not None
+        assert [line.partition(":")[2] for line in again.state.said] == ["1", "theirs", "2"]
+        await until(lambda: first.rooms.get(made_there.id))
+        with pytest.raises(Held):
+            await serve(store).start()

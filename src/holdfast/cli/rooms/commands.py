@@ -27,8 +27,7 @@ def rooms() -> None:
 
     A node is spoken to through its HTTP API: see --url. STORE is what `holdfast serve --store` was given, as in
     sqlite:game.db. To list and to export from it, the server may be running on it. To import and to delete, stop it
-    first: it would lose the room, tell the players in it to come back, and not see what was imported before it is
-    started again.
+    first.
     """
 
 
@@ -208,7 +207,7 @@ def import_room(store: str, file: Path, room_id: str | None, *, replace: bool) -
 
 
 async def _import(store: str, path: Path, file: RoomFile, room_id: str, *, replace: bool) -> None:
-    async with opened(store, must_exist=False) as shelf:
+    async with opened(store, "sole", must_exist=False) as shelf:
         former = await shelf.get(room_id)
         if former is not None and not replace:
             raise click.ClickException(
@@ -219,22 +218,11 @@ async def _import(store: str, path: Path, file: RoomFile, room_id: str, *, repla
             await shelf.put(file, room_id, former)
         except NotARoom as error:
             raise click.ClickException(f"{path} cannot be imported: {error}.") from None
-        if former is not None:
-            _note_owner(former)
 
 
 def _seats(players: Iterable[object]) -> str:
     number = len(list(players))
     return f"{number} seat{'' if number == 1 else 's'} held"
-
-
-def _note_owner(room: StoredRoom) -> None:
-    if room.may_be_running:
-        click.echo(
-            f"Note: room {room.id} was not closed in order. If a server is running on this store, it has lost the room"
-            " with this, and tells the players in it to come back: restart it.",
-            err=True,
-        )
 
 
 # delete
@@ -251,9 +239,8 @@ def delete_room(store: str, room_id: str, *, yes: bool) -> None:
 
 
 async def _delete(store: str, room_id: str, *, is_sure: bool) -> None:
-    async with opened(store) as shelf:
+    async with opened(store, "sole") as shelf:
         room = _found(await shelf.get(room_id), room_id, store)
         if not is_sure:
             click.confirm(f"Delete room {room_id} for good?", abort=True)
         await shelf.delete(room)
-        _note_owner(room)

@@ -13,7 +13,12 @@ from holdfast.core.records import RoomRecord, SeatRecord, Unreadable, decode_roo
 from holdfast.core.room_file import Past, RoomFile, room_entries, room_file
 from holdfast.server.durable.keeper import room_key
 from holdfast.stores import open_store
-from holdfast.stores.port import ABSENT, Conflict, Entry, Store, StoreError, Unknown, Write
+from holdfast.stores.port import ABSENT, Claim, Conflict, Entry, Held, Store, StoreError, Unknown, Write
+
+_HOW_TO_CHANGE = (
+    "stop it first. Or speak to it: `holdfast rooms end ROOM_ID` ends a room. `holdfast rooms list` and `export` can"
+    " read the store meanwhile."
+)
 
 
 @dataclass(frozen=True)
@@ -65,17 +70,9 @@ class StoredRoom:
         except Unreadable:
             return None
 
-    @property
-    def may_be_running(self) -> bool:
-        """Whether a server has it, or had it and did not stop in order."""
-        try:
-            return not self.record.is_final
-        except Unreadable:
-            return False
-
 
 @asynccontextmanager
-async def opened(url: str, *, must_exist: bool = True) -> AsyncIterator["Shelf"]:
+async def opened(url: str, claim: Claim = "shared", *, must_exist: bool = True) -> AsyncIterator["Shelf"]:
     """The rooms of the store at a URL; whatever is wrong with it is a `ClickException`."""
     scheme, _, path = url.partition(":")
     if scheme == "memory":
@@ -84,9 +81,11 @@ async def opened(url: str, *, must_exist: bool = True) -> AsyncIterator["Shelf"]
         raise click.ClickException(f"There is no store {path}.")
     try:
         store = open_store(url)
-        await store.open()
+        await store.open(claim)
     except ValueError as error:
         raise click.ClickException(f"{error}.") from None
+    except Held as error:
+        raise click.ClickException(f"{error.holder} runs a server on {path}: {_HOW_TO_CHANGE}") from None
     except StoreError as error:
         raise store_failed(url, error) from None
     try:

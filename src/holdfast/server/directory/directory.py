@@ -86,6 +86,8 @@ class Directory:
         if host is None and self._node.recovery is not None:
             self._node.recovery.restore_room(room_id)
             host = self._hosts.get(room_id)
+        if host is None and self._node.is_elsewhere(room_id):
+            raise Throttled(f"room {room_id!r} went to another server; ask again in a moment, there or here")
         if host is None:
             raise NotFound(f"there is no room {room_id!r}; it may have ended")
         return host

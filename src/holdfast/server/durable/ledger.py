@@ -72,6 +72,11 @@ class Ledger(SessionBook):
             self._node.tracing.forget(keeper.room_id)
         keeper.removed()
 
+    @property
+    def room_ids(self) -> set[str]:
+        """The rooms that are kept, also those that are only just being made."""
+        return {keeper.room_id for keeper in self._keepers}
+
     def turn_ended(self, keeper: RoomKeeper) -> None:
         """A room took a turn: save it with the next commit, or with its next checkpoint."""
         self._turns += 1
@@ -245,6 +250,8 @@ class Ledger(SessionBook):
         keeper.fenced()
         if self._node.recovery is None:
             return
+        if self._node.elsewhere is not None and keeper.is_claimed and not has_room:
+            self._node.elsewhere.add(keeper.room_id)
         if not keeper.is_claimed:
             # Its former server wrote once more after we had read it: read again (R8).
             self._node.recovery.read_again(keeper.room_id, [str(keep.session.id) for keep in lost])

@@ -4,11 +4,8 @@ What cannot be read is set aside: it stays in the store as it is, its players si
 """
 
 import asyncio
-import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.events import Restored, RoomFailed, RoomRecovered
 from holdfast.core.ids import new_id
@@ -33,6 +30,7 @@ from holdfast.server.durable.bundles import session_key
 from holdfast.server.durable.host import DurableHost
 from holdfast.server.durable.images import RoomImage, read_image
 from holdfast.server.durable.keeper import room_key
+from holdfast.server.durable.timer_arguments import timer_arguments
 from holdfast.stores.port import Broken, Entry, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -69,25 +67,51 @@ class Recovery:
 
     async def recover(self, pace: Pace) -> None:
         """Bring back what the store has: now, or as it is needed."""
-        store = self._ledger.store
-        self._sessions = {entry.key.partition("/")[2]: entry for entry in await store.list("session/")}
-        for entry in await store.list("room/"):
-            self._rooms.setdefault(_room_of(entry), []).append(entry)
-        self._effects = await store.list("effect/")
+        self._rooms, self._sessions, self._effects = await self._read_all()
         if pace == "eager":
             while self._rooms or self._sessions:
                 self._restore_next()
             self._node.rooms.sort_by_age()
         else:
-            for room_id, entries in self._rooms.items():
-                if (record := _record(entries)) is not None:
-                    self._node.rooms.expect(room_id, record.kind, restored_listing(record))
-                    for player_id in _players(record, entries):
-                        self._rooms_of.setdefault(player_id, []).append(room_id)
-            for session_id, entry in self._sessions.items():
-                if player_id := _player_of(entry):
-                    self._sessions_of.setdefault(player_id, []).append(session_id)
+            self._expect(self._rooms, self._sessions)
+
+    def _expect(self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry]) -> None:
+        """Bring these back when somebody asks for them, the others by and by."""
+        for room_id, entries in rooms.items():
+            if (record := _record(entries)) is not None:
+                self._node.rooms.expect(room_id, record.kind, restored_listing(record))
+                for player_id in _players(record, entries):
+                    self._rooms_of.setdefault(player_id, []).append(room_id)
+        for session_id, entry in sessions.items():
+            if player_id := _player_of(entry):
+                self._sessions_of.setdefault(player_id, []).append(session_id)
+        if self._background is None or self._background.done():
             self._background = self._loop.create_task(self._restore_by_and_by())
+
+    async def _read_all(self) -> tuple[dict[str, list[Entry]], dict[str, Entry], list[Entry]]:
+        store = self._ledger.store
+        sessions = {entry.key.partition("/")[2]: entry for entry in await store.list("session/")}
+        rooms: dict[str, list[Entry]] = {}
+        for entry in await store.list("room/"):
+            rooms.setdefault(_room_of(entry), []).append(entry)
+        return rooms, sessions, await store.list("effect/")
+
+    async def take_back(self) -> bool:
+        """If no other server is on the store any more, expect everything that it left there; whether that is so."""
+        if not await self._ledger.store.reclaim():
+            return False
+        rooms, sessions, effects = await self._read_all()
+        here = self._ledger.room_ids
+        rooms = {each: entries for each, entries in rooms.items() if each not in here}
+        sessions = {each: entry for each, entry in sessions.items() if self._node.sessions.get(each) is None}
+        self._rooms |= rooms
+        self._sessions |= sessions
+        # Those of our own rooms are on their way already.
+        self._effects = [entry for entry in effects if _room_of(entry) in rooms]
+        self.resume_effects()
+        self._expect(rooms, sessions)
+        log.warning("this server takes back what another had", rooms=len(rooms), sessions=len(sessions))
+        return True
 
     def resume_effects(self) -> None:
         """Go on with what a former node did not get done outside."""
@@ -325,7 +349,7 @@ class Recovery:
         try:
             if not callable(method):
                 raise TypeError(f"{type(host.room).__name__} has no method {timer.method!r} any more")
-            arguments = _arguments(host.room, method, timer.arguments)
+            arguments = timer_arguments(host.room, method, timer.arguments)
         except (TypeError, ValueError, LookupError) as error:
             log.error("a timer is dropped", room=host.room.id, method=timer.method, error=error)  # noqa: TRY400
             return
@@ -372,20 +396,3 @@ def _record(entries: list[Entry]) -> RoomRecord | None:
         return decode_room(entries[0].value)
     except Unreadable:
         return None
-
-
-def _arguments(room: Room[Any], method: Callable[..., Any], saved: list[tuple[str, Any]]) -> tuple[Any, ...]:
-    """What the method is to be called with: values of the types that it is annotated with, and players by id."""
-    hints = get_type_hints(method)
-    kinds = [hints.get(name, Any) for name in inspect.signature(method).parameters]
-    arguments: list[Any] = []
-    for number, (tag, value) in enumerate(saved):
-        if tag == "player":
-            player = room.player(value)
-            if player is None:
-                raise LookupError(f"player {value} has left the room")
-            arguments.append(player)
-        else:
-            # More arguments than parameters: the last one takes them all (`*args`).
-            arguments.append(msgspec.convert(value, kinds[min(number, len(kinds) - 1)] if kinds else Any))
-    return tuple(arguments)

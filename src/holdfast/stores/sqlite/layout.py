@@ -12,7 +12,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from holdfast.logs import get_logger
 from holdfast.stores.port import Unavailable
+
+log = get_logger("holdfast.stores")
 
 APPLICATION_ID = int.from_bytes(b"Hldf")
 
@@ -58,7 +61,6 @@ def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
 
 def prepare(path: Path, *, busy_s: float, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> sqlite3.Connection:
     """The connection that writes, to a file that was made, or checked and brought up to date."""
-    check_file(path)
     _make_private(path)
     connection = connect(path, busy_s=busy_s)
     try:
@@ -82,6 +84,12 @@ def _make_private(path: Path) -> None:
     # SQLite itself says what is wrong if this fails.
     with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def warn_if_others_can_read(path: Path) -> None:
+    """A file that was there before keeps its permissions, but players' data are nobody else's to read."""
+    if os.name == "posix" and path.exists() and path.stat().st_mode & 0o077:
+        log.warning("other users can read the store: chmod 600 it, its -wal and its -shm", file=path)
 
 
 def _check_place(path: Path) -> None:

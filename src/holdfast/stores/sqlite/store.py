@@ -1,7 +1,8 @@
 """A store in one SQLite file: durable when a commit returns, and shared with whoever else opens the file.
 
-Several processes may have the file open, as a node and the zombie whose rooms it took over: revisions decide who may
-write. One thread writes and one reads, each with a connection of its own.
+Several processes may have the file open: the one server that has its lock, and tools that look into it; or a server and
+the zombie whose rooms it took over, of which revisions decide who may write. One thread writes and one reads, each with
+a connection of its own.
 """
 
 import asyncio
@@ -12,7 +13,19 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.stores.batches import check_batches, check_key, check_prefix, revision_of_one
-from holdfast.stores.port import ABSENT, Batch, Broken, Change, Conflict, Entry, Outcome, Unavailable, Unknown, Write
+from holdfast.stores.port import (
+    ABSENT,
+    Batch,
+    Broken,
+    Change,
+    Claim,
+    Conflict,
+    Entry,
+    Outcome,
+    Unavailable,
+    Unknown,
+    Write,
+)
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.worker import Look, Worker
 from holdfast.stores.sqlite.writer import Writer, Written
@@ -43,7 +56,7 @@ class SqliteStore:
         self._reader = Reader(Path(path), busy_s=busy_s)
         self._opened: _Open | None = None
 
-    async def open(self) -> None:
+    async def open(self, claim: Claim = "shared") -> None:
         """See the port."""
         if self._opened is not None:
             raise ValueError("the store is open already")
@@ -55,13 +68,17 @@ class SqliteStore:
             failure=failure,
         )
         try:
-            await opened.writing.run(self._writer.open, late=Unavailable)
+            await opened.writing.run(partial(self._writer.open, claim), late=Unavailable)
             await opened.reading.run(self._reader.open, late=Unavailable)
         except BaseException:
             with suppress(Unknown):  # a disk that does not answer: there is no more to say
                 await self._end(opened)
             raise
         self._opened = opened
+
+    async def reclaim(self) -> bool:
+        """See the port."""
+        return await self._check_open().writing.run(self._writer.reclaim, late=Unavailable)
 
     async def close(self) -> None:
         """See the port."""

@@ -12,10 +12,17 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.stores.port import ABSENT, Batch, Broken, Conflict, Outcome, StoreError, Unavailable
+from holdfast.stores.port import ABSENT, Batch, Broken, Claim, Conflict, Outcome, StoreError, Unavailable
 from holdfast.stores.sqlite.errors import is_full, translate
 from holdfast.stores.sqlite.guard import FileGuard
-from holdfast.stores.sqlite.layout import COUNT_KEY, prepare, suit_log_to_disk
+from holdfast.stores.sqlite.layout import (
+    COUNT_KEY,
+    check_file,
+    prepare,
+    suit_log_to_disk,
+    warn_if_others_can_read,
+)
+from holdfast.stores.sqlite.lock import ServerLock
 
 _COLUMNS = 4
 # Few sizes of statement, so that each is parsed once; the largest has about half the parameters that SQLite allows.
@@ -46,14 +53,20 @@ class Writer:
         self._path = path
         self._busy_s = busy_s
         self._opened: sqlite3.Connection | None = None
+        self._lock: ServerLock | None = None
         self.guard = FileGuard(path)
         # The last revision given out, unless another process has written since.
         self._count = 0
         self._broken: Broken | None = None
 
-    def open(self) -> None:
+    def open(self, claim: Claim = "shared") -> None:
         """Make the file, or bring it up to date."""
         try:
+            check_file(self._path)
+            if claim != "shared":
+                self._lock = ServerLock(self._path)
+                self._lock.take(takeover=claim == "takeover")
+                warn_if_others_can_read(self._path)
             self._opened = prepare(self._path, busy_s=self._busy_s)
             self._count = self._stored_count()
             self.guard.open()
@@ -67,8 +80,14 @@ class Writer:
         """Leave everything in the file itself, if nobody else is reading it."""
         self.guard.close()
         connection, self._opened = self._opened, None
-        if connection is None:
-            return
+        try:
+            if connection is not None:
+                self._put_away(connection)
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def _put_away(self, connection: sqlite3.Connection) -> None:
         with closing(connection), suppress(sqlite3.Error):
             # If this fails, the log stays where it is, and whoever opens the file next reads it.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -95,6 +114,12 @@ class Writer:
             self.failed(error)
             raise
         suit_log_to_disk(self._opened, self._path)
+        if self._lock is not None:
+            self._lock.look()
+
+    def reclaim(self) -> bool:
+        """Whether we are the one server, again if nobody else is."""
+        return self._lock is not None and self._lock.has_it()
 
     def failed(self, error: Broken) -> None:
         """Write nothing more."""

@@ -1,0 +1,164 @@
+"""One server per file: a lock of the kernel, which ends with its process however that ends.
+
+The lock is on a file of its own beside the database (`game.db.lock`), for SQLite's locks are on the database itself.
+It says who holds it. Whoever takes it over on purpose puts a new file in its place: the former holder keeps its lock
+on a file that has no name any more, and notices.
+
+A server without the lock is not dangerous, only useless: what it writes is refused by revision. Where the system has
+no such lock (Windows) that is all there is.
+"""
+
+import os
+import socket
+import sys
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from holdfast.logs import get_logger
+from holdfast.stores.port import Held, Unavailable
+
+if sys.platform != "win32":
+    import fcntl
+
+log = get_logger("holdfast.stores")
+
+# For whoever looks who has it, which takes the lock for a moment, and for a process that is being killed.
+PATIENCE_S = 1.0
+_RETRY_S = 0.02
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who has the lock."""
+
+    pid: int
+    since: float
+    machine: str
+
+    def __str__(self) -> str:
+        where = "" if self.machine == socket.gethostname() else f" on {self.machine}"
+        return f"process {self.pid}{where}, since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+class ServerLock:
+    """The lock of one store, as one server sees it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock_path = Path(f"{path.absolute()}.lock")
+        self._file = -1
+        self._is_lost = False
+
+    def take(self, *, takeover: bool = False) -> None:
+        """Be the one server from now on; `Held` if there is another, unless this is to take over from it."""
+        if sys.platform == "win32":
+            return
+        try:
+            if takeover:
+                self._replace()
+                return
+            deadline = time.monotonic() + PATIENCE_S
+            while not self._try():
+                if time.monotonic() >= deadline:
+                    raise self._held()
+                time.sleep(_RETRY_S)
+        except OSError as error:
+            raise Unavailable(
+                f"{self._path}: it cannot be opened; may this user read and write it, and its folder?"
+                f" ({self._lock_path}: {error.strerror})"
+            ) from error
+
+    def look(self) -> None:
+        """Say so, once, if another server has taken over. A lock file that was merely deleted is made again."""
+        if self._file < 0 or self._is_lost or self._is_in_place(self._file):
+            return
+        if self._lock_path.exists() or not self.has_it():
+            self._is_lost = True
+            log.error("another server took over this store: rooms that it writes are lost here", holder=self.holder())
+
+    def has_it(self) -> bool:
+        """Whether this is still, or again, the one server: a lock that nobody has any more is taken."""
+        if sys.platform == "win32":
+            return False
+        try:
+            return (self._file >= 0 and self._is_in_place(self._file)) or self._try()
+        except OSError:
+            return False
+
+    def holder(self) -> str:
+        """Who has it, in words."""
+        try:
+            return str(msgspec.json.decode(self._lock_path.read_bytes(), type=Holder))
+        except (OSError, ValueError):
+            return "a process that did not say which"
+
+    def release(self) -> None:
+        """Let another server have it."""
+        if self._file < 0:
+            return
+        with suppress(OSError):
+            if self._is_in_place(self._file):
+                self._lock_path.unlink()
+        self._let_go()
+
+    def _try(self) -> bool:
+        """Take the lock if nobody has it."""
+        file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its last holder may have put it away, or another one in its place, after we had opened it.
+            is_ours = self._is_in_place(file)
+        except BlockingIOError:
+            is_ours = False
+        except BaseException:
+            os.close(file)
+            raise
+        if not is_ours:
+            os.close(file)
+            return False
+        self._let_go()
+        self._file = file
+        self._is_lost = False
+        self._sign()
+        return True
+
+    def _replace(self) -> None:
+        """Put a lock of our own in the place of the one that another server has."""
+        draft = Path(f"{self._lock_path}.{os.getpid()}")
+        draft.unlink(missing_ok=True)
+        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._file = file
+        self._sign()
+        draft.replace(self._lock_path)
+
+    def _sign(self) -> None:
+        holder = Holder(os.getpid(), time.time(), socket.gethostname())
+        with suppress(OSError):  # the disk is full: the lock counts, not what it says
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, msgspec.json.encode(holder), 0)
+
+    def _is_in_place(self, file: int) -> bool:
+        try:
+            found = self._lock_path.stat()
+        except FileNotFoundError:
+            return False
+        ours = os.fstat(file)
+        return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)
+
+    def _let_go(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _held(self) -> Held:
+        holder = self.holder()
+        return Held(
+            f"{self._path} is in use by another server: {holder}. Stop that one first; or take its rooms over on"
+            " purpose, with --takeover or Server(takeover=True). `holdfast rooms list` and `holdfast rooms export` can"
+            " read it meanwhile",
+            holder,
+        )
