@@ -235,7 +235,12 @@ class Storm:
         self._disk.fill([life.pid])
         self._history.note("full", self._disk.manner)
         self.counts["full"] += 1
-        if not await self._until(lambda: life.refusals > refusals or life.code is not None, DEADLINE_S):
+
+        def is_noticed() -> bool:
+            self._disk.top_up()
+            return life.refusals > refusals or life.code is not None
+
+        if not await self._until(is_noticed, DEADLINE_S):
             raise Stuck("the disk is full, and the store does not mind")
         await self._pause(3.5)
         if self._random.random() < 0.4:

@@ -58,7 +58,13 @@ class Disk:
         # A log that was long once has place for many commits: take it away first.
         with closing(sqlite3.connect(self.store, timeout=10.0)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        file = os.open(self._ballast, os.O_WRONLY | os.O_CREAT)
+        self.top_up()
+
+    def top_up(self) -> None:
+        """Take what the store has given back since: it puts its log away when the disk is full."""
+        if not self._is_own:
+            return
+        file = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             while True:
                 os.write(file, _CHUNK)
