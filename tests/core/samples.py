@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.frames import Data, Latest
@@ -57,6 +58,9 @@ class Seats:
     def refuse(self, player: Player[Any], frame: Data) -> None:
         raise NotImplementedError
 
+    def has_read(self, player: Player[Any]) -> None:
+        raise NotImplementedError
+
     def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
         raise NotImplementedError
 
@@ -70,6 +74,11 @@ class Mailbox:
         self.latest: list[tuple[Message, str]] = []
         self.bodies_seen: list[dict[Codec, bytes]] = []
         self.waiting_bytes = self.latest_waiting_bytes = 0
+        self.backlog: Backlog | None = None
+        self.is_full = False
+
+    def overflow(self) -> None:
+        raise NotImplementedError
 
     def send(self, message: Message) -> None:
         self.log.append((self.owner, message))

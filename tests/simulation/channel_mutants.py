@@ -22,6 +22,26 @@ _ENDLESS = 10**9
 
 
 @mutant
+def what_waits_for_its_player_to_read_waits_for_ever() -> Iterator[None]:
+    def has_read(delivery: Delivery, player: Any) -> None:
+        """The client has read, and nobody looks at what it said."""
+
+    with patched(Delivery, has_read=has_read):
+        yield
+
+
+@mutant
+def what_is_said_later_overtakes_what_waits() -> Iterator[None]:
+    def _next(delivery: Delivery, outlet: Any) -> Any:
+        outlet.backlog.messages.rotate(1)
+        return right(delivery, outlet)
+
+    right = Delivery._next
+    with patched(Delivery, _next=_next):
+        yield
+
+
+@mutant
 def doubles_are_applied_again() -> Iterator[None]:
     def accept(channel: Channel, seq: int) -> bool:
         return seq <= channel.accepted or right(channel, seq)

@@ -77,10 +77,10 @@ const ways = {
     listen(await session.joinOrCreate("counting"));
     return { room: room.id };
   },
-  async count({ numbers }) {
+  async count({ numbers, answers = 0 }) {
     for (let i = 0; i < numbers; i++) {
       sent += 1;
-      await room.send("up", { number: sent });
+      await room.send("up", { number: sent, answers });
     }
   },
   pour: ({ numbers }) => room.send("pour", { numbers }),

@@ -98,6 +98,12 @@ class Channel:
             or self.acked < self._filled_to
         )
 
+    def would_fill(self, messages: int, size: int) -> bool:
+        """Whether so much more would be a window or above."""
+        return (
+            len(self._kept) + messages >= self._window_messages_max or self._kept_bytes + size >= self._window_bytes_max
+        )
+
     def push(self, name: str, body: bytes) -> bool:
         """Give a message its number and keep it; False if the stream has overflowed and keeps nothing."""
         if self.overflowed:

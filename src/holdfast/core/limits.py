@@ -72,6 +72,9 @@ class Limits:
     # Kept for one channel while the peer is slow or away; past this the stream is resynced, never silently cut.
     kept_messages_max: int = 4096
     kept_bytes_max: int = 1 * MIB
+    # A client's messages wait while it has a window or more to read: their answers would only add to that. If it reads
+    # nothing at all for this long, the stream is resynced, too; as long as silence, which it is on that side.
+    unread_s: float = 16.0
     # Channels that ended and still owe their last messages to the client; the oldest gives way.
     closing_channels_max: int = 4
 

@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
 from holdfast.core.frames import Data, Latest
 from holdfast.core.messages import Message, PlayerData, check_message
@@ -54,6 +55,15 @@ class Outlet(Protocol):
     """What was said from that end and waits for the room's turn."""
     latest_waiting_bytes: int
     """The same of what is unreliable, which is no part of the window."""
+    backlog: Backlog | None
+    """The same, message by message; None if nothing waits."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether that end has as much to read as its window, or more: what it says waits until it has read."""
+
+    def overflow(self) -> None:
+        """That end does not read: keep nothing more for it, until it is resynced."""
 
     def send(self, message: Message) -> None:
         """Deliver exactly once, in order."""
@@ -85,6 +95,9 @@ class SeatHost(Protocol):
 
     def refuse(self, player: "Player[Any]", frame: Data) -> None:
         """The player's next message is beyond what they may say: tell them, in its place."""
+
+    def has_read(self, player: "Player[Any]") -> None:
+        """The player has acknowledged something, and what they said may have its turn."""
 
     def deliver_latest(self, player: "Player[Any]", frame: Latest) -> None:
         """Give the room an unreliable message of the player, if it is free to take one."""

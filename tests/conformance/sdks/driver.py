@@ -6,7 +6,7 @@ Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is 
     do          with                  answers with
     connect     url, resume, dialect  session, player, outcome
     join                              room
-    count       numbers               (sends that many: 1, 2, 3 … or on from where it was)
+    count       numbers, answers      (sends that many: 1, 2, 3 … or on from where it was; each is answered so often)
     pour        numbers               (asks the room to send that many)
     flush                             once the room has applied all that was sent
     heard       until                 down, wrong: the last number that came, and those out of turn; not before `until`
@@ -106,11 +106,11 @@ class Driver:
         except SessionEnded as end:
             say(event="close", reason=end.reason)
 
-    async def count(self, numbers: int) -> None:
+    async def count(self, numbers: int, answers: int = 0) -> None:
         assert self.room is not None
         for _ in range(numbers):
             self.sent += 1
-            await self.room.send(Up(self.sent))
+            await self.room.send(Up(self.sent, answers))
 
     async def pour(self, numbers: int) -> None:
         assert self.room is not None

@@ -7,6 +7,8 @@ from holdfast import Message, Player, PlayerData, Room, on
 
 class Up(Message):
     number: int
+    answers: int = 0
+    """So many numbers are to be sent in return."""
 
 
 class Down(Message):
@@ -46,6 +48,7 @@ class Counting(Room[Tally]):
         if up.number != player.data.up + 1:
             player.data.wrong.append(up.number)
         player.data.up = up.number
+        pour_down(player, up.answers)
 
     @on(Pour)
     def pour(self, player: Player[Tally], pour: Pour) -> None:

@@ -132,6 +132,22 @@ async def test_what_was_said_while_the_client_was_away_is_replayed_both_ways(cli
     await check(client, world, room, up=60, down=40)
 
 
+async def test_a_burst_that_waited_for_the_network_does_not_drown_in_its_answers(client: Program, world: World) -> None:
+    room = await seated(client, world)
+    world.proxy.pull()
+    await client.event("drop")
+
+    counting = client.begin("count", numbers=5000, answers=2)
+    world.proxy.plug()
+    outcome = (await client.event("resume"))["outcome"]
+    await counting
+
+    assert outcome["kind"] == "resumed"
+    await check(client, world, room, up=5000, down=10_000)
+    assert not client.has_had("drop")
+    assert not client.has_had("resynced")
+
+
 async def test_another_process_goes_on_where_one_was_suspended(client: Program, world: World, sdk: str) -> None:
     room = await seated(client, world)
     await client.do("count", numbers=10)

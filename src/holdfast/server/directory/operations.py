@@ -135,6 +135,7 @@ class DirectoryDesk:
             raise NotSeated("this session has no seat to leave")
         host = self._doors[session] = self._node.rooms.host_of(session.player)
         host.parting(session)
+        host.let_finish(session.player)
         await host.call(host.free, session.player, Reason.LEFT)
 
     async def reserve(self, session: Session, wish: Reserve) -> ReservationInfo:

@@ -74,12 +74,22 @@ class GatedOutlet(ChannelOutlet):
         # What is on its way into the store will be kept, too.
         messages, size = len(self._leaving) + len(self._staged), self._leaving_bytes + self._staged_bytes
         if channel.would_overflow(messages, size):
-            self._overflow()
+            self.overflow()
 
-    def _overflow(self) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Also by what waits for the store: the client will have to read that, too."""
+        channel = self._channel
+        if channel.generation != self._generation:
+            # What was staged belongs to a stream that is over.
+            return channel.is_full
+        messages, size = len(self._leaving) + len(self._staged), self._leaving_bytes + self._staged_bytes
+        return channel.would_fill(messages, size)
+
+    def overflow(self) -> None:
+        """Keep nothing more for the client."""
         self._drop_staged()
-        self._channel.give_up()
-        self._node.overflowed(self._session)
+        super().overflow()
 
     def _restart(self) -> None:
         # A resync began the stream anew: the state that follows it has all that was said before.
@@ -127,7 +137,7 @@ class GatedOutlet(ChannelOutlet):
         if leaving and channel.generation == self._generation and not channel.overflowed:
             for name, body in leaving:
                 if not channel.push(name, body):
-                    self._overflow()
+                    self.overflow()
                     break
         channel.applied = max(channel.applied, self._leaving_applied)
         channel.is_finished = self._is_finished and not self._staged

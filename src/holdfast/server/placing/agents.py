@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionEvent
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
@@ -36,16 +37,22 @@ class Inbox:
         self._arrived = asyncio.Event()
         self.farewell: Message | None = None
         self.waiting_bytes = self.latest_waiting_bytes = 0
+        self.backlog: Backlog | None = None
+        self.is_full = False
+
+    def overflow(self) -> None:
+        """An agent that does not read is ended, by name."""
+        self._messages.clear()
+        self._node.end_session(self._session, Reason.SLOW, "the agent does not read its messages")
 
     def send(self, message: Message) -> None:
-        """Put a message in; an agent that does not read is ended, by name."""
+        """Put a message in."""
         if self.farewell is not None:
             return
         self._messages.append(message)
         self._arrived.set()
         if len(self._messages) > self._node.limits.kept_messages_max:
-            self._messages.clear()
-            self._node.end_session(self._session, Reason.SLOW, "the agent does not read its messages")
+            self.overflow()
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
         """Nothing is encoded for an agent."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.backlog import Backlog, Waiting
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused, Throttled
@@ -11,13 +12,16 @@ from holdfast.core.handlers import Handler, bounded
 from holdfast.core.messages import Message, MessageRefused
 from holdfast.core.player import Outlet, Player, SeatState
 from holdfast.core.room import Room
-from holdfast.server.rooms.turns import Turns
+from holdfast.server.rooms.turns import RoomEnded, Turns
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
 # Enum members are slow to look up, and this one is needed for every message.
 _FREED = SeatState.FREED
+
+# What the turn of a message comes to that has to wait for its player.
+_STALLED = object()
 
 Failure = Callable[[Exception, str, str], None]
 
@@ -38,6 +42,10 @@ class Delivery:
         self._tracing = node.tracing
         self._turns = turns
         self._failed = failed
+        self._now = node.now
+        # Of the turn that is being taken, if its message had waited.
+        self._done: Callable[..., None] = self._applied
+        self._done_args: tuple[Any, ...] = ()
 
     def deliver(self, player: Player[Any], frame: Data) -> None:
         """A player's next message: run its handler now, or when it is its turn."""
@@ -52,14 +60,16 @@ class Delivery:
                 run, args = handler.method, (self._room, player, handler.decoders[codec].decode(frame.body))
             except Exception as error:  # noqa: BLE001 - its number is used up: whatever is wrong with it has to be said
                 run, args = self._unreadable, (error,)
-        size = 0
-        if self._turns.is_busy:
-            size = len(frame.body)
-            player.outlet.waiting_bytes += size
         done: Callable[..., None] = self._applied
         if self._tracing is not None:
             run, done = self._tracing.message(self._room, player, frame, run=run, done=done)
-        self._turns.take(run, args, done, (player, player.outlet, frame.seq, frame.type, size))
+        outlet = player.outlet
+        if self._turns.is_busy or outlet.backlog is not None or outlet.is_full:
+            size = len(frame.body)
+            outlet.waiting_bytes += size
+            self._wait(player, (run, args, done, (player, outlet, frame.seq, frame.type, size)))
+        else:
+            self._turns.take(run, args, done, (player, outlet, frame.seq, frame.type, 0))
 
     def _not_for_everybody(self, player: Player[Any], frame: Data) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         handler = self._restricted.get(frame.type)
@@ -75,7 +85,69 @@ class Delivery:
 
     def refuse(self, player: Player[Any], frame: Data) -> None:
         """A player's next message, of which there are too many: not carried out, but it has its place in the order."""
-        self._turns.take(self._refuse_throttled, (), self._applied, (player, player.outlet, frame.seq, frame.type, 0))
+        done_args = (player, player.outlet, frame.seq, frame.type, 0)
+        if player.outlet.backlog is not None:
+            self._wait(player, (self._refuse_throttled, (), self._applied, done_args))
+        else:
+            self._turns.take(self._refuse_throttled, (), self._applied, done_args)
+
+    # What has to wait: for the room, or until its player has read what is there for them
+
+    def _wait(self, player: Player[Any], message: Waiting) -> None:
+        outlet = player.outlet
+        backlog = outlet.backlog
+        if backlog is None:
+            backlog = outlet.backlog = Backlog()
+        backlog.messages.append(message)
+        if self._turns.is_busy and not backlog.stalled:
+            self._queue(player, outlet)
+        else:
+            backlog.stall(self._now())
+
+    def _queue(self, player: Player[Any], outlet: Outlet) -> None:
+        """A turn for the next message of a player, whichever that is by then: they are never out of order."""
+        self._turns.take(self._next, (outlet,), self._next_ended, (player, outlet))
+
+    def _next(self, outlet: Outlet) -> Any:
+        backlog = outlet.backlog
+        assert backlog is not None
+        if outlet.is_full and not backlog.is_leaving:
+            backlog.stall(self._now())
+            return _STALLED
+        run, args, self._done, self._done_args = _popped(outlet, backlog)
+        return run(*args)
+
+    def _next_ended(self, error: Exception | None, result: Any, _player: Player[Any], outlet: Outlet) -> None:
+        if result is _STALLED:
+            return
+        if isinstance(error, RoomEnded):
+            # It was never begun; another one may have been.
+            if outlet.backlog is not None:
+                _, _, done, done_args = _popped(outlet, outlet.backlog)
+                done(error, None, *done_args)
+            return
+        self._done(error, result, *self._done_args)
+
+    def has_read(self, player: Player[Any]) -> None:
+        """Messages of a player that stalled have their turn, as long as there is not too much to read again."""
+        outlet = player.outlet
+        backlog = outlet.backlog
+        if backlog is None:
+            return
+        backlog.stalled_at = self._now()
+        while backlog.stalled and not outlet.is_full:
+            backlog.stalled -= 1
+            self._queue(player, outlet)
+
+    def let_finish(self, player: Player[Any]) -> None:
+        """The player gives the seat back: what they said before has its turn, also if they do not read any more."""
+        backlog = player.outlet.backlog
+        if backlog is None:
+            return
+        backlog.is_leaving = True
+        while backlog.stalled:
+            backlog.stalled -= 1
+            self._queue(player, player.outlet)
 
     def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
         """An unreliable message: dropped if it does not fit or would pile up; what the game refuses is not answered."""
@@ -181,3 +253,10 @@ class Delivery:
             self._counters.messages_refused += 1
         else:
             self._failed(error, f"the handler of {name!r}", player.id)
+
+
+def _popped(outlet: Outlet, backlog: Backlog) -> Waiting:
+    message = backlog.messages.popleft()
+    if not backlog.messages:
+        outlet.backlog = None
+    return message

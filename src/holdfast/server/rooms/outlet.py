@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.backlog import Backlog
 from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.errors import Invalid
@@ -23,6 +24,7 @@ class ChannelOutlet:
         "_encode",
         "_node",
         "_session",
+        "backlog",
         "latest_waiting_bytes",
         "waiting_bytes",
     )
@@ -31,10 +33,21 @@ class ChannelOutlet:
         self._node = node
         self._session = session
         self.waiting_bytes = self.latest_waiting_bytes = 0
+        self.backlog: Backlog | None = None
         self._channel = channel
         self._codec = session.codec or MSGPACK
         self._encode = self._codec.encode
         self._body_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a window or more is kept for the client."""
+        return self._channel.is_full
+
+    def overflow(self) -> None:
+        """Keep nothing more for the client: it resumes and is resynced."""
+        self._channel.give_up()
+        self._node.overflowed(self._session)
 
     def send(self, message: Message) -> None:
         """Keep the message and write it soon."""
@@ -97,6 +110,11 @@ class SilentOutlet:
 
     waiting_bytes = 0
     latest_waiting_bytes = 0
+    backlog: Backlog | None = None
+    is_full = False
+
+    def overflow(self) -> None:
+        """Nothing is kept."""
 
     def send(self, message: Message) -> None:
         """Nobody hears it."""

@@ -48,6 +48,8 @@ class RoomHost(SeatingHost):
         delivery = Delivery(self.room, node, self._turns, self.failed)
         self.deliver = delivery.deliver
         self.refuse = delivery.refuse
+        self.has_read = delivery.has_read
+        self.let_finish = delivery.let_finish
         self.deliver_latest = delivery.deliver_latest
         self.deliver_native = delivery.deliver_native
         self._clockwork = Clockwork(self.room, loop, node, self._turns, self.failed)

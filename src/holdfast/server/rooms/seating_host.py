@@ -36,6 +36,8 @@ class SeatingHost:
     entry: Entry
     was_joined: bool
     check_empty: Callable[[], None]
+    has_read: Callable[[Player[Any]], None]
+    let_finish: Callable[[Player[Any]], None]
     _node: "Node"
     _turns: Turns
     _saves: Saves
@@ -80,6 +82,7 @@ class SeatingHost:
     def take_over(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> Player[Any]:
         """The same player, by another session: the seat goes on there."""
         former = player.session
+        self.let_finish(player)
         message = "this player joined again from elsewhere"
         self._take_seat_away(former)
         player.outlet.finish(SeatLeft(Reason.SUPERSEDED, message))
@@ -126,6 +129,7 @@ class SeatingHost:
         self._turns.take(self.room.on_rejoin, (player,), self._seat_hook_ended, (player, "on_rejoin"))
         if is_resynced:
             self._turns.take(self.room.on_resync, (player,), self._seat_hook_ended, (player, "on_resync"))
+        self.has_read(player)
 
     def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
         """The player is out, now; `on_leave` follows as a turn, and the stream's last message after it."""
@@ -151,6 +155,7 @@ class SeatingHost:
 
     def leave(self, player: Player[Any]) -> None:
         """The player leaves on purpose: what they said before is applied before."""
+        self.let_finish(player)
         self._turns.take(self.free, (player, Reason.LEFT))
 
     def _take_seat_away(self, session: Session) -> None:

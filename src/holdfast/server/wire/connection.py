@@ -180,6 +180,8 @@ class LiveConnection(WritingConnection):
             self._check_window(player.outlet.waiting_bytes, channel, frame)
         if frame.ack > channel.acked:
             channel.acknowledge(frame.ack)
+            if player.outlet.backlog is not None:
+                player.host.has_read(player)
         if channel.accept(frame.seq):
             session.last_active_at = now = self.heard_at
             allowance = self._messages
@@ -216,6 +218,8 @@ class LiveConnection(WritingConnection):
         channel.acknowledge(frame.ack)
         if channel.is_over:
             session.closing.remove(channel)
+        elif session.player is not None and session.player.outlet.backlog is not None:
+            session.player.host.has_read(session.player)
 
     def _on_pong(self, frame: Pong) -> None:
         self._on_ack(frame)

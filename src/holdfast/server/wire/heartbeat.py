@@ -8,6 +8,7 @@ One timer for the whole node. Connections are visited in slices, so that ten tho
 import asyncio
 from typing import TYPE_CHECKING
 
+from holdfast.core.player import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.server.wire.connection import LiveConnection
 
@@ -46,13 +47,20 @@ class Heartbeat:
         self._slice = (self._slice + 1) % _SLICES
 
     def _visit(self, connection: LiveConnection, now: float) -> None:
-        limits = self._node.limits
-        if not connection.is_open or connection.session is None:
+        limits, session = self._node.limits, connection.session
+        if not connection.is_open or session is None:
             return
         if now - connection.heard_at >= limits.ping_s:
             connection.look(now)
         # Of one in the slow lane we are the ones who do not listen; it comes out, and is heard or not.
         if now - connection.heard_at >= limits.silence_s and connection.unheard is None:
             connection.cut(Reason.SILENT)
+        elif session.player is not None and self._reads_nothing(session.player.outlet, now):
+            session.player.outlet.overflow()
         else:
             connection.ping(now)
+
+    def _reads_nothing(self, outlet: Outlet, now: float) -> bool:
+        """Whether a client's messages wait for it to read, and it does not."""
+        backlog = outlet.backlog
+        return backlog is not None and backlog.stalled > 0 and now - backlog.stalled_at >= self._node.limits.unread_s
