@@ -50,6 +50,7 @@ from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionFlags
 from holdfast.core.sessions import Sessions
 from holdfast.core.wishes import PlacedPlayer
+from holdfast.server.collector import tune_gc
 from holdfast.server.entrance.tls import Tls
 from holdfast.server.placing.agents import Agent
 from holdfast.server.rooms.effects import Effect
@@ -121,4 +122,5 @@ __all__ = [
     "connect",
     "on",
     "run",
+    "tune_gc",
 ]

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Message
-from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
+from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
 from holdfast.core.handlers import Handler, bounded
 from holdfast.core.nesting import can_nest, check_nesting
+from tests.fuzz.targets import bodies
 
 codecs = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 
@@ -203,3 +204,67 @@ values = st.recursive(
 @given(value=values, depth_max=st.integers(1, 6), codec=st.sampled_from([MSGPACK, JSON]))
 def test_what_is_refused_is_what_is_deeper(value: Any, depth_max: int, codec: Codec) -> None:
     assert is_refused(codec, value, depth_max) is (depth_of(value) > depth_max)
+
+
+# Keys and extensions
+
+
+class Anything(Message):
+    value: Any = None
+
+
+class Numbered(Message):
+    names: dict[int, str]
+    value: Any = None
+
+
+class Loose(Message):
+    names: dict  # type: ignore[type-arg]  # what games write
+
+
+def decode(kind: type[Message], body: Any) -> Any:
+    handler = Handler(kind, print, {MSGPACK: MSGPACK.body_decoder(kind)}, "", can_nest(kind))
+    (ready,) = bounded({"x": handler}, 32).values()
+    return ready.decoders[MSGPACK].decode(body if isinstance(body, bytes) else msgspec.msgpack.encode(body))
+
+
+ODD_KEYS = [
+    *(b"\x01", b"\xff", b"\xcc\x80", b"\xc0", b"\xc2", b"\xc3", b"\xca\x00\x00\x00\x00", b"\xcb" + bytes(8)),
+    *(b"\xc4\x01a", b"\xd6\xff\x00\x00\x00\x01", b"\x91\x01", b"\x80", b"\xd4\x05\x00"),
+]
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+@pytest.mark.parametrize("place", [b"%b", b"\x91%b", b"\x81\xa1a%b"], ids=["itself", "in a list", "in a map"])
+def test_where_anything_may_be_said_a_key_is_text(key: bytes, place: bytes) -> None:
+    odd = place % (b"\x81" + key + b"\x01")
+
+    with pytest.raises(DECODE_ERRORS):
+        decode(Anything, b"\x81\xa5value" + odd)
+    with pytest.raises(DECODE_ERRORS):
+        decode(Loose, b"\x81\xa5names" + odd)
+
+
+def test_keys_that_a_game_has_named_are_what_it_has_named() -> None:
+    said = decode(Numbered, {"names": {1: "one"}, "value": {"a": [{"b": 1}]}})
+
+    assert (said.names, said.value) == ({1: "one"}, {"a": [{"b": 1}]})
+
+
+@pytest.mark.parametrize("value", [{}, {"a": {"ß": None}}, ["\x81\x01"], b"\x81\x01\x81", {"": [{}, [], 1.5]}])
+def test_what_json_can_say_is_said(value: Any) -> None:
+    assert decode(Anything, {"value": value}).value == value
+
+
+@pytest.mark.parametrize("kind", [Anything, Loose])
+@pytest.mark.parametrize("extension", [b"\xd4\x05\x00", b"\xc7\x03\x01abc", b"\xd6\x80\x00\x00\x00\x01"])
+def test_an_extension_is_refused(kind: type[Message], extension: bytes) -> None:
+    field = b"\xa5value" if kind is Anything else b"\xa5names"
+
+    with pytest.raises(DECODE_ERRORS):
+        decode(kind, b"\x81" + field + b"\x81\xa1a" + extension)
+
+
+@given(st.binary(max_size=60))
+def test_what_is_let_through_can_be_said_in_every_dialect(noise: bytes) -> None:
+    bodies(b"\x81\xa5value" + noise)

@@ -8,14 +8,18 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 from struct import Struct
+from typing import Any
 from zlib import crc32
+
+from msgspec import Raw
 
 import holdfast
 from holdfast import Message, Player, PlayerData, Room, Server, on
 from holdfast.client.saved import SavedState
-from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
+from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.limits import Limits
+from holdfast.core.nesting import bounded_decoders, has_text_keys
 from holdfast.core.query import parse_query
 from holdfast.core.records import Unreadable, decode_effect, decode_room, decode_session
 from holdfast.core.room_file import NotARoom, from_text
@@ -44,6 +48,31 @@ def frames(payload: bytes) -> None:
         for read in (codec.from_client, codec.from_server):
             with suppress(ProtocolError):
                 codec.payload(*read(payload))
+
+
+class Anything(Message):
+    """A message of which the game takes whatever there is."""
+
+    value: Any = None
+
+
+_BODIES = bounded_decoders(
+    {codec: codec.body_decoder(Anything) for codec in CODECS.values()}, 32, text_keys=has_text_keys(Anything)
+)
+
+
+def bodies(data: bytes) -> None:
+    """What a game is given of a client, it can pass on to every other, whatever those speak."""
+    for codec, decoder in _BODIES.items():
+        with suppress(*DECODE_ERRORS):
+            # As with a frame: a body is whole, or its frame is refused.
+            body = codec.body_decoder(Raw).decode(data)
+            message = decoder.decode(body)
+            for other in CODECS.values():
+                try:
+                    other.encode(message)
+                except (TypeError, ValueError) as error:
+                    raise AssertionError(f"{message} cannot be passed on: {error}") from error
 
 
 def tokens(data: bytes) -> None:
@@ -234,6 +263,7 @@ class Doors:
 
 TARGETS: dict[str, Callable[[], Target]] = {
     "frames": lambda: frames,
+    "bodies": lambda: bodies,
     "tokens": lambda: tokens,
     "searches": lambda: searches,
     "records": lambda: records,

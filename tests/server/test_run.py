@@ -1,6 +1,8 @@
 import asyncio
+import gc
 from pathlib import Path
 
+import holdfast
 from holdfast import PlayerData, Room, Server
 from tests.e2e.serving import end_of, python_process
 
@@ -32,6 +34,27 @@ async def test_what_was_there_before_the_doors_opened_is_spared_by_the_garbage_c
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.split() == ["True", "0"]
+
+
+def test_a_server_of_its_own_leaves_the_garbage_collector_alone() -> None:
+    before = (gc.get_threshold(), gc.get_freeze_count())
+
+    async def play() -> tuple[tuple[int, int, int], int]:
+        async with Server([Hall], port=0, tcp_port=None):
+            return gc.get_threshold(), gc.get_freeze_count()
+
+    assert asyncio.run(play()) == before
+
+
+def test_one_call_tunes_the_garbage_collector_and_what_it_returns_puts_it_back() -> None:
+    before = gc.get_threshold()
+
+    put_back = holdfast.tune_gc()
+    tuned = (gc.get_threshold(), gc.get_freeze_count() > 1000)
+    put_back()
+
+    assert tuned == ((10_000, 10, 10), True)
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 
 RELOADED = """

@@ -100,6 +100,38 @@ async def test_a_context_for_an_address_without_tls_is_refused(certificates: Cer
         holdfast.connect("ws://127.0.0.1:7777", ssl=certificates.trust)
 
 
+CBC = ["ECDHE-RSA-AES128-SHA256", "ECDHE-RSA-AES256-SHA384", "ECDHE-RSA-AES128-SHA", "AES128-SHA256", "AES256-SHA"]
+CBC += [name.replace("RSA", "ECDSA") for name in CBC[:3]]
+
+
+@pytest.mark.parametrize(
+    ("ciphers", "is_spoken"),
+    [
+        (":".join(CBC), False),
+        ("AES128-GCM-SHA256:AES256-GCM-SHA384", False),
+        ("ECDHE+AESGCM", True),
+        ("ECDHE+CHACHA20", True),
+    ],
+    ids=["CBC", "no forward secrecy", "AES-GCM", "ChaCha20"],
+)
+async def test_of_tls_1_2_only_suites_that_authenticate_what_they_encrypt_are_spoken(
+    world: World, certificates: Certificates, tls: Tls, ciphers: str, *, is_spoken: bool
+) -> None:
+    server = await world.serve(chat(), tls=tls)
+    context = certificates.trust
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
+    dialing = asyncio.open_connection(*server.addresses["websocket"], ssl=context, server_hostname="localhost")
+
+    if is_spoken:
+        _, writer = await dialing
+        assert writer.get_extra_info("ssl_object").version() == "TLSv1.2"
+        writer.transport.abort()
+    else:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await dialing
+
+
 def test_old_versions_of_tls_are_not_spoken(tls: Tls) -> None:
     assert tls.context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert tls.context.options & ssl.OP_NO_RENEGOTIATION

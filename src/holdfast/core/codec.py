@@ -4,7 +4,7 @@ Decoding never raises anything but `ProtocolError`, whatever the bytes.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -37,18 +37,20 @@ class Codec:
         *,
         text: bool,
         module: Any,
+        **decoding: Any,
     ) -> None:
         self.name = name
         self.text = text
         self.encode: Callable[[Any], bytes] = module.Encoder().encode
         """Encodes one frame, one message body, or a list of frames: a payload."""
         self._module = module
+        self._decoding = decoding
         self._from_client: Callable[[bytes], list[FromClient]] = module.Decoder(list[FromClient]).decode
         self._from_server: Callable[[bytes], list[FromServer]] = module.Decoder(list[FromServer]).decode
 
     def body_decoder(self, kind: Any) -> BodyDecoder:
         """A decoder for bodies of one type; make it once and keep it."""
-        decoder: BodyDecoder = self._module.Decoder(kind)
+        decoder: BodyDecoder = self._module.Decoder(kind, **self._decoding)
         return decoder
 
     def from_client(self, payload: bytes) -> list[FromClient]:
@@ -94,6 +96,12 @@ class Codec:
 # The most that a payload is longer than its frames, beside JSON's comma after each.
 _HEAD_BYTES = 5
 
-MSGPACK = Codec("holdfast.v1.msgpack", text=False, module=msgspec.msgpack)
+
+def _no_extension(code: int, _: memoryview) -> NoReturn:
+    # JSON has none, nobody here knows what they mean, and a game that sends one on would fail for its sender's doing.
+    raise ValueError(f"extension type {code} is not known here; of MessagePack's extensions only timestamps are")
+
+
+MSGPACK = Codec("holdfast.v1.msgpack", text=False, module=msgspec.msgpack, ext_hook=_no_extension)
 JSON = Codec("holdfast.v1.json", text=True, module=msgspec.json)
 CODECS = {codec.name: codec for codec in (MSGPACK, JSON)}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from holdfast.core.codec import CODECS, BodyDecoder, Codec
 from holdfast.core.messages import RESERVED, Message
-from holdfast.core.nesting import bounded_decoders, can_nest
+from holdfast.core.nesting import bounded_decoders, can_nest, has_text_keys
 
 M = TypeVar("M", bound=Message)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,9 +99,13 @@ def bounded(handlers: dict[str, Handler], depth_max: int) -> dict[str, Handler]:
     if not any(handler.can_nest for handler in handlers.values()):
         return handlers
     return {
-        name: replace(handler, decoders=bounded_decoders(handler.decoders, depth_max)) if handler.can_nest else handler
+        name: replace(handler, decoders=_bounded(handler, depth_max)) if handler.can_nest else handler
         for name, handler in handlers.items()
     }
+
+
+def _bounded(handler: Handler, depth_max: int) -> Mapping[Codec, BodyDecoder]:
+    return bounded_decoders(handler.decoders, depth_max, text_keys=has_text_keys(handler.message_type))
 
 
 def _marked(cls: type, attribute: str) -> _Mark | None:

@@ -4,8 +4,10 @@ Only a type with `Any` in it, or one that holds itself, can be nested deeper tha
 that begin an array or an object are counted first, which is quick: few bodies have more of them than may be nested.
 Those that have are looked through before anything is made of them.
 
-Arrays that are the keys of a map are refused on the way. Only MessagePack can say them, and as keys of a dict they can
-be chosen so that all of them collide (-1 and -2 have the same hash): one payload of those would stop the node for long.
+Where a type says `Any`, the keys of maps are text, as in JSON: with any other key a game that passes the value on to a
+client that speaks JSON would fail for its sender's doing. Arrays that are the keys of a map are refused in any case: as
+keys of a dict they can be chosen so that all of them collide (-1 and -2 have the same hash), and one payload of those
+would stop the node for long.
 """
 
 import re
@@ -44,26 +46,54 @@ def _parts(info: mi.Type) -> list[mi.Type]:
     return [part.type if isinstance(part, mi.Field) else part for part in parts if isinstance(part, mi.Type | mi.Field)]
 
 
-class _Bounded:
-    """A decoder that looks at the depth first."""
+def has_text_keys(kind: Any) -> bool:
+    """Whether all keys of maps in values of this type must be text: it says `Any`, and names no other kind of key."""
+    found: list[mi.Type] = []
+    _gather(mi.type_info(kind), found, ())
+    is_loose = any(isinstance(info, mi.AnyType | mi.RawType) for info in found)
+    keys = (info.key_type for info in found if isinstance(info, mi.DictType))
+    return is_loose and all(isinstance(key, mi.AnyType | mi.StrType) for key in keys)
 
-    def __init__(self, codec: Codec, decoder: BodyDecoder, depth_max: int) -> None:
+
+def _gather(info: mi.Type, found: list[mi.Type], around: tuple[type, ...]) -> None:
+    found.append(info)
+    cls = getattr(info, "cls", None)
+    if cls is not None:
+        if cls in around:
+            return
+        around = (*around, cls)
+    for part in _parts(info):
+        _gather(part, found, around)
+
+
+class _Bounded:
+    """A decoder that looks at the depth, and at the keys of maps, first."""
+
+    def __init__(self, codec: Codec, decoder: BodyDecoder, depth_max: int, *, text_keys: bool) -> None:
         self._codec = codec
         self._decoder = decoder
         self._depth_max = depth_max
+        self._text_keys = text_keys
 
     def decode(self, body: Any, /) -> Any:
-        check_nesting(self._codec, body, self._depth_max)
+        check_nesting(self._codec, body, self._depth_max, text_keys=self._text_keys)
         return self._decoder.decode(body)
 
 
-def bounded_decoders(decoders: Mapping[Codec, BodyDecoder], depth_max: int) -> dict[Codec, BodyDecoder]:
-    """The same, for bodies that are not nested deeper than this."""
-    return {codec: _Bounded(codec, decoder, depth_max) for codec, decoder in decoders.items()}
+def bounded_decoders(
+    decoders: Mapping[Codec, BodyDecoder], depth_max: int, *, text_keys: bool = False
+) -> dict[Codec, BodyDecoder]:
+    """The same, for bodies that are not nested deeper than this, and have no other keys than text if that is asked."""
+    return {codec: _Bounded(codec, decoder, depth_max, text_keys=text_keys) for codec, decoder in decoders.items()}
 
 
-def check_nesting(codec: Codec, body: Any, depth_max: int) -> None:
+def check_nesting(codec: Codec, body: Any, depth_max: int, *, text_keys: bool = False) -> None:
     """Refuse a body that is nested deeper, with one of `DECODE_ERRORS`. The body is whole: its frame was read."""
+    if text_keys and not codec.text:
+        encoded = bytes(body)
+        if len(encoded.translate(None, _MAPS)) < len(encoded):
+            _look_through_msgpack(encoded, depth_max, text_keys=True)
+            return
     if len(body) <= depth_max:
         return
     encoded = bytes(body)
@@ -112,7 +142,11 @@ _COUNTED = {0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
 _MAPS = bytes([*range(0x80, 0x90), 0xDE, 0xDF])
 
 
-def _look_through_msgpack(encoded: bytes, depth_max: int) -> None:
+# Texts: fixstr, str 8, 16 and 32.
+_TEXTS = bytes([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
+
+
+def _look_through_msgpack(encoded: bytes, depth_max: int, *, text_keys: bool = False) -> None:
     """Nothing is made of what is read: it may be hostile."""
     at = 0
     # Values that are still to come, in this container and in those around it.
@@ -124,6 +158,8 @@ def _look_through_msgpack(encoded: bytes, depth_max: int) -> None:
             continue
         left -= 1
         first = encoded[at]
+        if text_keys and is_map and left % 2 and first not in _TEXTS:
+            raise msgspec.ValidationError("a key of a map is not text")
         if _SIZES[first]:
             at += _SIZES[first]
         elif first in _LONG:

@@ -1,12 +1,11 @@
 """Run a server until it is told to stop."""
 
 import asyncio
-import gc
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
+from holdfast.server.collector import tune_gc
 from holdfast.server.server import Server
 
 
@@ -29,29 +28,6 @@ def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-# Instead of Python's (700, 10, 10): a thousand players who come back at once are many new objects and hardly any
-# garbage, and were looked through a hundred times. Garbage still goes, at the latest with a quarter more memory.
-_COLLECT_AFTER = (10_000, 10, 10)
-
-
-@contextmanager
-def _spared_collector() -> Iterator[None]:
-    """Look for garbage less often, and never again at what is there now: that stays until the end.
-
-    A full collection looks at everything while all players wait, and most of that is code: a tenth of a second on a
-    small machine.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
-
-
 async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None:
     loop = asyncio.get_running_loop()
     asked: asyncio.Future[signal.Signals] = loop.create_future()
@@ -70,8 +46,11 @@ async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None
         # Also where there is nothing to read again: left alone, the signal would end the process.
         loop.add_signal_handler(signal.SIGHUP, server.doors.reload)
     async with server:
-        with _spared_collector():
+        put_back = tune_gc()
+        try:
             if ready is not None:
                 ready(server)
             if await asked is signal.SIGTERM:
                 await server.drain()
+        finally:
+            put_back()

@@ -13,7 +13,7 @@ import holdfast
 from holdfast import Limits
 from holdfast.core import events
 from holdfast.core.events import Event, RoomEvent, SessionEvent
-from holdfast.server.seeing.journal import LEVELS
+from holdfast.server.seeing.journal import LEVELS, LIMITED_BY
 from holdfast.server.seeing.line_limit import LineLimit
 from holdfast.server.seeing.log_guard import GUARDED, LogGuard
 from holdfast.testing import MemoryServer
@@ -43,7 +43,7 @@ def made_up(event: type[Event], number: int) -> Event:
         if field.name != "at"
     }
     # What it is limited by is one of a few names that are ours.
-    values_by_field |= {name: "same" for name in ("reason", "limit", "scheme", "why") if name in values_by_field}
+    values_by_field |= {name: "same" for name in LIMITED_BY.values() if name in values_by_field}
     return event(**values_by_field)
 
 

@@ -46,14 +46,15 @@ LEVELS: Mapping[type[Event], int] = {
 }
 """How loud an event is; one that is not here is for information."""
 
-# Strangers can cause most events as often as they like, so every event is limited; these by what a field says too.
-_LIMITED_BY: Mapping[type[Event], str] = {
+# Strangers can cause most events as often as they like, so every event is limited.
+LIMITED_BY: Mapping[type[Event], str] = {
     ConnectionRefused: "reason",
     LimitExceeded: "limit",
     RolledBack: "outcome",
     RoomFailed: "why",
     SignInFailed: "scheme",
 }
+"""Those that are limited by what a field says too: one of a few names that are ours."""
 
 
 class Journal:
@@ -86,7 +87,7 @@ class Journal:
 
 
 def _kind(event: Event) -> str:
-    limited_by = _LIMITED_BY.get(type(event))
+    limited_by = LIMITED_BY.get(type(event))
     return event.name if limited_by is None else f"{event.name} {getattr(event, limited_by)}"
 
 
