@@ -1,6 +1,7 @@
 /** Where a session is kept, so that a refreshed page or a restarted program finds it again. */
 
 import { Refused } from "./errors.js";
+import { bytesOf } from "./text.js";
 
 /** As much of `sessionStorage` as is needed. It must be synchronous: what is written is there. */
 export interface SessionStorage {
@@ -12,7 +13,10 @@ export interface SessionStorage {
 // What is needed of Node's own, which Deno and Bun have too.
 interface Files {
   readFileSync(path: string, encoding: "utf8"): string;
-  writeFileSync(path: string, text: string, options: { mode: number; flag?: string }): void;
+  writeFileSync(path: string, text: string, options: { mode: number }): void;
+  openSync(path: string, flags: "w", mode: number): number;
+  writeSync(file: number, bytes: Uint8Array): number;
+  closeSync(file: number): void;
   renameSync(from: string, to: string): void;
   rmSync(path: string, options: { force: boolean }): void;
 }
@@ -22,13 +26,20 @@ interface Process {
   getBuiltinModule?(name: "node:fs"): Files;
 }
 
+// A new file when so much was appended to the last: rarely, for that takes milliseconds.
+const JOURNAL_BYTES_MAX = 1024 * 1024;
+
 /**
  * A file: only its owner can read it, and only one process at a time uses it. What was written survives a killed
- * process; it is not forced to the disk.
+ * process; it is not forced to the disk. Each line is the session as it was then; a line that is not whole, at the end,
+ * is what a killed process did not finish.
  */
 export class SessionFile implements SessionStorage {
   readonly #files: Files;
   readonly #process: Process;
+  // Null if the next line has to begin a new file: at first, or when one could not be written whole.
+  #file: number | null = null;
+  #bytes = 0;
 
   constructor(readonly path: string) {
     const here = (globalThis as unknown as { process?: Process }).process;
@@ -40,23 +51,51 @@ export class SessionFile implements SessionStorage {
   }
 
   getItem(): string | null {
-    return this.#read(this.path);
+    const lines = this.#read(this.path)?.split("\n");
+    return lines ? (lines.at(-2) ?? lines[0] ?? "").replace("\t", "\n") : null;
   }
 
   setItem(_: string, text: string): void {
-    const draft = `${this.path}.draft`;
-    this.#files.rmSync(draft, { force: true });
-    this.#files.writeFileSync(draft, text, { mode: 0o600 });
-    this.#files.renameSync(draft, this.path);
+    // What is kept has one line break, and no tabs: the rest is JSON.
+    const line = bytesOf(`${text.replace("\n", "\t")}\n`);
+    if (this.#file === null || this.#bytes > JOURNAL_BYTES_MAX) this.#begin(line);
+    else this.#append(this.#file, line);
   }
 
   removeItem(): void {
+    this.#forgetFile();
     this.#files.rmSync(this.path, { force: true });
   }
 
   /** This process is done with it. */
   close(): void {
+    this.#forgetFile();
     this.#files.rmSync(`${this.path}.lock`, { force: true });
+  }
+
+  #begin(line: Uint8Array): void {
+    this.#forgetFile();
+    const draft = `${this.path}.draft`;
+    this.#files.rmSync(draft, { force: true });
+    this.#append(this.#files.openSync(draft, "w", 0o600), line);
+    this.#files.renameSync(draft, this.path);
+    this.#bytes = line.length;
+  }
+
+  #append(file: number, line: Uint8Array): void {
+    this.#file = file;
+    try {
+      if (this.#files.writeSync(file, line) !== line.length) throw new Error(`${this.path}: is the disk full?`);
+    } catch (error) {
+      this.#forgetFile();
+      throw error;
+    }
+    this.#bytes += line.length;
+  }
+
+  #forgetFile(): void {
+    if (this.#file !== null) this.#files.closeSync(this.#file);
+    this.#file = null;
   }
 
   // Node has no locks that the kernel frees: a file with the id of the process that has it. One that lives no more, or

@@ -149,6 +149,28 @@ test("a suspended session stays in its file", async () => {
   expect(() => statSync(`${file}.lock`)).toThrow();
 });
 
+test("a line that a killed process did not finish is passed over", () => {
+  const first = new SessionFile(file);
+  first.setItem("", "tab\none");
+  first.setItem("", "tab\ntwo");
+  first.close();
+  const written = readFileSync(file, "utf8");
+
+  for (let length = written.length; length >= 8; length--) {
+    writeFileSync(file, written.slice(0, length));
+    expect(new SessionFile(file).getItem()).toBe(length === written.length ? "tab\ntwo" : "tab\none");
+  }
+});
+
+test("a file does not grow without bound", () => {
+  const storage = new SessionFile(file);
+  for (let i = 0; i < 300; i++) storage.setItem("", `tab\n${"x".repeat(10_000)}${i}`);
+
+  expect(statSync(file).size).toBeLessThan(1_100_000);
+  expect(storage.getItem()?.endsWith("x299")).toBe(true);
+  storage.close();
+});
+
 test("two processes cannot use one saved session, and one that was killed is in nobody's way", async () => {
   writeFileSync(`${file}.lock`, String(process.ppid));
   await expect(server.connect({ saved: file })).rejects.toMatchObject({ code: "conflict" });
