@@ -37,7 +37,7 @@ class OwnFleet:
         )
         try:
             party = [PlayerId(player.id) for player in wish.players]
-            await host.call(partial(host.door.reserve, party, None, owner, is_placed=True))
+            await host.call(partial(host.door.reserve, party, None, owner, is_placed=True), name="reserve")
             await host.saved()
         except BaseException:
             # Also if it is cancelled: nothing is left behind.
