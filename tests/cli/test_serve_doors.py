@@ -81,10 +81,12 @@ async def test_origins_and_proxies_are_announced(game: Path) -> None:
         game,
         *("--origin", "https://game.example", "--origin", "https://*.game.example"),
         *("--trusted-proxy", "10.0.0.7", "--trusted-proxy", "fd00::/8", "--proxy-protocol"),
+        *("--full-share", "198.51.100.0/24", "--full-share", "::1"),
     )
 
     assert fact(announcement, "origins") == "https://game.example, https://*.game.example"
     assert fact(announcement, "proxies") == "10.0.0.7, fd00::/8, with the PROXY protocol"
+    assert fact(announcement, "shares") == "of every pool all for 198.51.100.0/24, ::1"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,7 @@ async def test_origins_and_proxies_are_announced(game: Path) -> None:
         (("--origin", "game.example"), "an origin is a scheme"),
         (("--trusted-proxy", "proxy.example"), "a trusted proxy is an address or a network"),
         (("--proxy-protocol",), "name it"),
+        (("--full-share", "school.example"), "is neither an address nor a network"),
         (("--tls-cert", "cert.pem"), "give both --tls-cert and --tls-key"),
         (("--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"), "No such file"),
     ],

@@ -50,7 +50,7 @@ def test_limits_cannot_be_changed_only_copied() -> None:
 
 def test_every_limit_says_its_unit_or_that_it_counts() -> None:
     for limit in fields(Limits):
-        assert limit.name.endswith(("_max", "_s", "_messages", "_burst", "_policy"))
+        assert limit.name.endswith(("_max", "_s", "_messages", "_burst", "_policy", "_share", "_reserve"))
 
 
 def test_what_is_in_flight_is_always_kept_too() -> None:

@@ -127,7 +127,7 @@ async def test_who_comes_while_too_many_of_the_same_address_say_nothing_is_hung_
         refused = await place.come(GREETINGS[module])
 
         assert await refused.read_rest() == b""
-        assert place.refused == [("unopened_per_address_max", "127.0.0.1")]
+        assert place.refused == [("address_share", "127.0.0.1")]
         crowd[0].abandon()
         await until(lambda: place.arrivals.count == 2)
         await place.come_in()
@@ -182,7 +182,7 @@ async def test_a_tls_handshake_that_does_not_begin_counts_and_one_that_fails_doe
     async with street(module, ssl=server_context()) as place:
         await place.crowd(3)
         await (await place.come(BYTE)).read_rest()
-        assert place.refused == [("unopened_per_address_max", "127.0.0.1")]
+        assert place.refused == [("address_share", "127.0.0.1")]
 
     async with street(module, ssl=server_context()) as place:
         for _ in range(5):
@@ -225,7 +225,7 @@ async def test_whom_a_proxy_names_counts_as_if_it_had_come_by_itself() -> None:
         refused = await place.come(HEADER + GREETINGS[tcp])
 
         assert await refused.read_rest() == b""
-        assert place.refused == [("unopened_per_address_max", "203.0.113.7")]
+        assert place.refused == [("address_share", "203.0.113.7")]
         await place.come_in(OTHER_HEADER)
 
 

@@ -23,6 +23,7 @@ class DoorOptions:
     origins: tuple[str, ...]
     trusted_proxies: tuple[str, ...]
     proxy_protocol: bool
+    full_share: tuple[str, ...]
     insecure: bool
 
 
@@ -37,10 +38,11 @@ def door_options(command: Callable[..., None]) -> Callable[..., None]:
         origin: tuple[str, ...],
         trusted_proxy: tuple[str, ...],
         proxy_protocol: bool,
+        full_share: tuple[str, ...],
         insecure: bool,
         **arguments: Any,
     ) -> None:
-        doors = DoorOptions(_tls(tls_cert, tls_key), origin, trusted_proxy, proxy_protocol, insecure)
+        doors = DoorOptions(_tls(tls_cert, tls_key), origin, trusted_proxy, proxy_protocol, full_share, insecure)
         command(*args, doors=doors, **arguments)
 
     for option in reversed(_OPTIONS):
@@ -79,6 +81,16 @@ _OPTIONS = (
     ),
     click.option(
         "--proxy-protocol", is_flag=True, help="The trusted proxies say who their clients are in the PROXY protocol."
+    ),
+    click.option(
+        "--full-share",
+        multiple=True,
+        metavar="NETWORK",
+        help=(
+            "An address or a network (198.51.100.0/24) whose players may hold all of the server's connections, sessions"
+            " and rooms, not only the share of one address (--limit address_share=0.25): a tournament's hall, a load"
+            " test; may be given several times."
+        ),
     ),
     click.option(
         "--insecure",
@@ -122,6 +134,8 @@ def door_facts(server: Server) -> list[tuple[str, str]]:
     if settings.trusted_proxies:
         how = ", with the PROXY protocol" if settings.proxy_protocol else ""
         facts.append(("proxies", ", ".join(settings.trusted_proxies) + how))
+    if settings.full_share:
+        facts.append(("shares", f"of every pool all for {', '.join(settings.full_share)}"))
     if server.http is not None:
         address = f"{server.http.scheme}://{peer_name(server.addresses['http'])}"
         facts += [("http", f"{address}/docs"), ("dashboard", f"{address}/")]

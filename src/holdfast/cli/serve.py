@@ -209,6 +209,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             origins=doors.origins,
             trusted_proxies=doors.trusted_proxies,
             proxy_protocol=doors.proxy_protocol,
+            full_share=doors.full_share,
             insecure=doors.insecure,
             grace_s=grace,
             secret=secret,

@@ -33,11 +33,17 @@ class Limits:
     # there to a complete hello. Longer is a slow-loris or a port scanner.
     handshake_s: float = 5.0
     hello_s: float = 5.0
-    # Sockets that were accepted and are no open links yet: from one address (an IPv6 network of 64 bits is one), and in
-    # all. A storm, even if all of it comes from one address, stays below, for when many are on their way the next are
-    # accepted more slowly. Whoever goes silent holds a descriptor for `handshake_s`.
-    unopened_per_address_max: int = 4_096
+    # Sockets that were accepted and are no open links yet. A storm, even if all of it comes from one address, stays
+    # below, for when many are on their way the next are accepted more slowly. Whoever goes silent holds a descriptor
+    # for `handshake_s`.
     unopened_max: int = 8_192
+    # The part of each of the node's pools that one address may hold (an IPv6 network of 64 bits is one): unopened
+    # sockets, connections, sessions, rooms, live searches, placements, and the places in a room's line. A school behind
+    # one address has 5,000 connections and rooms; two addresses together have half of a pool.
+    address_share: float = 0.25
+    # The part of `connections_max`, and of each address's share of it, that only those who resume may use: a node that
+    # is full of new players still takes back those whom it has.
+    resume_reserve: float = 0.1
     # What an authenticator may take, for example to ask an identity provider.
     auth_s: float = 10.0
     # Links that have not said who they are: from one address (an IPv6 network of 64 bits is one), and in all. After a
@@ -296,11 +302,12 @@ class Limits:
 
 # What is never earned back, or of which nobody may have one, would stop everything.
 _RATES = ("_burst", "_per_s")
+_PARTS = frozenset({"address_share", "resume_reserve"})
 _ABOVE_ZERO = frozenset(
     {"payload_bytes_max", "batch_bytes_max", "nesting_max", "hello_s", "ping_s", "lane_portion_max", "lane_turn_s"}
 )
 _ABOVE_ZERO |= {"window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"}
-_ABOVE_ZERO |= {"requests_in_flight_max", "latest_kept_max"}
+_ABOVE_ZERO |= {"requests_in_flight_max", "latest_kept_max", "address_share"}
 # Who waits for one of these would never be heard again.
 _FINITE = frozenset({"hello_s", "ping_s", "late_hello_s", "flood_pause_s", "lane_pause_s"})
 
@@ -313,6 +320,8 @@ def _check(name: str, value: float, *, is_whole: bool) -> None:
     is_above_zero = name.endswith(_RATES) or name in _ABOVE_ZERO
     if isnan(value) or value < 0 or (is_above_zero and value == 0):
         raise ValueError(f"{name} must be {'above 0' if is_above_zero else '0 or more'}; got {value:g}")
+    if name in _PARTS and value > 1:
+        raise ValueError(f"{name} is a part of the whole, 1 at most; got {value:g}")
     if is_whole and not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number; got {value:g}")
     if value > _MOST.get(name, inf):

@@ -83,7 +83,8 @@ WORDS: Mapping[Reason, Words] = {
     _R.THROTTLED: Words(
         refusal="too many came at once, and they were asked to come back in a while",
         advice="Many players behind one address, a storm of them after a break, or an attack: see "
-        "Limits.hellos_per_address_per_s, resumes_per_s and sign_ins_per_s.",
+        "Limits.hellos_per_address_per_s, resumes_per_s, sign_ins_per_s, address_share and resume_reserve. Name "
+        "networks with many players behind few addresses in Server(full_share=[…]), and proxies in trusted_proxies.",
     ),
     _R.FLOODING: Words(
         drop="The client said far more than is allowed, so its connection was closed",
@@ -120,10 +121,10 @@ WORDS: Mapping[Reason, Words] = {
         advice="Nothing: somebody asked for it. They sign in again with a credential that is newer.",
     ),
     _R.IDLE: Words(
-        end="Nothing but signs of life came from the client for too long, so the session was ended; the client does "
-        "not sign in again by itself",
+        end="Nothing but signs of life came from the client for too long, so the session was ended",
         seat="they did nothing for too long",
-        advice="The player walked away and left the game open. Limits.idle_s is how long that is allowed; 0 for ever.",
+        advice="The player walked away and left the game open. Limits.idle_s is how long that is allowed; 0 for ever. "
+        "Their client does not sign in again by itself.",
     ),
     _R.TOO_OLD: Words(
         end="The session reached its greatest age, and was ended",

@@ -20,6 +20,7 @@ from holdfast.core.placing import Queue
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
+from holdfast.core.shares import AddressQuota, AddressShares
 from holdfast.core.tokens import printable
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
@@ -81,6 +82,7 @@ class Node:
         *,
         authenticators: Mapping[str, Authenticator],
         limits: Limits,
+        shares: AddressShares,
         random: Random,
         grace_s: float,
         now: Callable[[], float],
@@ -98,6 +100,7 @@ class Node:
         self.now = now
         self.wall = wall
         self.limits = limits
+        self.shares = shares
         self.random = random
         self.grace_s = grace_s
         self.region = region
@@ -123,6 +126,8 @@ class Node:
         self.notices = Notices(self)
         self.health = Health(self, loop)
         self.sessions = SessionRegistry()
+        self.session_quota: AddressQuota[Session] = AddressQuota(shares)
+        """By the address that each began at."""
         self.graces = Graces(self, loop)
         self.lifetimes = Lifetimes(self, loop)
         self.drain = Drain(self)
@@ -146,6 +151,7 @@ class Node:
             loop,
             OwnFleet(self),
             queues=queues,
+            quota=AddressQuota(shares),
             now=now,
             wall=wall,
             make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
@@ -190,6 +196,7 @@ class Node:
     def lost(self, connection: LiveConnection) -> None:
         """A connection is gone, or closing and deaf: if it spoke for a session, that has dropped."""
         self.connections.pop(connection.id, None)
+        self.doorman.lost(connection)
         self.lifetimes.over(connection)
         session = self.sessions.detach(connection, self.now())
         if session is not None:
@@ -248,6 +255,7 @@ class Node:
         connection = self.connection_of(session)
         if not self.sessions.end(session, reason):
             return
+        self.session_quota.give_back(session)
         self.graces.over(session)
         self.rooms.listings.dropped(session)
         self.counters.sessions_ended += 1
@@ -282,6 +290,7 @@ class Node:
         """A session came back from the store: its player has a fresh grace to do the same."""
         session.obeyed_by(self)
         self.sessions.add(session)
+        self.session_quota.take(session, session.address)
         if session.signed_in_at:
             # It is as old as it was, whatever became of its servers.
             session.created_at = self.now() - max(0.0, self.wall() - session.signed_in_at)
@@ -292,6 +301,7 @@ class Node:
         """Let go of a session that lives on in the store."""
         connection = self.connection_of(session)
         if self.sessions.end(session, reason):
+            self.session_quota.give_back(session)
             self.graces.over(session)
             self.rooms.listings.dropped(session)
             self.publish(Released(session=session.id, player=session.player_id, reason=reason))

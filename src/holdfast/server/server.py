@@ -66,6 +66,7 @@ class Server(Listening):
         origins: Sequence[str] = (),
         trusted_proxies: Sequence[str] = (),
         proxy_protocol: bool = False,
+        full_share: Sequence[str] = (),
         insecure: bool = False,
         auth: Sequence[Authenticator] = (),
         secret: bytes | None = None,
@@ -92,7 +93,8 @@ class Server(Listening):
         With `tls` the doors speak wss:// and tcps://. `origins` are the sites whose pages may connect; programs always
         may. `trusted_proxies` ("10.0.0.0/8") are believed about whose connection they pass on: by what they say in HTTP
         headers, and with `proxy_protocol` in front of each connection. Where others could listen in on the players, the
-        server does not start; `insecure` is for networks of your own.
+        server does not start; `insecure` is for networks of your own. Addresses in `full_share` ("198.51.100.0/24") may
+        hold all connections, sessions and rooms, others `Limits.address_share` of them.
 
         `auth` are the ways to sign in, from `holdfast.identity`; if it is empty, guests only. `secret` keeps guests
         known across restarts; a `store` does the same.
@@ -153,6 +155,7 @@ class Server(Listening):
                 origins=origins,
                 trusted_proxies=trusted_proxies,
                 proxy_protocol=proxy_protocol,
+                full_share=full_share,
                 insecure=insecure,
             ),
             self._limits,
@@ -228,6 +231,7 @@ class Server(Listening):
             loop,
             authenticators=self._auth,
             limits=self._limits,
+            shares=self.doors.shares,
             random=self._random,
             grace_s=self._grace_s,
             now=self._now,

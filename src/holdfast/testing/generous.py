@@ -15,7 +15,8 @@ def generous(limits: Limits | None = None) -> Limits:
     """
     return replace(
         limits or Limits(),
-        unopened_per_address_max=_PLENTY,
+        address_share=1.0,
+        resume_reserve=0.0,
         strangers_per_address_max=_PLENTY,
         strangers_max=_PLENTY,
         hellos_per_address_burst=_PLENTY,

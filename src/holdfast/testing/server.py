@@ -74,6 +74,7 @@ class MemoryServer(Server):
         region: str = "local",
         queues: Iterable[Queue] = (),
         limits: Limits | None = None,
+        full_share: Sequence[str] = (),
         allow_errors: Allowed = (),
     ) -> None:
         """Everything that is left to chance follows from `seed`: ids, tokens, jitter, the network.
@@ -98,6 +99,7 @@ class MemoryServer(Server):
             region=region,
             queues=queues,
             limits=limits,
+            full_share=full_share,
             random=random,
             now=_now,
             wall=_now,

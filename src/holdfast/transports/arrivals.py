@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from holdfast.core.addresses import household_of
+from holdfast.core.shares import AddressShares
 from holdfast.transports.forwarded import Address
 from holdfast.transports.port import TransportLimits
 from holdfast.transports.sockets import abort
@@ -24,8 +24,14 @@ UNKNOWN = ""
 class Arrivals:
     """Counts them, for all doors of a server together."""
 
-    def __init__(self, limits: TransportLimits, refused: Refused = lambda _limit, _host: None) -> None:
+    def __init__(
+        self,
+        limits: TransportLimits,
+        refused: Refused = lambda _limit, _host: None,
+        shares: AddressShares | None = None,
+    ) -> None:
         self._limits = limits
+        self._shares = shares or AddressShares(1.0)
         self._refused = refused
         self.count = 0
         # An IPv6 network of 64 bits is one. It holds no more entries than there are arrivals.
@@ -51,12 +57,13 @@ class Arrivals:
 
     def enter(self, host: str) -> str | None:
         """Count one more of this host's household; None if that is one too many."""
-        if host == UNKNOWN:
+        household = self._shares.holder_of(host)
+        if household == UNKNOWN:
+            # A proxy's client who is not known yet, or somebody from a network that has the whole pool.
             return UNKNOWN
-        household = household_of(host)
         count = self._by_household.get(household, 0)
         if count >= self._limits.unopened_per_address_max:
-            self._refused("unopened_per_address_max", host)
+            self._refused("address_share", host)
             return None
         self._by_household[household] = count + 1
         return household

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.limits import Limits
+from holdfast.core.shares import share_of
 from holdfast.core.silence import Traffic
 
 NORMAL = 1000
@@ -72,7 +73,7 @@ class TransportLimits:
             write_high_bytes=limits.window_bytes_max,
             fragments_max=limits.fragments_max,
             proxy_header_bytes_max=limits.proxy_header_bytes_max,
-            unopened_per_address_max=limits.unopened_per_address_max,
+            unopened_per_address_max=share_of(limits.unopened_max, limits.address_share),
             unopened_max=limits.unopened_max,
         )
 

@@ -222,7 +222,7 @@ async def test_a_placement_that_is_cancelled_between_the_room_and_its_seats_leav
     async with _Placing(arena(Busy), store=FaultyStore(latency_s=0.05)) as server:
         wish = StartPlacement("anywhere", "arena", [PlacedPlayer("a")])
         fleet = OwnFleet(server.node)
-        placing = asyncio.create_task(server.machine.do(fleet.place(server.node.name, wish, "")))
+        placing = asyncio.create_task(server.machine.do(fleet.place(server.node.name, wish, "", "")))
         await until(lambda: list(server.rooms))
         (room,) = server.rooms
 
@@ -272,10 +272,10 @@ async def test_the_fleet_knows_one_node_as_it_is() -> None:
         assert (view.name, view.region, view.rooms, view.rooms_max) == (server.node.name, "local", 0, 1)
         assert _placement(server, placement).status == "pending", "there is no space"
         with pytest.raises(Refused):
-            await fleet.place(view.name, StartPlacement("anywhere", "arena"), "")
+            await fleet.place(view.name, StartPlacement("anywhere", "arena"), "", "")
         crowd = [PlacedPlayer(str(number)) for number in range(9)]
         with pytest.raises(Invalid):
-            await fleet.place(view.name, StartPlacement("anywhere", "arena", crowd), "")
+            await fleet.place(view.name, StartPlacement("anywhere", "arena", crowd), "", "")
         await fleet.give_up(view.name, "never-there")
         with pytest.raises(NotFound):
             Operator(server.node).get_room("never-there")

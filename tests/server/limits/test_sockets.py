@@ -129,3 +129,36 @@ async def test_payloads_that_were_compressed_to_become_huge_here_end_their_conne
     assert (event.limit, event.action) == ("lane_bytes_max", "disconnected")
     # Those that were heard, and no more than may wait.
     assert server.counters.bytes_received <= 3 * Limits().lane_bytes_max
+
+
+@pytest.mark.parametrize("transport", ["websocket", "tcp"])
+async def test_two_addresses_cannot_take_all_sockets_that_are_not_open_yet(world: World, transport: str) -> None:
+    server = await world.serve(Hall, tcp_port=0, limits=Limits(unopened_max=8, handshake_s=DEADLINE_S))
+    host, port = server.addresses[transport]
+    told: asyncio.Queue[LimitExceeded] = asyncio.Queue()
+    server.on(LimitExceeded, told.put_nowait)
+    writers: list[asyncio.StreamWriter] = []
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            for address in ("127.0.0.2", "127.0.0.3"):
+                for _ in range(8):
+                    _, writer = await asyncio.open_connection(host, port, local_addr=(address, 0))
+                    writers.append(writer)
+                # What was told of the one before is told again, with how often it was.
+                while (event := await told.get()).address != address:
+                    pass
+                assert event.limit == "address_share"
+            neighbour = await world.connect(server, transport=transport)
+
+        assert (await neighbour.join_or_create("hall")).kind == "hall"
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+async def test_a_load_test_names_its_network(world: World) -> None:
+    server = await world.serve(Hall, full_share=["127.0.0.0/8", "::1"], limits=Limits(sessions_max=8))
+
+    sessions = [await world.connect(server) for _ in range(8)]
+
+    assert all(session.connected for session in sessions)

@@ -214,7 +214,7 @@ async def test_a_request_that_fails_does_not_tell_its_secrets_to_the_log(
 ) -> None:
     server = await world.serve(chat())
 
-    def break_down(wish: Any, *_: Any) -> None:
+    def break_down(wish: Any, *_: Any, **__: Any) -> None:
         raise LookupError(f"{wish.kind} {wish.password}")
 
     monkeypatch.setattr(server.node.rooms, "create", break_down)

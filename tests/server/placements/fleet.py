@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.core.infos import PlacementInfo, RoomInfo
 from holdfast.core.placing import NodeView, Queue
+from holdfast.core.shares import AddressQuota, AddressShares
 from holdfast.core.wishes import PlacedPlayer, StartPlacement
 from holdfast.server.placing.placements import Placements
 from holdfast.testing import run
@@ -51,7 +52,7 @@ class FakeFleet:
     def nodes(self) -> list[NodeView]:
         return list(self.views.values())
 
-    async def place(self, node: str, wish: StartPlacement, owner: str) -> RoomInfo:
+    async def place(self, node: str, wish: StartPlacement, owner: str, address: str) -> RoomInfo:
         self.asked.append((asyncio.get_running_loop().time(), node))
         await asyncio.sleep(self.takes_s.get(node, 0.0))
         if node in self.refusals:
@@ -88,6 +89,7 @@ class Desk(Placements):
             wall=lambda: DAY_ONE + loop.time(),
             make_id=lambda: f"made-{next(numbers)}",
             changed=self._write_down,
+            quota=AddressQuota(AddressShares(0.25)),
             **limits,
         )
 

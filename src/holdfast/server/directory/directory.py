@@ -24,6 +24,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.roles import check_role
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId
+from holdfast.core.shares import AddressQuota
 from holdfast.core.wishes import Create
 from holdfast.server.directory.entries import Entries
 from holdfast.server.directory.listings import Listings
@@ -63,6 +64,7 @@ class Directory:
         # In which rooms a player has a seat, or one that is reserved.
         self._of_player: dict[str, dict[RoomHost, None]] = {}
         self.makers = Makers()
+        self._quota: AddressQuota[str] = AddressQuota(node.shares)
         self.entries = Entries(node.limits, node.random, node.now)
         self.listings = Listings(node, loop)
         self.message_versions = MessageVersions()
@@ -109,35 +111,38 @@ class Directory:
                 raise ValueError(f"two kinds of rooms are called {room_type.kind!r}: set `kind` on one of them")
             self._types[room_type.kind] = room_type
 
-    async def create(self, wish: Create, creator: str = "", *, is_trusted: bool = False) -> RoomHost:
+    async def create(self, wish: Create, creator: str = "", *, address: str = "", is_trusted: bool = False) -> RoomHost:
         """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no.
 
-        A creator has `rooms_per_player_max`, unless it is an agent or an operator.
+        A creator has `rooms_per_player_max`, and the address a share of all rooms; agents and operators have neither.
         """
         check_wish(wish)
         if not wish.idempotency_key:
-            return self.host(await self._create(wish, creator, None, is_trusted=is_trusted))
+            return self.host(await self._create(wish, creator, None, address, is_trusted=is_trusted))
 
         def make(once: Once) -> asyncio.Task[str]:
-            return self._loop.create_task(self._create(wish, creator, once, is_trusted=is_trusted))
+            return self._loop.create_task(self._create(wish, creator, once, address, is_trusted=is_trusted))
 
         return self.host(await self.entries.once(wish, creator, make))
 
-    def check_creator(self, creator: str) -> None:
-        """Refuse a player who has made too many rooms; nobody in particular ("") may make any number."""
+    def check_creator(self, creator: str, address: str) -> None:
+        """Refuse a player who has made too many rooms, or whose address has; nobody in particular ("") may make any."""
+        if self._quota.is_full(address, self._node.limits.rooms_max):
+            self._node.alarms.tell("address_share", "refused", player=creator, address=address)
+            raise Throttled("too many rooms were made from your address: join one, or end one first")
         try:
             self.entries.check_creator(creator)
         except Throttled:
             self._node.alarms.tell("rooms_per_player_max", "refused", player=creator)
             raise
 
-    async def _create(self, wish: Create, creator: str, once: Once | None, *, is_trusted: bool) -> str:
-        room_type = self._check_create(wish, creator, is_trusted=is_trusted)
+    async def _create(self, wish: Create, creator: str, once: Once | None, address: str, *, is_trusted: bool) -> str:
+        room_type = self._check_create(wish, creator, address, is_trusted=is_trusted)
         password = None
         if wish.password:
             password = await self.passwords.keep(wish.password)
             # It took a while, in which others have made rooms.
-            room_type = self._check_create(wish, creator, is_trusted=is_trusted)
+            room_type = self._check_create(wish, creator, address, is_trusted=is_trusted)
         room_id = new_id(self._node.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
             self.entries.check_name(room_type.kind, wish.name, room_id)
@@ -158,9 +163,11 @@ class Directory:
             # The game has had no turn yet in which another could have taken the name.
             self.renamed(room)
             self.entries.claim(room_id, creator)
+            self._quota.take(room_id, address)
             await self._begin(host, wish)
         except BaseException as error:
             self.entries.forget(room_id, room.listing)
+            self._quota.give_back(room_id)
             if isinstance(error, Failed):
                 self._failed(host, room.listing.reason or "create_failed")
             host.abandon()
@@ -174,10 +181,10 @@ class Directory:
             host.started()
         return room.id
 
-    def _check_create(self, wish: Create, creator: str, *, is_trusted: bool) -> type[Room[Any]]:
+    def _check_create(self, wish: Create, creator: str, address: str, *, is_trusted: bool) -> type[Room[Any]]:
         room_type = self._check(wish)
         if not is_trusted:
-            self.check_creator(creator)
+            self.check_creator(creator, address)
         return room_type
 
     def kind_for(self, wish: Create) -> type[Room[Any]]:
@@ -299,6 +306,7 @@ class Directory:
         room = host.room
         for player_id in [*(seat.id for seat in room.seats), *(each for each, _ in room.reservations)]:
             self._not_in(host, player_id)
+        self._quota.give_back(room.id)
         if self._hosts.pop(room.id, None) is not None:
             self._node.counters.rooms_ended += 1
             self.listings.remove(host)

@@ -62,7 +62,7 @@ class DirectoryDesk:
     async def create(self, session: Session, wish: Create) -> RoomInfo:
         """Make a room; joining it is another request."""
         self._node.rooms.check_role(wish.kind, session.roles)
-        host = await self._node.rooms.create(wish, session.player_id)
+        host = await self._node.rooms.create(wish, session.player_id, address=session.address)
         return self._shown(session, host)
 
     async def search(self, session: Session, wish: Search) -> RoomPage:
@@ -156,7 +156,7 @@ class DirectoryDesk:
     async def wait(self, session: Session, wish: Wait) -> WaitInfo:
         """Stand in line for a seat."""
         host = await self._entered(session, wish.room, "", wish.password)
-        place: WaitInfo = await host.call(host.door.line.wait, session.player_id)
+        place: WaitInfo = await host.call(host.door.line.wait, session.player_id, session.address)
         if place.position == 0:
             await host.saved()
         return place
@@ -236,7 +236,7 @@ class DirectoryDesk:
     async def start_placement(self, session: Session, wish: StartPlacement) -> PlacementInfo:
         """Have a room made on the best node."""
         self._node.rooms.check_role(wish.kind, session.roles)
-        return self._node.placements.start(wish, session.player_id)
+        return self._node.placements.start(wish, session.player_id, session.address)
 
     async def get_placement(self, session: Session, wish: GetPlacement) -> PlacementInfo:
         """How far one's own placement is."""

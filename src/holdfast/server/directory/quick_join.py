@@ -87,7 +87,7 @@ class QuickJoin:
             making = self._under_way(wanted)
             if making is None:
                 # Not when it is made: others may wait for it by then, who have made none.
-                self._node.rooms.check_creator(player_id)
+                self._node.rooms.check_creator(player_id, session.address)
                 making = self._make(wish, session)
             making.guests.append(player_id)
             try:
@@ -153,15 +153,15 @@ class QuickJoin:
             creator=session.player_id,
         )
         making = _Making(wish, fingerprint(wish), row)
-        making.task = asyncio.get_running_loop().create_task(self._made(making, session.player_id))
+        making.task = asyncio.get_running_loop().create_task(self._made(making, session.player_id, session.address))
         # If nobody is left who waits for it, nobody wants to know how it failed.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._making[making] = None
         return making
 
-    async def _made(self, making: _Making, creator: PlayerId) -> "RoomHost":
+    async def _made(self, making: _Making, creator: PlayerId, address: str) -> "RoomHost":
         try:
-            host = await self._node.rooms.create(_plain(making.wish), creator)
+            host = await self._node.rooms.create(_plain(making.wish), creator, address=address)
         finally:
             del self._making[making]
         # At once: nobody who finds the room now may have the seats of those who have waited for it.

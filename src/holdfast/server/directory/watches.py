@@ -15,6 +15,7 @@ from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import KIB
 from holdfast.core.query import Query, Row
 from holdfast.core.session import Session
+from holdfast.core.shares import AddressQuota
 from holdfast.server.directory.slices import Slices
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Watches:
         self._notice_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES - _REMOVED_BYTES
         self._of: dict[Session, dict[str, Watching]] = {}
         self._count = 0
+        self._quota: AddressQuota[tuple[Session, str]] = AddressQuota(node.shares)
         # What has changed since the last round began.
         self._news: dict[str, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -69,10 +71,14 @@ class Watches:
                 raise Throttled(f"this session has {len(mine)} searches going on: end one first")
             if self._count >= self._limits.watches_max:
                 raise Throttled("this node has too many searches going on; try later")
+            if self._quota.is_full(session.address, self._limits.watches_max):
+                self._node.alarms.tell("address_share", "refused", session=session.id, address=session.address)
+                raise Throttled("too many searches go on from your address: end one first")
         watch = Watching(query, viewer)
         if session.connection is not None:
             # Else it has dropped, and begins again when it is back.
             self._count += watch_id not in mine
+            self._quota.take((session, watch_id), session.address)
             mine[watch_id] = watch
             self._of[session] = mine
         return watch
@@ -90,12 +96,16 @@ class Watches:
         if mine.pop(watch_id, None) is None:
             raise NotFound(f"no search called {watch_id!r} is going on")
         self._count -= 1
+        self._quota.give_back((session, watch_id))
         if not mine:
             del self._of[session]
 
     def dropped(self, session: Session) -> None:
         """End all of a session."""
-        self._count -= len(self._of.pop(session, ()))
+        mine = self._of.pop(session, {})
+        self._count -= len(mine)
+        for watch_id in mine:
+            self._quota.give_back((session, watch_id))
 
     # Telling
 

@@ -12,6 +12,7 @@ from holdfast.core.addresses import household_of
 from holdfast.core.admission import AddressBook, Governor
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
+from holdfast.core.shares import AddressQuota, share_of
 from holdfast.server.wire.connection import LiveConnection
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Doorman:
         self._governor = Governor(node.limits)
         # Who has not said who they are, and whether that has cost their household one of its hellos.
         self._strangers: dict[LiveConnection, tuple[str, bool]] = {}
+        self._quota: AddressQuota[LiveConnection] = AddressQuota(node.shares)
         self._refused: set[LiveConnection] = set()
 
     def turned_away(self, limit: str, address: str) -> None:
@@ -45,12 +47,16 @@ class Doorman:
             wait_s = limits.hello_s + self._governor.turned_away_s(now)
             self._refuse(connection, "connections_max", Reason.BUSY, wait_s)
             return False
+        if self._quota.is_full(connection.address, limits.connections_max):
+            self._refuse(connection, "address_share", Reason.THROTTLED, household.come_back_s(now))
+            return False
         if self._book.strangers >= limits.strangers_max:
             self._refuse(connection, "strangers_max", Reason.BUSY, self._governor.turned_away_s(now))
             return False
         if household.strangers >= limits.strangers_per_address_max:
             self._refuse(connection, "strangers_per_address_max", Reason.THROTTLED, household.come_back_s(now))
             return False
+        self._quota.take(connection, connection.address)
         self._book.came(name)
         has_paid = household.hellos.take(now)
         self._strangers[connection] = (name, has_paid)
@@ -88,6 +94,12 @@ class Doorman:
             return "failures_per_address_per_s", barred_s + household.come_back_s(now)
         if not has_paid:
             return "hellos_per_address_per_s", household.come_back_s(now)
+        most, part = self._node.limits.connections_max, self._node.limits.resume_reserve
+        if len(self._node.connections) > most - int(most * part):
+            return "connections_max", self._node.limits.hello_s + self._governor.turned_away_s(now)
+        share = share_of(most, self._node.shares.share)
+        if self._quota.count(connection.address) > share - int(share * part):
+            return "address_share", household.come_back_s(now)
         return "sign_ins_per_s", self._governor.sign_in_s(now)
 
     def not_resumed(self) -> None:
@@ -109,6 +121,10 @@ class Doorman:
             self._book.went(name)
             if is_resumed and has_paid:
                 self._book.household(name).hellos.give_back()
+
+    def lost(self, connection: LiveConnection) -> None:
+        """A connection is no longer one of the node's."""
+        self._quota.give_back(connection)
 
     def gone(self, connection: LiveConnection) -> None:
         """A link has ended."""

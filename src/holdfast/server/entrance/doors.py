@@ -8,6 +8,7 @@ from functools import partial
 
 from holdfast.core.codec import CODECS
 from holdfast.core.limits import Limits
+from holdfast.core.shares import AddressShares
 from holdfast.http.hosts import is_loopback
 from holdfast.logs import get_logger
 from holdfast.server.entrance.tls import Tls
@@ -46,6 +47,7 @@ class DoorSettings:
     origins: Sequence[str] = ()
     trusted_proxies: Sequence[str] = ()
     proxy_protocol: bool = False
+    full_share: Sequence[str] = ()
     insecure: bool = False
 
     @property
@@ -107,6 +109,8 @@ class Doors:
         settings.check()
         self.settings = settings
         self._limits = TransportLimits.of(limits)
+        self.shares = AddressShares(limits.address_share, settings.full_share)
+        """Of the node's pools: how much of them one address may hold."""
         self._check_s = limits.certificate_check_s
         self._origins = Origins(settings.origins) if settings.origins else None
         self._websocket_proxies = settings.proxies(is_readable=settings.is_websocket_readable)
@@ -133,7 +137,7 @@ class Doors:
         addresses: dict[str, tuple[str, int]] = {}
         dialects: Sequence[Dialect] = DIALECTS
         limits = self._limits
-        arrivals = Arrivals(limits, refused)
+        arrivals = Arrivals(limits, refused, self.shares)
         listen_websocket = partial(websocket.listen, origins=self._origins)
         if settings.compression:
             # Browsers have compression of their own; with our own dialects for it, everything would be deflated twice.

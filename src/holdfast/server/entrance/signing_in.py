@@ -156,6 +156,11 @@ class SigningIn:
         if len(node.sessions) >= node.limits.sessions_max:
             connection.close(Reason.BUSY, "this node is full", retry_after_s=node.limits.hello_s)
             return
+        if node.session_quota.is_full(connection.address, node.limits.sessions_max):
+            node.alarms.tell("address_share", "refused", address=connection.address)
+            message = "too many players are here from your address; come back in a while"
+            connection.close(Reason.THROTTLED, message, retry_after_s=node.limits.hello_s)
+            return
         self._open(attempt, identity)
 
     def _open(self, attempt: _Attempt, identity: Identity) -> None:
@@ -164,6 +169,7 @@ class SigningIn:
         session.codec = connection.codec
         token = session.tokens.issue(node.random.randbytes(TOKEN_BYTES))
         node.sessions.attach(session, connection, node.now())
+        node.session_quota.take(session, connection.address)
         is_reset = attempt.reset is not None
         outcome = Outcome("reset", reason=attempt.reset) if attempt.reset is not None else Outcome("new")
         node.counters.reset += is_reset

@@ -1,7 +1,6 @@
 """The fleet as this node knows it: itself. Placements are written against a list of nodes, which a cluster fills."""
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid, NotFound
@@ -26,18 +25,18 @@ class OwnFleet:
         info = self._node.health.info()
         return [NodeView(info.name, info.region, info.is_ready, info.is_healthy, info.rooms, info.rooms_max)]
 
-    async def place(self, node: str, wish: StartPlacement, owner: str) -> RoomInfo:
+    async def place(self, node: str, wish: StartPlacement, owner: str, address: str) -> RoomInfo:
         """Make the room, with a seat for everybody or not at all."""
         directory = self._node.rooms
         self._check_party(wish)
         # Before the room is made, or one would be made and ended again at each attempt.
         check_reserved(self._node, owner, len(wish.players))
         host = await directory.create(
-            Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility), owner
+            Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility), owner, address=address
         )
         try:
             party = [PlayerId(player.id) for player in wish.players]
-            await host.call(partial(host.door.reserve, party, None, owner, is_placed=True), name="reserve")
+            await host.call(host.door.reserve_placed, party, owner)
             await host.saved()
         except BaseException:
             # Also if it is cancelled: nothing is left behind.

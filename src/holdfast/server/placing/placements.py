@@ -26,6 +26,7 @@ from holdfast.core.placing import (
     ranking,
     why_nowhere,
 )
+from holdfast.core.shares import AddressQuota
 from holdfast.core.wishes import StartPlacement
 from holdfast.logs import get_logger
 
@@ -41,8 +42,8 @@ class Fleet(Protocol):
     def nodes(self) -> list[NodeView]:
         """The nodes as they are now. Rooms that are still being made do not count: the desk knows its own."""
 
-    async def place(self, node: str, wish: StartPlacement, owner: str) -> RoomInfo:
-        """Make the room on a node and reserve its players' seats, all or none, in the name of `owner`.
+    async def place(self, node: str, wish: StartPlacement, owner: str, address: str) -> RoomInfo:
+        """Make the room on a node and reserve its players' seats, all or none, in the name of `owner` at `address`.
 
         `Refused` if the node cannot, and nothing else: `Invalid` or `NotFound` if it never will, as when it has no such
         kind of room. Refused or cancelled, it leaves nothing behind.
@@ -56,6 +57,8 @@ class Fleet(Protocol):
 class _Placement:
     wish: StartPlacement
     owner: str
+    address: str
+    """Where its owner called from; empty for an operator."""
     queue: Queue
     info: PlacementInfo
     timeout: asyncio.TimerHandle
@@ -83,6 +86,7 @@ class Placements:
         wall: Callable[[], float],
         make_id: Callable[[], str],
         changed: Callable[[PlacementInfo, str], None],
+        quota: AddressQuota[str],
         pending_max: int = 1000,
         pending_per_owner_max: int = 8,
         kept_max: int = 1000,
@@ -96,6 +100,7 @@ class Placements:
         self._wall = wall
         self._make_id = make_id
         self._changed = changed
+        self._quota = quota
         self._pending_max = pending_max
         self._pending_per_owner_max = pending_per_owner_max
         self._kept_max = kept_max
@@ -117,7 +122,7 @@ class Placements:
 
     # What can be asked
 
-    def start(self, wish: StartPlacement, owner: str = "") -> PlacementInfo:
+    def start(self, wish: StartPlacement, owner: str = "", address: str = "") -> PlacementInfo:
         """Look for a node from now on; with an `id` that is known, the placement that has it. `owner` "": operators."""
         self._prune()
         known = self._known(wish.id)
@@ -125,8 +130,8 @@ class Placements:
             if (known.wish, known.owner) != (wish, owner):
                 raise Conflict(f"placement {wish.id!r} stands for another wish; use another id")
             return known.info
-        self._check(wish, owner)
-        placement = self._opened(wish, owner)
+        self._check(wish, owner, address)
+        placement = self._opened(wish, owner, address)
         self._changed(placement.info, owner)
         return placement.info
 
@@ -170,7 +175,7 @@ class Placements:
 
     # Beginning and end
 
-    def _check(self, wish: StartPlacement, owner: str) -> None:
+    def _check(self, wish: StartPlacement, owner: str, address: str) -> None:
         if wish.queue not in self._queues:
             raise NotFound(f"no queue is called {wish.queue!r}; there is {', '.join(sorted(self._queues)) or 'none'}")
         check_players(wish)
@@ -181,8 +186,10 @@ class Placements:
         own = sum(placement.owner == owner for placement in self._tasks) if owner else 0
         if own >= self._pending_per_owner_max:
             raise Throttled(f"{own} placements of yours are under way; stop one or wait")
+        if self._quota.is_full(address, self._pending_max):
+            raise Throttled("too many placements are under way from your address; try again when some have ended")
 
-    def _opened(self, wish: StartPlacement, owner: str) -> _Placement:
+    def _opened(self, wish: StartPlacement, owner: str, address: str) -> _Placement:
         queue = self._queues[wish.queue]
         placement_id = wish.id or self._make_id()
         # A player may have chosen the very id that we would.
@@ -191,11 +198,16 @@ class Placements:
         players = [player.id for player in wish.players]
         info = PlacementInfo(placement_id, queue.name, PLACEMENT_TABLE.start.value, players, started_at=self._wall())
         timeout = self._loop.call_later(queue.timeout_s, self._time_out, placement_id)
-        placement = _Placement(wish, owner, queue, info, timeout, self._loop.create_future(), self._now())
+        placement = _Placement(wish, owner, address, queue, info, timeout, self._loop.create_future(), self._now())
         self._pending[placement_id] = placement
         task = self._tasks[placement] = self._loop.create_task(self._look_for_node(placement))
-        task.add_done_callback(lambda _: self._tasks.pop(placement))
+        self._quota.take(placement_id, address)
+        task.add_done_callback(lambda _: self._over(placement))
         return placement
+
+    def _over(self, placement: _Placement) -> None:
+        del self._tasks[placement]
+        self._quota.give_back(placement.info.id)
 
     def _time_out(self, placement_id: str) -> None:
         placement = self._pending[placement_id]
@@ -281,7 +293,7 @@ class Placements:
         # They count as rooms at once, or a burst of placements would all find the same node the least loaded.
         self._rooms_under_way[node] += 1
         try:
-            return await self._fleet.place(node, placement.wish, placement.owner)
+            return await self._fleet.place(node, placement.wish, placement.owner, placement.address)
         finally:
             # Unlike -= 1, this forgets a node that has none.
             self._rooms_under_way -= Counter((node,))

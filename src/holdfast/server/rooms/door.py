@@ -181,6 +181,10 @@ class Door:
         ends = [kept.until for each in party if (kept := room.reservations.get(each)) is not None]
         return ReservationInfo(room.id, list(party), self.seconds_until(min(ends)) if ends else 0.0)
 
+    def reserve_placed(self, players: Sequence[PlayerId], owner: str) -> ReservationInfo:
+        """Keep a seat for each player of a placement, in the name of who asked for it."""
+        return self.reserve(players, None, owner, is_placed=True)
+
     def reserve_own(self, player_id: PlayerId) -> None:
         """Keep a seat for a player who is about to join; it ends with their session, or with the usual time."""
         self.line.offer_seats()

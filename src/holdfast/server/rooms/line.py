@@ -8,6 +8,7 @@ from holdfast.core.errors import AlreadySeated, NotFound, Throttled
 from holdfast.core.infos import WaitInfo
 from holdfast.core.reservations import Line, Reservation
 from holdfast.core.session import PlayerId
+from holdfast.core.shares import AddressQuota
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -32,20 +33,23 @@ class WaitingLine:
         self._node = node
         self._loop = loop
         self._line = Line()
+        self._quota: AddressQuota[PlayerId] = AddressQuota(node.shares)
         self._is_watched = False
 
     def close(self) -> None:
         """Nobody waits any more."""
         self._line = Line()
+        self._quota = AddressQuota(self._node.shares)
 
-    def leave(self, player_id: PlayerId) -> None:
-        """They have a seat."""
-        self._line.leave(player_id)
+    def leave(self, player_id: PlayerId) -> bool:
+        """They have a seat, or do not want one any more; False if they did not wait."""
+        self._quota.give_back(player_id)
+        return self._line.leave(player_id)
 
-    def wait(self, player_id: PlayerId) -> WaitInfo:
+    def wait(self, player_id: PlayerId, address: str = "") -> WaitInfo:
         """Stand in line; at once, or when it is their turn, a seat is reserved for them."""
         if player_id not in self._room.reservations:
-            self._stand_in_line(player_id)
+            self._stand_in_line(player_id, address)
             self.offer_seats()
         return self._place(player_id)
 
@@ -55,7 +59,7 @@ class WaitingLine:
             return WaitInfo(self._room.id, 0, self._door.seconds_until(kept.until))
         return WaitInfo(self._room.id, self._line.position(player_id))
 
-    def _stand_in_line(self, player_id: PlayerId) -> None:
+    def _stand_in_line(self, player_id: PlayerId, address: str) -> None:
         room = self._room
         if room.seat_of(player_id) is not None:
             raise AlreadySeated("this player has a seat in the room")
@@ -64,21 +68,26 @@ class WaitingLine:
         if room.is_closing:
             raise NotFound("the room is closing")
         self._send_away_the_gone()
-        if player_id not in self._line and len(self._line) >= room.waiting_max:
+        if player_id in self._line:
+            return
+        if len(self._line) >= room.waiting_max:
             raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
-        if player_id not in self._line:
-            check_reserved(self._node, player_id, 1)
+        if self._quota.is_full(address, room.waiting_max):
+            self._node.alarms.tell("address_share", "refused", player=player_id, address=address)
+            raise Throttled("too many are waiting in this line from your address; try again later")
+        check_reserved(self._node, player_id, 1)
         self._line.add(player_id)
+        self._quota.take(player_id, address)
 
     def _send_away_the_gone(self) -> None:
         """Who has no session any more will not come; who has only dropped keeps their place."""
         for player_id in self._line:
             if not self._node.sessions.of_player(player_id):
-                self._line.leave(player_id)
+                self.leave(player_id)
 
     def stop_waiting(self, player_id: PlayerId) -> None:
         """Step out of the line, also with a seat on offer."""
-        if not self._line.leave(player_id):
+        if not self.leave(player_id):
             self._door.release([player_id])
 
     def opened(self) -> None:

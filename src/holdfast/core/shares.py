@@ -1,0 +1,87 @@
+"""A share for each address in the pools of a node: whoever has one address, or two, cannot take a pool.
+
+Addresses are counted as in `core.addresses`: an IPv6 network of 64 bits is one. A peer without an IP address (an agent,
+a transport in memory) belongs to this process, and has the whole pool; so have the networks that the operator names.
+"""
+
+from collections.abc import Hashable, Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from math import ceil
+from typing import Generic, TypeVar
+
+from holdfast.core.addresses import household_of
+
+K = TypeVar("K", bound=Hashable)
+
+
+def share_of(pool_max: int, share: float) -> int:
+    """How much of a pool one address may hold: a part of it, and of a very small pool one."""
+    return min(pool_max, max(1, ceil(pool_max * share)))
+
+
+class AddressShares:
+    """How large a share is, and who has the whole pool."""
+
+    def __init__(self, share: float, full_share: Iterable[str] = ()) -> None:
+        """`ValueError` for what is neither an address ("203.0.113.7") nor a network ("10.0.0.0/8")."""
+        if isinstance(full_share, str):
+            raise ValueError(f"full_share is a list, as in [{full_share!r}]")  # noqa: TRY004 - as for what is in it
+        self.share = share
+        self.names = tuple(full_share)
+        self._full = [_network(name) for name in self.names]
+
+    def holder_of(self, address: str) -> str:
+        """Who is counted for an address; empty: nobody, for it has the whole pool."""
+        parsed = _parsed(address)
+        if parsed is None or any(parsed in network for network in self._full):
+            return ""
+        return household_of(address)
+
+
+class AddressQuota(Generic[K]):
+    """What is taken of one pool, by address. It remembers as many things as the pool holds, and no more addresses."""
+
+    def __init__(self, shares: AddressShares) -> None:
+        self._shares = shares
+        self._holder_of: dict[K, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def count(self, address: str) -> int:
+        """How many this address holds; 0 for one that has the whole pool."""
+        return self._counts.get(self._shares.holder_of(address), 0)
+
+    def is_full(self, address: str, pool_max: int) -> bool:
+        """Whether this address holds its share of a pool of this size."""
+        return self.count(address) >= share_of(pool_max, self._shares.share)
+
+    def take(self, thing: K, address: str) -> None:
+        """One more thing is this address's, whether its share allows it or not."""
+        holder = self._shares.holder_of(address)
+        if holder and thing not in self._holder_of:
+            self._holder_of[thing] = holder
+            self._counts[holder] = self._counts.get(holder, 0) + 1
+
+    def give_back(self, thing: K) -> None:
+        """The thing is gone; one that was never counted is none."""
+        holder = self._holder_of.pop(thing, None)
+        if holder is not None:
+            self._counts[holder] -= 1
+            if not self._counts[holder]:
+                del self._counts[holder]
+
+
+def _network(name: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(name)
+    except ValueError as error:
+        raise ValueError(
+            f"{name!r} is neither an address nor a network, as in 203.0.113.7 or 10.0.0.0/8: {error}"
+        ) from None
+
+
+def _parsed(address: str) -> IPv4Address | IPv6Address | None:
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
