@@ -20,7 +20,7 @@ ARGS ?=
 # How many seeds the simulation tries, or the one seed to repeat: make sim SEED=42
 SEEDS ?= 200
 SEED ?=
-# How long the fuzzer runs, over all targets
+# How long the fuzzer runs, over all targets; the soak takes 20 unless it is told
 MINUTES ?= 5
 # How many times the storm kills the server
 KILLS ?= 1000
@@ -29,7 +29,7 @@ KILLS ?= 1000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo test check fmt lint types sim fuzz audit storm bench clean
+.PHONY: help setup web browser demo test check fmt lint types sim fuzz audit storm soak bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
 .NOTPARALLEL:
 
@@ -103,6 +103,9 @@ audit: $(STAMP) ## ask the advisory databases about every package that is instal
 
 storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42)
 	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+
+soak: $(STAMP) ## let players come and go for long; check that nothing grows (MINUTES=20)
+	$(BIN)/python -m tests.soak --minutes $(if $(filter file,$(origin MINUTES)),20,$(MINUTES))
 
 bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a quiet machine)
 	$(BIN)/python benchmarks/echo.py
