@@ -37,6 +37,7 @@ class Sink:
     dialect = BINARY
     is_encrypted = is_compressed = False
     buffered_bytes = 0
+    is_up = True
     traffic = Traffic()
 
     def __init__(self) -> None:

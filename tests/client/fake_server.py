@@ -56,6 +56,7 @@ class FakeLink:
     is_encrypted = False
     is_compressed = False
     buffered_bytes = 0
+    is_up = True
     traffic = Traffic()
 
     def __init__(self, server: "FakeServer", receiver: Receiver, dialect: Dialect, steps: Iterator[Step]) -> None:

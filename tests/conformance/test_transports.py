@@ -548,6 +548,17 @@ async def test_a_link_counts_what_it_carried_both_ways(harness: Harness) -> None
     assert dialed.link.traffic.waiting == 0
 
 
+async def test_a_link_is_up_until_its_end_is_certain(harness: Harness) -> None:
+    ends = await harness.pair()
+    before = [end.link.is_up for end in ends]
+
+    ends[0].link.abort()
+    ends[1].link.close(NORMAL, "")
+
+    assert before == [True, True]
+    assert [end.link.is_up for end in ends] == [False, False]
+
+
 async def test_what_is_not_taken_yet_waits(harness: Harness) -> None:
     dialed, accepted = await harness.pair()
     accepted.link.pause_reading()

@@ -148,6 +148,7 @@ class Wire:
     kind = "fuzz"
     peer = "203.0.113.7:1"
     buffered_bytes = 0
+    is_up = True
     traffic = Traffic()
     is_encrypted = False
     is_compressed = False

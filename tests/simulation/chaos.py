@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ class Chaos:
             "stall": (lambda _, link: self._for_a_while(link.stall, link.flow), 3),
             "slow reader": (self._stop_reading, 2),
             "slow link": (self._slow_down, 2),
+            "thin link": (self._thin, 2),
+            "brittle link": (self._brittle, 2),
             "unreachable": (self._unreachable, 3),
             "late dial": (self._late, 3),
             "late hello": (self._late_hello, 1),
@@ -73,6 +76,19 @@ class Chaos:
         self.world.start(self._later(self.random.uniform(1.0, 8.0), lambda: setattr(dialer, "latency_s", None)))
         if self.random.random() < 0.5:
             link.cut()
+
+    def _thin(self, victim: Process, link: Link) -> None:
+        """This link and the next ones carry little: payloads come in by the byte, and some are cut as silent."""
+        dialer = victim.dialer
+        link.bytes_per_s = dialer.bytes_per_s = self.random.choice([500.0, 2_000.0, 10_000.0])
+        self.world.start(self._later(self.random.uniform(1.0, 8.0), lambda: setattr(dialer, "bytes_per_s", inf)))
+
+    def _brittle(self, victim: Process, link: Link) -> None:
+        """This link and the next ones break after so many bytes."""
+        dialer = victim.dialer
+        dialer.cut_after_bytes = self.random.choice([600.0, 2_000.0])
+        link.cut_after(self._side(), self.random.expovariate(1 / dialer.cut_after_bytes))
+        self.world.start(self._later(self.random.uniform(1.0, 8.0), lambda: setattr(dialer, "cut_after_bytes", inf)))
 
     def _unreachable(self, victim: Process, link: Link) -> None:
         dialer = victim.dialer
@@ -131,7 +147,12 @@ class Chaos:
             process.dialer.is_down = False
             process.dialer.delay_s = 0.0
             process.dialer.latency_s = None
+            process.dialer.bytes_per_s = process.dialer.cut_after_bytes = inf
         for link in self.world.network.links:
+            if link.bytes_per_s < inf or link.is_doomed:
+                # What was sent with a rate arrives at that rate: only a new link is better.
+                link.cut()
+                continue
             link.latency_s = self.world.options.latency_s
             link.flow()
             link.read_on("client")

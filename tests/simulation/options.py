@@ -100,6 +100,7 @@ class Options:
             limits=_unhurried(
                 Limits(
                     payload_bytes_max=random.choice([2 * KIB, 64 * KIB]),
+                    batch_bytes_max=Random(f"{seed}/batches").choice([200, 1000, 4 * KIB]),
                     handshake_s=1.5,
                     hello_s=1.5,
                     auth_s=2.0,

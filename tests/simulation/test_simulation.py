@@ -23,7 +23,15 @@ MET = (
     *("doubles ignored", "streams overflowed", "takeovers", "takeovers: clone", "takeovers: second session"),
     *("crashes", "suspends", "byes", "slow readers", "retired tokens presented", "on_leave", "on_resync"),
     *("fault: cut", "fault: cut mid-payload", "fault: half-open", "fault: stall", "fault: slow reader"),
-    *("fault: slow link", "fault: unreachable", "fault: late dial", "fault: late hello", "fault: room closed"),
+    *(
+        "fault: slow link",
+        "fault: thin link",
+        "fault: brittle link",
+        "fault: unreachable",
+        "fault: late dial",
+        "fault: late hello",
+        "fault: room closed",
+    ),
 )
 # And those with a store.
 MET_DURABLE = (

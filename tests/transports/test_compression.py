@@ -38,6 +38,7 @@ class Link:
     is_encrypted = False
     is_compressed = False
     buffered_bytes = 0
+    is_up = True
     traffic = Traffic()
 
     def __init__(self, dialect: Dialect = BINARY) -> None:

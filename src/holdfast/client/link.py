@@ -131,7 +131,8 @@ class Link:
 
     def send(self, payload: bytes) -> None:
         """Write a payload, if the link is up."""
-        if self._transport is not None:
+        # asyncio would complain about many that are written to a socket that has failed.
+        if self._transport is not None and self._transport.is_up:
             self._transport.send(payload)
 
     def close(self, code: int, reason: str) -> None:

@@ -75,6 +75,11 @@ class Link:
         """Break the link once it has carried so much more of what this side sends, also in the middle of a payload."""
         self._directions[side].bytes_left = carried_bytes
 
+    @property
+    def is_doomed(self) -> bool:
+        """Whether it breaks after so many bytes."""
+        return any(direction.bytes_left < inf for direction in self._directions.values())
+
     def half_open(self, unaware: Side) -> None:
         """Break the link, but this side believes that it is up: what it sends vanishes."""
         self._wire.cut(unaware=[self.end(unaware)])

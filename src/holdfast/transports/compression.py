@@ -139,6 +139,11 @@ class CompressedTransport:
         return self._transport.buffered_bytes
 
     @property
+    def is_up(self) -> bool:
+        """See the port."""
+        return self._transport.is_up
+
+    @property
     def traffic(self) -> Traffic:
         """See the port."""
         return self._transport.traffic

@@ -58,6 +58,11 @@ class MemoryTransport:
         self._end: _End | None = None
 
     @property
+    def is_up(self) -> bool:
+        """See the port."""
+        return self._end is None
+
+    @property
     def traffic(self) -> Traffic:
         """See the port."""
         opposite, arrived_bytes = self.wire.opposite(self), self.wire.network.arrived_bytes

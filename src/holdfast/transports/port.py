@@ -106,6 +106,10 @@ class Transport(Protocol):
         """Bytes accepted by `send` that the operating system has not taken yet."""
 
     @property
+    def is_up(self) -> bool:
+        """Whether what is sent now may still arrive: `lost` is told a moment after the link is known to be gone."""
+
+    @property
     def traffic(self) -> Traffic:
         """What the link has carried, as the network counts it: bytes of payloads that are not complete yet too.
 

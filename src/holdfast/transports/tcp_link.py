@@ -62,6 +62,11 @@ class TcpTransport(asyncio.Protocol):
         return 0 if self._is_lost else self._tcp.get_write_buffer_size()
 
     @property
+    def is_up(self) -> bool:
+        """See the port."""
+        return self._end is None and not self._tcp.is_closing()
+
+    @property
     def traffic(self) -> Traffic:
         """See the port."""
         return Traffic() if self._is_lost else traffic(self._tcp)

@@ -83,6 +83,11 @@ class WebSocketTransport(WSListener):
         return 0 if self._ws.is_disconnected else self._ws.underlying_transport.get_write_buffer_size()
 
     @property
+    def is_up(self) -> bool:
+        """See the port."""
+        return self._end is None and not self._ws.underlying_transport.is_closing()
+
+    @property
     def traffic(self) -> Traffic:
         """See the port."""
         return Traffic() if self._ws.is_disconnected else traffic(self._ws.underlying_transport)

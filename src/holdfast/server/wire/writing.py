@@ -187,6 +187,8 @@ class WritingConnection(Connection):
             rest = frames[1:]
         if rest:
             for part in self.codec.payloads(rest, self._batch_bytes_max):
+                if not transport.is_up:
+                    break  # asyncio would complain about each that follows
                 self._announce(transport, len(part))
                 self._send(transport, part)
 
