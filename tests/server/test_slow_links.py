@@ -81,7 +81,7 @@ async def test_what_waits_goes_in_small_payloads() -> None:
 
     sizes = [size for size, frames in written if isinstance(frames[0], Data)]
     assert max(sizes) <= Limits().batch_bytes_max
-    assert len(sizes) < 500 / 15
+    assert len(sizes) < 500 / 12
     pieces = [frame for _, frames in written for frame in frames if isinstance(frame, Data) and frame.type == "piece"]
     assert len(pieces) == 500
 

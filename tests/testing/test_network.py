@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.silence import Traffic
 from holdfast.testing import Dialer, Link, Network, Side, run
 from holdfast.transports.port import Dialect, DialError, Transport, TransportLimits
 
@@ -113,6 +114,74 @@ async def test_a_payload_takes_the_latency_and_never_overtakes() -> None:
 
     assert pair.server.payloads == [bytes([number]) for number in range(20)]
     assert all(0.5 <= at <= 1.5 for at, _ in pair.server.heard)
+
+
+@in_virtual_time
+async def test_a_link_with_a_rate_carries_one_payload_after_the_other_and_each_way_for_itself() -> None:
+    pair = await Pair(Network(latency_s=0.5)).open()
+    pair.link.bytes_per_s = 100.0
+
+    pair.client.transport.send(bytes(200))
+    pair.client.transport.send(bytes(100))
+    pair.server.transport.send(bytes(50))
+    await a_while()
+
+    assert [at for at, _ in pair.server.heard] == [2.5, 3.5]
+    assert [at for at, _ in pair.client.heard] == [1.0]
+
+
+@in_virtual_time
+async def test_what_has_arrived_of_a_payload_is_counted_on_both_ends() -> None:
+    pair = await Pair(Network()).open()
+    pair.link.bytes_per_s = 100.0
+    pair.client.transport.send(bytes(400))
+
+    await asyncio.sleep(3.0)
+
+    assert pair.server.payloads == []
+    assert pair.server.transport.traffic.received == 300
+    assert pair.client.transport.traffic == Traffic(taken=300, waiting=400)
+
+
+@in_virtual_time
+async def test_a_stalled_link_carries_nothing_whatever_its_rate() -> None:
+    pair = await Pair(Network()).open()
+    pair.link.bytes_per_s = 100.0
+    pair.client.transport.send(bytes(400))
+
+    pair.link.stall()
+    await asyncio.sleep(3.0)
+
+    assert pair.server.transport.traffic.received == 0
+
+
+@in_virtual_time
+async def test_a_link_breaks_in_the_payload_in_which_its_bytes_end() -> None:
+    pair = await Pair(Network()).open()
+    pair.link.bytes_per_s = 100.0
+    pair.link.cut_after("client", 250)
+
+    for _ in range(3):
+        pair.client.transport.send(bytes(100))
+    await a_while()
+
+    assert [at for at, _ in pair.server.heard] == [1.0, 2.0]
+    assert (pair.client.lost_at, pair.server.lost_at) == (2.5, 2.5)
+
+
+@in_virtual_time
+async def test_a_dialer_passes_its_rate_and_its_limit_of_bytes_on_to_the_links_it_dials() -> None:
+    pair = Pair(Network())
+    pair.dialer.bytes_per_s, pair.dialer.cut_after_bytes = 1000.0, 100.0
+    await pair.open()
+
+    for _ in range(100):
+        pair.client.transport.send(bytes(10))
+        await asyncio.sleep(0.5)
+
+    assert pair.link.bytes_per_s == 1000.0
+    assert 0 < len(pair.server.heard) < 100
+    assert pair.server.lost_at is not None
 
 
 @in_virtual_time

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
 import msgspec
-from msgspec import Raw
 
 from holdfast.core.errors import ProtocolError
 from holdfast.core.frames import Frame, FromClient, FromServer
@@ -76,24 +75,23 @@ class Codec:
         payload = self.encode(frames)
         if len(payload) <= bytes_max or len(frames) == 1:
             return [payload]
+        # By their average size, and smaller where that is too much: to encode each frame for itself takes ten times as
+        # long as to encode them together.
         payloads: list[bytes] = []
-        batch: list[Raw] = []
-        size = _HEAD_BYTES
-        for frame in frames:
-            encoded = self.encode(frame)
-            if batch and size + len(encoded) + 1 > bytes_max:
-                payloads.append(self.encode(batch))
-                batch, size = [], _HEAD_BYTES
-            batch.append(Raw(encoded))
-            size += len(encoded) + 1
-        payloads.append(self.encode(batch))
+        start, rest = 0, len(payload)
+        while start < len(frames):
+            count = max(1, (len(frames) - start) * (bytes_max - _HEAD_BYTES) // max(rest, 1))
+            while len(payload := self.encode(frames[start : start + count])) > bytes_max and count > 1:
+                count = max(1, min(count * 7 // 8, count * bytes_max // len(payload)))
+            payloads.append(payload)
+            start, rest = start + count, rest - len(payload)
         return payloads
 
     def __repr__(self) -> str:
         return f"<Codec {self.name}>"
 
 
-# The most that a payload is longer than its frames, beside JSON's comma after each.
+# The most that a payload is longer than its frames.
 _HEAD_BYTES = 5
 
 
