@@ -115,7 +115,7 @@ async def test_a_socket_on_which_nothing_is_said_is_cut(subtests: pytest.Subtest
 async def test_bytes_that_are_no_preface_are_answered_with_a_close_frame(world: World) -> None:
     wire = await bare_socket(*world.server.addresses["tcp"])
 
-    await wire.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+    await wire.write(b"QUIT\r\n in the words of another protocol\r\n\r\n")
 
     assert await wire.receive() == End(1009, "a payload may have 256 bytes")
 

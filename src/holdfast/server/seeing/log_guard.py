@@ -8,6 +8,7 @@ from holdfast.server.seeing.line_limit import LineLimit
 # Not `holdfast.events` and `holdfast.packets`, which have limits of their own: see journal.py and packet_log.py.
 GUARDED = (
     *("holdfast.server", "holdfast.transports", "holdfast.transports.keys", "holdfast.http", "holdfast.identity"),
+    "holdfast.stores",
     # The default exception handler of event loops writes here: a protocol that raises, a task that nobody awaited.
     "asyncio",
     # Requests that are not HTTP, and whatever else it has to say about a connection.
