@@ -97,7 +97,7 @@ async def test_takeover_the_newest_gets_the_seat_with_all_that_is_on_it(world: W
     assert room_of(server, new_room).players == (player,)
     assert (player.data.hp, player.owned, player.connected) == (7, {"sword"}, True)
     assert player.session.id == new.id
-    assert [line[0] for line in kind.story.lines[3:]] == ["on_drop", "on_rejoin", "on_resync"]
+    assert [line[0] for line in kind.story.lines[3:]] == ["on_drop", "on_resync", "on_rejoin"]
     assert await new_room.receive() == Said("room", "the state")
     await hear_the_end(old_room)
     assert old_room.left is not None
@@ -165,7 +165,7 @@ async def test_a_dropped_player_who_lost_the_session_gets_the_held_seat_by_signi
     assert room_of(server, new_room).players == (player,)
     assert player.connected
     assert server.sessions.get(crashed.id) is None
-    assert [line[0] for line in kind.story.lines[3:]] == ["on_drop", "on_rejoin", "on_resync"]
+    assert [line[0] for line in kind.story.lines[3:]] == ["on_drop", "on_resync", "on_rejoin"]
 
 
 async def test_reject_the_newcomer_is_refused_and_the_holder_never_notices(world: World) -> None:

@@ -169,7 +169,10 @@ async def test_objects_stay_where_they_are_when_another_session_of_the_player_ta
 
     await new.join(old_room.id)
 
-    assert kind.story.lines[3:5] == [("on_drop", *BOTH), ("on_rejoin", *BOTH)]
+    assert [line for line in kind.story.lines[3:] if line[0] != "on_resync"] == [
+        ("on_drop", *BOTH),
+        ("on_rejoin", *BOTH),
+    ]
     assert room.owner_of("sword") is player
 
 

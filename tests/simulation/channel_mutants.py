@@ -42,6 +42,15 @@ def what_is_said_later_overtakes_what_waits() -> Iterator[None]:
 
 
 @mutant
+def others_speak_between_a_gap_and_the_state() -> Iterator[None]:
+    def mute(channel: Channel) -> None:
+        """Everybody goes on."""
+
+    with patched(Channel, mute=mute):
+        yield
+
+
+@mutant
 def doubles_are_applied_again() -> Iterator[None]:
     def accept(channel: Channel, seq: int) -> bool:
         return seq <= channel.accepted or right(channel, seq)

@@ -77,9 +77,9 @@ class Seat:
 _HOOKS = {
     "new": {"on_join"},
     "on_join": {"on_drop", "on_leave"},
-    "on_drop": {"on_rejoin", "on_leave"},
-    "on_rejoin": {"on_drop", "on_leave", "on_resync"},
-    "on_resync": {"on_drop", "on_leave"},
+    "on_drop": {"on_rejoin", "on_leave", "on_resync"},
+    "on_rejoin": {"on_drop", "on_leave"},
+    "on_resync": {"on_rejoin", "on_leave"},
     "on_leave": set[str](),
 }
 

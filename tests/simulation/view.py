@@ -63,6 +63,8 @@ class View:
     # What was sent and has no answer yet, and whether answers may have gone with a declared gap.
     awaited: deque[Op] = field(default_factory=deque)
     has_gap: bool = False
+    # Whether the last that came was the word of a gap: the state must be next.
+    is_at_gap: bool = False
     # Whether an earlier process may have sent what this one does not remember.
     has_past: bool = False
     room: str = ""
@@ -77,6 +79,10 @@ class View:
         """The next message of the stream, in the order the application sees it."""
         checker.note(self.process, "heard", message)
         checker.count("messages down")
+        if self.is_at_gap:
+            is_state = isinstance(message, Shown | Resynced)
+            checker.expect("I12", is_state, f"{self.process} was resynced, and heard {message!r} before the state")
+            self.is_at_gap = False
         match message:
             case Entered(at, by, number):
                 checker.expect("I1", self.at in (None, at), f"{self.process} saw entry {at} after {self.at}")
@@ -100,7 +106,7 @@ class View:
             case Resynced():
                 checker.count("resyncs seen")
                 self.at = self.told = None
-                self.is_blind = self.has_gap = True
+                self.is_blind = self.has_gap = self.is_at_gap = True
             case _:
                 checker.fail("I1", f"{self.process} saw {message!r}, which no room sends")
 

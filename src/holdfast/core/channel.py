@@ -127,6 +127,14 @@ class Channel:
         self._keep_nothing()
         self.last_seq = self.sent
 
+    def mute(self) -> None:
+        """Keep nothing until `unmute`: what comes then is the state, which has all that was said before."""
+        self.overflowed = True
+
+    def unmute(self) -> None:
+        """The state comes now."""
+        self.overflowed = False
+
     def _keep_nothing(self) -> None:
         self._kept.clear()
         self._kept_bytes = 0

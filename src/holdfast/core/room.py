@@ -254,7 +254,7 @@ class Room(Seating[D]):
         """A dropped player is back, with the same data and objects."""
 
     def on_resync(self, player: Player[D]) -> Any:
-        """Messages to this player could not be kept: send them the current state."""
+        """Messages to this player could not be kept: send them the current state. It arrives before anything else."""
 
     def on_leave(self, player: Player[D], reason: Reason) -> Any:
         """A player is gone for good and in `players` no more; their objects are still theirs in here."""

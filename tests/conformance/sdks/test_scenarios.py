@@ -232,6 +232,29 @@ async def test_more_than_can_be_kept_is_declared_and_the_state_follows(client: P
     assert world.player(room).data.resyncs == 1
 
 
+async def test_the_state_comes_directly_behind_the_gap_also_if_the_room_was_busy(client: Program, world: World) -> None:
+    room = await seated(client, world)
+    world.proxy.pull()
+    await client.event("drop")
+    await world.pour(room, LIMITS.kept_messages_max + 1)
+    may_go_on = asyncio.Event()
+
+    async def work() -> None:
+        await may_go_on.wait()
+        pour_down(world.player(room), 5)
+
+    working = asyncio.create_task(world.server.rooms.host(room).call(work))
+    world.proxy.plug()
+    outcome = (await client.event("resume"))["outcome"]
+    may_go_on.set()
+    await working
+    await client.event("resynced")
+    await client.do("pour", numbers=3)
+
+    assert outcome["kind"] == "resynced"
+    await check(client, world, room, up=0, down=LIMITS.kept_messages_max + 9)
+
+
 async def test_a_session_that_is_gone_is_reset_with_a_reason(client: Program, world: World) -> None:
     told = await client.do("connect", url=world.url)
     room = (await client.do("join"))["room"]

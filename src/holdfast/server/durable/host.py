@@ -65,8 +65,6 @@ class DurableHost(RoomHost):
         self._parting: dict[Session, Player[Any]] = {}
         # Whose change has been made, and who has not been answered.
         self._answering: set[Session] = set()
-        # How many turns of `on_resync` wait for each player.
-        self._resyncs: dict[Player[Any], int] = {}
         self.keeper = RoomKeeper(node, self)
         ledger.add(self.keeper)
 
@@ -217,25 +215,9 @@ class DurableHost(RoomHost):
         super().update_for(session, wish, password)
         self._answering.add(session)
 
-    def returned(self, player: Player[Any], *, is_resynced: bool) -> None:
-        """The player is back on their seat."""
-        if is_resynced:
-            self._resyncs[player] = self._resyncs.get(player, 0) + 1
-        super().returned(player, is_resynced=is_resynced)
-
-    def _seat_hook_ended(self, error: Exception | None, _: Any, player: Player[Any], name: str) -> None:
-        super()._seat_hook_ended(error, None, player, name)
-        if name == "on_resync" and player in self._resyncs:
-            self._resyncs[player] -= 1
-
     def owes_state_to(self, player: Player[Any]) -> bool:
         """Whether a player was told that their stream begins anew, and was not sent the state yet."""
         return self._resyncs.get(player, 0) > 0
-
-    def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
-        """The player is out, now."""
-        self._resyncs.pop(player, None)
-        super().free(player, reason, message)
 
     def _take_seat_away(self, session: Session) -> None:
         super()._take_seat_away(session)

@@ -69,7 +69,7 @@ class ChannelOutlet:
         if len(body) > self._body_bytes_max:
             raise self._too_large(message.wire_name, body)
         connection = self._node.connection_of(self._session)
-        if connection is not None:
+        if connection is not None and not self._channel.overflowed:
             connection.send_latest(self._channel.number, message.wire_name, body, key)
 
     def finish(self, farewell: Message) -> None:

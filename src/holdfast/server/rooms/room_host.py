@@ -56,6 +56,7 @@ class RoomHost(SeatingHost):
         self._saves = Saves(self.room, node, loop, self.failed)
         self._emptiness = Emptiness(self, node, loop)
         self.check_empty = self._emptiness.check
+        self._resyncs = {}
         self.was_joined = False
         self.is_closing = False
         self.door = Door(self, node, loop)

@@ -38,6 +38,8 @@ class SeatingHost:
     check_empty: Callable[[], None]
     has_read: Callable[[Player[Any]], None]
     let_finish: Callable[[Player[Any]], None]
+    _resyncs: dict[Player[Any], int]
+    """How many turns of `on_resync` wait for each player."""
     _node: "Node"
     _turns: Turns
     _saves: Saves
@@ -83,6 +85,7 @@ class SeatingHost:
         """The same player, by another session: the seat goes on there."""
         former = player.session
         self.let_finish(player)
+        self._unmute(player)
         message = "this player joined again from elsewhere"
         self._take_seat_away(former)
         player.outlet.finish(SeatLeft(Reason.SUPERSEDED, message))
@@ -126,10 +129,27 @@ class SeatingHost:
         """The player is back on their seat."""
         player.happened(SeatEvent.RETURNED)
         self.seat_changed(player.id, player.seat)
-        self._turns.take(self.room.on_rejoin, (player,), self._seat_hook_ended, (player, "on_rejoin"))
         if is_resynced:
-            self._turns.take(self.room.on_resync, (player,), self._seat_hook_ended, (player, "on_resync"))
+            self._resyncs[player] = self._resyncs.get(player, 0) + 1
+            if player.session.channel is not None:
+                player.session.channel.mute()
+            self._turns.take(self._resync, (player,), self._resynced, (player,))
+        self._turns.take(self.room.on_rejoin, (player,), self._seat_hook_ended, (player, "on_rejoin"))
         self.has_read(player)
+
+    def _resync(self, player: Player[Any]) -> Any:
+        self._unmute(player)
+        return self.room.on_resync(player)
+
+    def _resynced(self, error: Exception | None, _: Any, player: Player[Any]) -> None:
+        self._seat_hook_ended(error, None, player, "on_resync")
+        self._resyncs[player] = self._resyncs.get(player, 0) - 1
+        if self._resyncs[player] <= 0:
+            del self._resyncs[player]
+
+    def _unmute(self, player: Player[Any]) -> None:
+        if player in self._resyncs and player.session.channel is not None:
+            player.session.channel.unmute()
 
     def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
         """The player is out, now; `on_leave` follows as a turn, and the stream's last message after it."""
@@ -140,6 +160,9 @@ class SeatingHost:
         player.happened(SeatEvent.FREED)
         self.room.remove_seat(player)
         self._turns.forget(player)
+        # There is no state to come any more, only the farewell.
+        self._unmute(player)
+        self._resyncs.pop(player, None)
         self._take_seat_away(player.session)
         self.seat_changed(player.id, player.seat)
         self._node.publish(happenings.left(player.session, self.room, reason, message))
