@@ -86,9 +86,11 @@ export function welcome(
   outcome: string | object = "new",
   channels: Partial<ChannelInfo>[] = [],
   requests = 0,
+  lineage = "",
 ): FromServer {
   const told = typeof outcome === "string" ? { kind: outcome } : outcome;
-  return ["welcome", session, "ada", token, told, TERMS, channels, requests, "ada.secret"] as unknown as FromServer;
+  const fields = ["welcome", session, "ada", token, told, TERMS, channels, requests, "ada.secret", lineage];
+  return fields as unknown as FromServer;
 }
 
 export const SEAT: FromServer = ["seat", "joined", 1, 1, "r1", "arena"];

@@ -175,3 +175,40 @@ async def test_a_server_whose_rooms_were_taken_over_takes_them_back_when_they_ar
         await until(lambda: first.rooms.get(made_there.id))
         with pytest.raises(Held):
             await serve(store).start()
+
+
+@pytest.mark.parametrize("meanwhile", [0, 5])
+async def test_a_restored_backup_is_told_to_who_knows_more(tmp_path: Path, meanwhile: int) -> None:
+    game, backup = tmp_path / "game.db", tmp_path / "backup.db"
+    first = serve(f"sqlite:{game}")
+    await first.start()
+    port = first.addresses["websocket"][1]
+    async with connect(first.url, messages=MESSAGES, random=Random(1)) as ada:
+        room = await ada.join_or_create("table")
+        await room.send(Say("saved"))
+        await hear(room, "saved")
+        await room.flush()
+        copy_files(game, backup)
+        await room.send(Say("lost 0"))
+        await room.send(Say("lost 1"))
+        await hear(room, "lost 1")
+        await room.flush()
+        await first.stop()
+
+        second = serve(f"sqlite:{backup}", port)
+        await second.start()
+        restored = second.rooms.get(room.id)
+        assert restored is not None
+        for number in range(meanwhile):
+            restored.broadcast(Said(f"other {number}"))
+        kind = await resumed(ada)
+        await room.send(Say("new"))
+        heard = await hear(room, "new")
+
+        assert ada.outcome is not None
+        assert (kind, ada.outcome.reason) == ("resynced", "rolled_back")
+        assert ada.outcome.age_s is not None
+        assert restored.state.said == [f"{ada.player_id}:saved", f"{ada.player_id}:new"]
+        assert heard[-1] == "new"
+        assert not any(text.startswith("lost") for text in heard)
+        await second.stop()
