@@ -322,6 +322,8 @@ class Process:
             return
         before, self._rewinds = self._rewinds, self.checker.rewinds.get(sitting.room.id, 0)
         is_rewound = outcome.kind == "resynced" and self._rewinds > before
+        # A server that was replaced, and does not know it, knows nothing of its room's return either.
+        is_rewound = is_rewound and self.dialer.link.server is self.world.server.machine
         self.checker.count("rewound clients", is_rewound)
         # Also again, if the server does not know whether we heard it.
         if is_rewound or outcome.age_s:

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast import Limits, Resynced
+from holdfast import Effect, Limits, Resynced
 from holdfast.events import RolledBack
 from holdfast.server.durable.recovery import Pace
 from tests.saved_sessions import storage_of, suspended
 from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
-from tests.server.durable.rooms import Said, Say, table
+from tests.server.durable.rooms import Do, Said, Say, table
 
 
 def since_resync(sitting: Sitting) -> list[str]:
@@ -491,3 +491,27 @@ async def test_a_session_that_began_after_the_backup_is_not_known() -> None:
         outcome = await ada.back()
 
         assert (outcome.kind, outcome.reason) == ("reset", "expired")
+
+
+@in_virtual_time
+async def test_an_effect_of_the_new_history_has_a_key_that_the_old_one_never_had() -> None:
+    keys: list[str] = []
+
+    async def pay(effect: Effect) -> None:
+        keys.append(effect.key)
+
+    async with Bench(table(), effects={"pay": pay}) as bench:
+        ada = await listener(bench)
+        backup = bench.backup()
+        await bench.restart()
+        await ada.back()
+        await ada.send(Do("pay", [1]))
+        await until(lambda: len(keys) == 1)
+
+        await bench.restore(backup)
+        await until(lambda: ada.session.outcome is not None and ada.session.outcome.reason == "rolled_back")
+        room = ada.session.room or await ada.session.join_or_create("table")
+        await room.send(Do("pay", [2]))
+        await until(lambda: len(keys) == 2)
+
+        assert len(set(keys)) == 2

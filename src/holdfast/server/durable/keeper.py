@@ -186,8 +186,10 @@ class RoomKeeper:
             outlet.cut()
 
     def _cut_effects(self, pending: "_Pending") -> None:
+        # With the life of the server: after a rollback the store counts the same records again, for other effects.
+        record = f"{self._node.life}.{self.epoch}.{self.index + 1}"
         for number, effect in enumerate(self._effects):
-            pending.effects[f"effect/{self._room.id}/{self.epoch}.{self.index + 1}.{number}"] = effect
+            pending.effects[f"effect/{self._room.id}/{record}.{number}"] = effect
         self._effects.clear()
 
     def committed(self, revisions: list[int]) -> None:
