@@ -20,7 +20,7 @@ _RACES = (NotFound, NotSeated, RoomFull, RoomLocked)
 
 
 def churn(pipe: Connection, url: str, players: int, seed: int) -> None:
-    """For every number on the pipe, live for so many seconds, and answer with what happened; 0 ends it."""
+    """For every number on the pipe, live so many lives each, and answer with what happened; 0 ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_churn(pipe, url, players, Random(seed)))
@@ -30,22 +30,20 @@ async def _churn(pipe: Connection, url: str, players: int, random: Random) -> No
     loop = asyncio.get_running_loop()
     while True:
         try:
-            seconds = await loop.run_in_executor(None, pipe.recv)
+            lives = await loop.run_in_executor(None, pipe.recv)
         except EOFError:
             return
-        if not seconds:
+        if not lives:
             return
         counts: _Counts = {}
-        until = loop.time() + seconds
         async with asyncio.TaskGroup() as group:
             for number in range(players):
-                group.create_task(_lives(url, Random(f"{random.random()} {number}"), until, counts))
+                group.create_task(_lives(url, Random(f"{random.random()} {number}"), lives, counts))
         pipe.send(counts)
 
 
-async def _lives(url: str, random: Random, until: float, counts: _Counts) -> None:
-    loop = asyncio.get_running_loop()
-    while loop.time() < until:
+async def _lives(url: str, random: Random, lives: int, counts: _Counts) -> None:
+    for _ in range(lives):
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await _life(url, random, counts)
