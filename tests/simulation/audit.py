@@ -9,7 +9,9 @@ I4       a seat and its session are saved in one breath
 
 import asyncio
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -76,6 +78,17 @@ class Auditor:
         disk.on_written = self._written
         game.age_of = self._age_of
 
+    _SAVED = ("books", "wanted", "said", "applied", "gated", "tokens", "opened", "ended")
+
+    def backup(self) -> dict[str, Any]:
+        """What is known to be saved now."""
+        return deepcopy({name: getattr(self, name) for name in self._SAVED})
+
+    def restore(self, backup: dict[str, Any]) -> None:
+        """The store is as it was then: what was saved since never was."""
+        for name, saved in deepcopy(backup).items():
+            setattr(self, name, saved)
+
     def _written(self, batch: Batch, store: FaultyStore) -> None:
         self._checker.note("saved", *(write.key for write in batch))
         self._checker.count("batches saved")
@@ -99,7 +112,9 @@ class Auditor:
     def _age_of(self, room_id: str) -> float | None:
         record = self.books[room_id].record
         assert record is not None
-        return None if record.is_final else asyncio.get_running_loop().time() - record.saved_at
+        age_s = asyncio.get_running_loop().time() - record.saved_at
+        self._checker.ages.setdefault(room_id, []).append(age_s)
+        return None if record.is_final else age_s
 
     def _room_written(self, room_id: str, write: Write, batch: Batch, life: Life) -> None:
         book = self.books.get(room_id)

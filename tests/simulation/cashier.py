@@ -46,6 +46,10 @@ class Cashier:
         same = self._paid.get(key, wish)
         self._checker.expect("EFFECT", same == wish, f"{key} stands for {same} and for {wish}")
 
+    def rolled_back(self) -> None:
+        """The store forgot what was wanted since: if it is wanted again, that is another wish."""
+        self._keys = {wish: key for wish, key in self._keys.items() if wish in self._auditor.wanted}
+
     def check_all_paid(self) -> None:
         """When everything is quiet, whatever was wanted is done."""
         missing = self._auditor.wanted - set(self._paid.values())

@@ -96,9 +96,11 @@ class Checker:
         self.failed: Callable[[], None] = lambda: None
         self.logs: dict[str, list[Op]] = {}
         self.rewinds: dict[str, int] = {}
-        """How often a room came back from a checkpoint."""
+        """How often a room came back from an older state."""
+        self.rollbacks = 0
+        """How often an older copy of the store was restored."""
         self.ages: dict[str, list[float]] = {}
-        """And how old those were."""
+        """And how old the states were that it came back with, each time."""
         self._sent: dict[Op, Sent] = {}
         self._applied: dict[Op, str] = {}
         self._forbidden: dict[Op, str] = {}
@@ -140,6 +142,10 @@ class Checker:
         self._sent[op] = Sent(stream, self._now(), is_refused)
         if not is_refused:
             stream.ops.append(op)
+
+    def is_of(self, op: Op, stream: Stream) -> bool:
+        """Whether an operation was sent from this seat."""
+        return self._sent[op].stream is stream
 
     def forbid(self, op: Op, invariant: str) -> None:
         """Somebody sends what must never take effect."""
@@ -202,10 +208,9 @@ class Checker:
         """A room that another server has by now took an operation, and knew no better."""
         self._sent[op].is_lost = True
 
-    def rewound(self, room: str, log: list[Op], age_s: float) -> None:
-        """A room came back from a checkpoint of this age, with this log."""
+    def rewound(self, room: str, log: list[Op]) -> None:
+        """A room comes back from an older state, with this log."""
         self.rewinds[room] = self.rewinds.get(room, 0) + 1
-        self.ages.setdefault(room, []).append(age_s)
         known = self.logs.get(room, [])
         for op in known:
             if op in self._applied and op not in log:

@@ -257,8 +257,8 @@ class Ledger(Room[Mark]):
         if self.life.is_over:
             return
         self.game.rooms[self.id] = self
-        if (age_s := self.game.age_of(self.id)) is not None and self.durability == "checkpoint":
-            checker.rewound(self.id, [entry.op for entry in state.log], age_s)
+        if self.game.age_of(self.id) is not None and self.durability == "checkpoint":
+            checker.rewound(self.id, [entry.op for entry in state.log])
         checker.held(seats.values(), grace_s=self.grace_s)
 
     @contextmanager

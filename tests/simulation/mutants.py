@@ -1,12 +1,13 @@
 """All planted bugs, by their names: each must be caught, to prove that the checker can fail."""
 
 from tests.simulation import channel_mutants, commit_mutants, link_mutants, recovery_mutants, session_mutants
-from tests.simulation.planting import DURABLE_MUTANTS, LINK_MUTANTS, MUTANTS, Mutant
+from tests.simulation.planting import DURABLE_MUTANTS, LINK_MUTANTS, MUTANTS, ROLLBACK_MUTANTS, Mutant
 
 __all__ = [
     "DURABLE_MUTANTS",
     "LINK_MUTANTS",
     "MUTANTS",
+    "ROLLBACK_MUTANTS",
     "Mutant",
     "channel_mutants",
     "commit_mutants",

@@ -26,6 +26,8 @@ class StoreOptions:
     outage_s: float
     checkpoint_s: float
     recovery: Literal["eager", "lazy"]
+    # Whether older copies of the store are restored.
+    has_rollbacks: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class Options:
                 outage_s=random.choice([1.5, 3.0, 6.0]),
                 checkpoint_s=random.choice([0.5, 2.0]),
                 recovery=random.choice(["eager", "lazy"]),
+                has_rollbacks=Random(f"{self.seed}/rollbacks").random() < 1 / 3,
             ),
             limits=replace(
                 self.limits,

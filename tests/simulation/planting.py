@@ -13,6 +13,8 @@ Plant = Callable[[], Iterator[None]]
 MUTANTS: dict[str, Mutant] = {}
 DURABLE_MUTANTS: dict[str, Mutant] = {}
 """Those that show only in worlds with a store."""
+ROLLBACK_MUTANTS: dict[str, Mutant] = {}
+"""Those that show only in worlds whose store goes back in time."""
 LINK_MUTANTS: dict[str, Mutant] = {}
 """Those that show only on links that never heal."""
 
@@ -32,6 +34,12 @@ def durable_mutant(plant: Plant) -> Plant:
 def link_mutant(plant: Plant) -> Plant:
     """Register a planted bug of what is written to a bad link."""
     LINK_MUTANTS[plant.__name__] = contextmanager(plant)
+    return plant
+
+
+def rollback_mutant(plant: Plant) -> Plant:
+    """Register a planted bug of a store that went back in time."""
+    ROLLBACK_MUTANTS[plant.__name__] = contextmanager(plant)
     return plant
 
 

@@ -37,6 +37,8 @@ class Power:
             "commit unknown": (self._forget, 3),
             "commit slow": (self._slow_down, 2),
         }
+        if self.options.has_rollbacks:
+            self._faults["store rolled back"] = (self._roll_back, 8)
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -73,6 +75,15 @@ class Power:
         """The disk has it, and the server does not know."""
         await self.world.next_written()
         await self._crash()
+
+    async def _roll_back(self) -> None:
+        """The server falls, and somebody restores an older copy of its store; perhaps the same one twice."""
+        backup = self.world.backup()
+        for _ in range(self.random.choice([1, 1, 2])):
+            await asyncio.sleep(self.random.choice([0.05, 0.5, 2.0]))
+            self.world.server.crash(silently=self.random.random() < 0.3)
+            self.world.restore(backup)
+            await self._begin_again()
 
     async def _stop(self) -> None:
         self.world.fell(self.world.server, is_orderly=True)

@@ -35,6 +35,8 @@ class Memory:
     # How often the server had fallen by then, and whether the last one need not have known us.
     falls: int
     may_be_forgotten: bool
+    # How often its store had been rolled back.
+    rollbacks: int
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +82,9 @@ class Process:
         # The server fell, and need not remember us: we had no seat that it must have saved.
         self.memory = memory
         self._may_be_forgotten = memory is not None and (
-            memory.may_be_forgotten or (memory.falls < world.falls and not self._has_saved_seat())
+            memory.may_be_forgotten
+            or memory.rollbacks < world.checker.rollbacks
+            or (memory.falls < world.falls and not self._has_saved_seat())
         )
         # How often our room had come back from a checkpoint when we last heard of it.
         self._rewinds = 0
@@ -149,6 +153,12 @@ class Process:
             self.retired.clear()
             self._retiring = None
 
+    def store_rolled_back(self) -> None:
+        """The next server may know nothing of us, or not our token, and tokens that were used up are good again."""
+        self._may_be_forgotten = True
+        self.retired.clear()
+        self._retiring = None
+
     def _has_saved_seat(self) -> bool:
         """Whether somebody was told of a seat of our session in a room that lasts: then the session does, too."""
         memory, session = self.memory, self._session
@@ -174,7 +184,8 @@ class Process:
         if room is not None and (self.sitting is None or self.sitting.room is not room):
             key = (self.session.id, room.channel)
             saved = self._saved.pop(key, None)
-            if saved is not None:
+            # The number of a channel that never was, since the store is older, may be another's.
+            if saved is not None and saved[0].room in {"", room.id}:
                 view, before, count = saved
                 view = view.copy(process=self.label, has_past=True)
                 stream = Stream(self.player, after=before, after_count=count)
@@ -256,7 +267,8 @@ class Process:
             return False
         if self.sit() is not sitting:
             return False
-        self.checker.acked(ops)
+        # What was sent from a seat that never was, since the store is older, is gone with it.
+        self.checker.acked([op for op in ops if self.checker.is_of(op, sitting.stream)])
         is_heard = any(op.n > self._ops_before for op in ops) and resumes == self.resumes
         if is_heard and self._retiring is not None:
             # The server has heard us since the last resume: what we held before it is used up.
@@ -279,6 +291,7 @@ class Process:
             self.session.id,
             self.world.falls,
             self._may_be_forgotten,
+            self.checker.rollbacks,
         )
         return self.memory
 
@@ -292,6 +305,7 @@ class Process:
             return
         self.checker.note(self.label, outcome)
         self.checker.count(outcome.kind)
+        self.checker.count("rewound clients", outcome.reason == "rolled_back")
         self.checker.welcomed(self.label)
         self.resumes += 1
         self._resyncs += outcome.kind == "resynced"
@@ -313,6 +327,7 @@ class Process:
         was_long = any(life.lasted_since(away_at, self.world.now()) >= options.grace_s for life in self.world.lives)
         is_pardoned = "reset" in self.excuses or self._may_be_forgotten
         is_caused = reason in self.excuses or (reason == "expired" and (is_pardoned or was_long))
+        is_caused = is_caused or (reason == "rolled_back" and self.checker.rollbacks > 0)
         self.checker.expect("P3", is_caused, f"{self.label} lost its session after {away_s:.3f} s: {reason}")
 
     def _check_age(self, outcome: Outcome) -> None:
@@ -323,11 +338,15 @@ class Process:
         before, self._rewinds = self._rewinds, self.checker.rewinds.get(sitting.room.id, 0)
         is_rewound = outcome.kind == "resynced" and self._rewinds > before
         # A server that was replaced, and does not know it, knows nothing of its room's return either.
-        is_rewound = is_rewound and self.dialer.link.server is self.world.server.machine
-        self.checker.count("rewound clients", is_rewound)
+        is_present = self.dialer.link.server is self.world.server.machine
+        is_rewound = is_rewound and is_present and self._is_checkpointed(sitting)
         # Also again, if the server does not know whether we heard it.
-        if is_rewound or outcome.age_s:
-            # The last, or the one before from a server that does not know of it.
-            ages = self.checker.ages.get(sitting.room.id, [])[-2:]
-            is_told = any(abs((outcome.age_s or 0.0) - age_s) <= 0.001 for age_s in ages)
-            self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the room's checkpoints are {ages}")
+        if is_rewound or outcome.reason == "rolled_back":
+            ages = self.checker.ages.get(sitting.room.id, [])
+            is_told = outcome.age_s is not None and any(abs(outcome.age_s - age_s) <= 0.001 for age_s in ages)
+            self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the room's states were {ages} old")
+            is_caused = self._is_checkpointed(sitting) or self.checker.rollbacks > 0
+            self.checker.expect("P3", is_caused, f"{self.label} was told {outcome}, and its store is not older")
+
+    def _is_checkpointed(self, sitting: Sitting) -> bool:
+        return self.world.durability[sitting.room.kind] == "checkpoint"

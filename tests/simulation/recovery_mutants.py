@@ -6,6 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.client.channels import Channels
+from holdfast.core.channel import Channel
+from holdfast.core.lineage import Lineage
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens
 from holdfast.server.durable.host import DurableHost
@@ -15,7 +18,7 @@ from holdfast.server.durable.recovery import Recovery
 from holdfast.server.durable.spilling import SpillingList
 from holdfast.server.entrance.coming_back import ComingBack
 from holdfast.server.rooms.clockwork import Clockwork
-from tests.simulation.planting import durable_mutant, patched
+from tests.simulation.planting import durable_mutant, patched, rollback_mutant
 
 
 @durable_mutant
@@ -147,4 +150,43 @@ def a_used_token_is_good_again_after_a_crash() -> Iterator[None]:
 
     right = ResumeTokens.confirm
     with patched(ResumeTokens, confirm=confirm):
+        yield
+
+
+# A store that went back in time
+
+
+@rollback_mutant
+def a_lineage_is_not_looked_at() -> Iterator[None]:
+    def includes(*_: Any, **__: Any) -> bool:
+        return True
+
+    with patched(Lineage, includes=includes):
+        yield
+
+
+@rollback_mutant
+def forks_are_not_saved() -> Iterator[None]:
+    def restore(lineage: Lineage, name: str, _: Any) -> None:
+        right(lineage, name, [])
+
+    right = Lineage.restore
+    with patched(Lineage, restore=restore):
+        yield
+
+
+@rollback_mutant
+def acknowledged_messages_are_asked_for_again() -> Iterator[None]:
+    def forget_to(_: Channel, *__: int) -> None: ...
+
+    with patched(Channel, forget_to=forget_to):
+        yield
+
+
+@rollback_mutant
+def a_client_keeps_the_channels_of_the_other_history() -> Iterator[None]:
+    def roll_back(*_: Any) -> list[Any]:
+        return []
+
+    with patched(Channels, roll_back=roll_back):
         yield

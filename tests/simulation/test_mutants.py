@@ -1,8 +1,11 @@
 """Every planted bug must be caught by what an application can see: the library's own log does not count."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
-from tests.simulation.mutants import DURABLE_MUTANTS, MUTANTS, Mutant
+from tests.simulation.mutants import DURABLE_MUTANTS, MUTANTS, ROLLBACK_MUTANTS, Mutant
 from tests.simulation.options import Options
 from tests.simulation.world import simulate
 
@@ -10,10 +13,10 @@ from tests.simulation.world import simulate
 SEEDS_MAX = 40
 
 
-def first_found(mutant: Mutant, seeds: range) -> str | None:
+def first_found(mutant: Mutant, seeds: range, world: Callable[[int], Options] = Options.drawn) -> str | None:
     with mutant():
         for seed in seeds:
-            violations = simulate(Options.drawn(seed), ignored=frozenset({"BUG"})).violations
+            violations = simulate(world(seed), ignored=frozenset({"BUG"})).violations
             if violations:
                 return f"{seed}: {violations[0]}"
     return None
@@ -27,6 +30,20 @@ def test_a_planted_bug_is_caught(name: str) -> None:
 @pytest.mark.parametrize("name", DURABLE_MUTANTS)
 def test_a_planted_bug_of_what_is_saved_is_caught(name: str) -> None:
     assert first_found(DURABLE_MUTANTS[name], range(1, 2 * SEEDS_MAX, 2)), f"{name} survived {SEEDS_MAX} seeds"
+
+
+def rolling_back(seed: int) -> Options:
+    """The world of this seed, whose store goes back in time again and again."""
+    options = Options.drawn(seed)
+    assert options.store is not None
+    return replace(options, store=replace(options.store, has_rollbacks=True, outage_s=1.5))
+
+
+@pytest.mark.parametrize("name", ROLLBACK_MUTANTS)
+def test_a_planted_bug_of_a_store_that_went_back_in_time_is_caught(name: str) -> None:
+    found = first_found(ROLLBACK_MUTANTS[name], range(1, 2 * SEEDS_MAX, 2), rolling_back)
+
+    assert found, f"{name} survived {SEEDS_MAX} seeds"
 
 
 def test_there_are_enough_planted_bugs() -> None:

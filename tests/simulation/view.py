@@ -70,10 +70,12 @@ class View:
     room: str = ""
     # Whether the room outlives its server.
     is_saved: bool = False
+    # The entries that were seen since the last declared gap.
+    seen: dict[int, Op] = field(default_factory=dict)
 
     def copy(self, **changes: object) -> "View":
         """The same, to be saved."""
-        return replace(self, awaited=deque(self.awaited), **changes)  # type: ignore[arg-type]  # its own fields
+        return replace(self, awaited=deque(self.awaited), seen=dict(self.seen), **changes)  # type: ignore[arg-type]  # its own fields
 
     def heard(self, message: Message, checker: Checker) -> None:
         """The next message of the stream, in the order the application sees it."""
@@ -87,6 +89,7 @@ class View:
             case Entered(at, by, number):
                 checker.expect("I1", self.at in (None, at), f"{self.process} saw entry {at} after {self.at}")
                 self.at = at + 1
+                self.seen[at] = Op(by, number)
                 if self.room:
                     checker.saw(self.room, at, Op(by, number))
             case Told():
@@ -106,6 +109,7 @@ class View:
             case Resynced():
                 checker.count("resyncs seen")
                 self.at = self.told = None
+                self.seen.clear()
                 self.is_blind = self.has_gap = self.is_at_gap = True
             case _:
                 checker.fail("I1", f"{self.process} saw {message!r}, which no room sends")

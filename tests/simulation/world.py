@@ -39,6 +39,8 @@ EXPECTED = (
     "the store cannot be trusted any more",
     "could not be saved before the end",
 )
+# And of a store that is older than its clients: only where somebody has restored one.
+ROLLED_BACK = "the store is older than what a client has seen"
 # What servers count, and as what it is shown.
 _COUNTERS = {
     "takeovers": "takeovers",
@@ -158,6 +160,24 @@ class World:
         self._count(server)
         self.forget_processes()
 
+    def backup(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A copy of the store, and what is known to be saved in it."""
+        return dict(self.disk.entries), self.auditor.backup()
+
+    def restore(self, backup: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        """An older copy takes the place of the store: what happened since never did."""
+        entries, known = backup
+        self.checker.note("the store is rolled back")
+        self.checker.rollbacks += 1
+        self.disk.entries = dict(entries)
+        self.auditor.restore(known)
+        self.cashier.rolled_back()
+        for room_id, book in self.auditor.books.items():
+            if not book.is_ended:
+                self.checker.rewound(room_id, [entry.op for entry in book.log])
+        for process in self.processes:
+            process.store_rolled_back()
+
     def forget_processes(self) -> None:
         """The next server need not know those that were never saved."""
         self.falls += 1
@@ -274,6 +294,9 @@ class World:
             self.checker.fail("P3", f"{process.label} believes that it has a seat in {sitting.room}")
             return
         view = sitting.view
+        log = self.checker.logs.get(sitting.room.id, [])
+        others = {at: op for at, op in view.seen.items() if at >= len(log) or log[at] != op}
+        self.checker.expect("I12", not others, f"{process.label} saw {others} of another history, and no gap")
         end = (len(self.checker.logs.get(sitting.room.id, ())), player.data.told)
         self.checker.expect("I1", (view.at, view.told) == end, f"{process.label} is at {view}, the room at {end}")
         self.checker.expect("I12", not view.is_blind, f"{process.label} was resynced and never shown the state")
@@ -330,7 +353,8 @@ class _Ear(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         cause = record.exc_info[1] if record.exc_info else None
         self.checker.note("log:", record.getMessage(), repr(cause) if cause else "")
-        is_expected = any(words in record.msg for words in EXPECTED)
+        expected = (*EXPECTED, ROLLED_BACK) if self.checker.rollbacks else EXPECTED
+        is_expected = any(words in record.msg for words in expected)
         if (record.levelno >= logging.ERROR and not is_expected) or "broke the protocol" in record.msg:
             self.checker.fail("BUG", f"{record.getMessage()}: {cause!r}")
 
