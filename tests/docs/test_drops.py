@@ -10,7 +10,19 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from holdfast import ClientRoom, ClientSession, Limits, Message, Player, PlayerData, Resynced, Room, SessionEnded, on
+from holdfast import (
+    ClientRoom,
+    ClientSession,
+    Limits,
+    Message,
+    Player,
+    PlayerData,
+    Resynced,
+    Room,
+    RoomUpdated,
+    SessionEnded,
+    on,
+)
 from holdfast.testing import FaultyStore, MemoryServer, generous
 from tests.server.durable.bench import in_virtual_time, until
 
@@ -195,6 +207,9 @@ async def test_a_row_of_the_table_is_what_happens(row: str) -> None:
             message = await play.seat.receive()
             if message == Resynced():
                 assert words == ["resynced"], "the gap is told first"
+                continue
+            if isinstance(message, RoomUpdated):
+                assert words[-1] == "on_resync", "the entry comes behind the state"
                 continue
             assert isinstance(message, Heard)
             if message.what != words[-1]:

@@ -24,7 +24,7 @@ from holdfast.transports.sockets import peer_name
 _log = get_logger("holdfast.server")
 
 _PORT = re.compile(r":[0-9]+$")
-_EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - to look for them
+_EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104  # nosec
 
 DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
 """What the server speaks, in the order it prefers."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.frames import sentence
-from holdfast.core.messages import SeatLeft
+from holdfast.core.messages import RoomUpdated, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
@@ -143,6 +143,8 @@ class SeatingHost:
 
     def _resynced(self, error: Exception | None, _: Any, player: Player[Any]) -> None:
         self._seat_hook_ended(error, None, player, "on_resync")
+        # What was said about the room itself may be among what could not be kept.
+        player.outlet.send(RoomUpdated(self.entry.info(sees_code=True)))
         self._resyncs[player] = self._resyncs.get(player, 0) - 1
         if self._resyncs[player] <= 0:
             del self._resyncs[player]
