@@ -160,7 +160,11 @@ def test_a_stream_without_gaps_breaks_nothing(story: Story) -> None:
 
 
 def test_a_gap_that_was_declared_breaks_nothing(story: Story) -> None:
-    assert seen(story, Shown("room", 7, 0), entered(7), Resynced(), entered(20), Shown("room", 21, 5)) == []
+    assert seen(story, Shown("room", 7, 0), entered(7), Resynced(), Shown("room", 20, 5), entered(20)) == []
+
+
+def test_what_comes_between_a_gap_and_the_state_breaks_i12(story: Story) -> None:
+    assert seen(story, Shown("room", 7, 0), entered(7), Resynced(), entered(20), Shown("room", 21, 5)) == ["I12"]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +177,7 @@ def test_a_gap_or_a_double_in_a_stream_breaks_i1(story: Story, second: Message) 
 
 
 def test_a_resync_is_no_excuse_for_a_state_that_does_not_fit(story: Story) -> None:
-    assert seen(story, Resynced(), entered(20), Shown("room", 30, 0)) == ["I1"]
+    assert seen(story, Resynced(), Shown("room", 20, 0), Shown("room", 30, 0)) == ["I1"]
 
 
 def test_answers_come_in_the_order_of_what_was_sent(story: Story) -> None:

@@ -16,7 +16,7 @@ from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import python_process, read_until
 from tests.log_lines import line_of
 
-ENDS = ("-wal", "-shm", ".lock")
+ENDS = ("-wal", "-shm", ".lock", ".newest")
 HOLDER = """
 import asyncio, sys
 from holdfast.stores import SqliteStore
@@ -92,7 +92,7 @@ async def test_a_server_that_stopped_leaves_no_lock_behind(file: Path) -> None:
         assert modes_in(file.parent) == dict.fromkeys([file.name, *(f"{file.name}{end}" for end in ENDS)], 0o600)
         await store.close()
 
-    assert list(modes_in(file.parent)) == [file.name]
+    assert set(modes_in(file.parent)) == {file.name, f"{file.name}.newest"}
 
 
 async def test_a_server_that_could_not_start_leaves_no_lock_behind(file: Path) -> None:
@@ -174,7 +174,7 @@ async def test_a_store_that_others_can_read_is_warned_of(file: Path, caplog: pyt
     await _opened_and_closed(file)
 
     assert len(lines(caplog, "other users can read the store")) == 1
-    assert modes_in(file.parent) == {file.name: 0o640}
+    assert modes_in(file.parent) == {file.name: 0o640, f"{file.name}.newest": 0o600}
 
 
 async def _opened_and_closed(file: Path) -> None:

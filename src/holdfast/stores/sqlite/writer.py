@@ -23,6 +23,7 @@ from holdfast.stores.sqlite.layout import (
     warn_if_others_can_read,
 )
 from holdfast.stores.sqlite.lock import ServerLock
+from holdfast.stores.sqlite.newest import NewestRevision
 
 _COLUMNS = 4
 # Few sizes of statement, so that each is parsed once; the largest has about half the parameters that SQLite allows.
@@ -54,6 +55,7 @@ class Writer:
         self._busy_s = busy_s
         self._opened: sqlite3.Connection | None = None
         self._lock: ServerLock | None = None
+        self._newest: NewestRevision | None = None
         self.guard = FileGuard(path)
         # The last revision given out, unless another process has written since.
         self._count = 0
@@ -63,12 +65,16 @@ class Writer:
         """Make the file, or bring it up to date."""
         try:
             check_file(self._path)
+            is_new = not self._path.exists()
             if claim != "shared":
                 self._lock = ServerLock(self._path)
                 self._lock.take(takeover=claim == "takeover")
                 warn_if_others_can_read(self._path)
             self._opened = prepare(self._path, busy_s=self._busy_s)
             self._count = self._stored_count()
+            if self._lock is not None:
+                self._newest = NewestRevision(self._path)
+                self._newest.check(self._count, is_new=is_new)
             self.guard.open()
             self.guard.look(self._opened)
         except sqlite3.Error as error:
@@ -81,6 +87,8 @@ class Writer:
         self.guard.close()
         connection, self._opened = self._opened, None
         try:
+            if self._newest is not None and self._broken is None:
+                self._newest.note(self._count)
             if connection is not None:
                 self._put_away(connection)
         finally:
@@ -116,6 +124,8 @@ class Writer:
         suit_log_to_disk(self._opened, self._path)
         if self._lock is not None:
             self._lock.look()
+        if self._newest is not None:
+            self._newest.note(self._count)
 
     def reclaim(self) -> bool:
         """Whether we are the one server, again if nobody else is."""

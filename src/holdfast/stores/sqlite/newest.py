@@ -1,0 +1,57 @@
+"""The newest revision that a server has given out, kept beside the file: a file that has less went back in time.
+
+A backup that was put in the place of the store, or a disk that lost writes, cannot be told from the file itself. The
+note (`game.db.newest`) is written a few times a second and never waited for: it may lag behind, and never runs ahead.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.logs import get_logger
+
+log = get_logger("holdfast.stores")
+
+_DIGITS = 20
+
+
+class NewestRevision:
+    """The note beside one store."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._note_path = Path(f"{path.absolute()}.newest")
+        self._noted = 0
+
+    def check(self, found: int, *, is_new: bool) -> None:
+        """Say so loudly if a store that was there has less than was noted; from now on what it has counts."""
+        noted = self._read()
+        if noted > found and not is_new:
+            log.error(
+                "this store is older than what a server last wrote to it: a backup was restored, or the disk lost "
+                "writes. Players who know more than their rooms are told so (rolled_back)",
+                store=str(self._path),
+                last_revision=noted,
+                found_revision=found,
+            )
+        self._noted = -1
+        self.note(found)
+
+    def note(self, revision: int) -> None:
+        """Write down how far the store has come. A disk that is full loses the note, and nothing else."""
+        if revision == self._noted:
+            return
+        self._noted = revision
+        with suppress(OSError):
+            file = os.open(self._note_path, os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                # Always as long as before: there is no moment at which it is cut.
+                os.pwrite(file, f"{revision:0{_DIGITS}}\n".encode(), 0)
+            finally:
+                os.close(file)
+
+    def _read(self) -> int:
+        try:
+            return int(self._note_path.read_bytes()[:_DIGITS])
+        except (OSError, ValueError):
+            return 0
