@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from holdfast import Message, MessageRefused, Resynced
+from holdfast import Message, MessageRefused, Resynced, RoomUpdated
 from tests.simulation.checker import Checker, Op
 
 
@@ -111,6 +111,8 @@ class View:
                 self.at = self.told = None
                 self.seen.clear()
                 self.is_blind = self.has_gap = self.is_at_gap = True
+            case RoomUpdated():
+                checker.expect("I12", not self.is_blind, f"{self.process} was told of the room before its state")
             case _:
                 checker.fail("I1", f"{self.process} saw {message!r}, which no room sends")
 

@@ -75,7 +75,10 @@ class Door:
             raise Interrupted
         self.check_role(session)
         if existing is not None and host.may_take_over(existing):
-            return host.take_over(existing, session, outlet_of)
+            host.let_finish(existing)
+            # What was said before the takeover may have cost the seat; then this is a join like any other.
+            if existing.seat is not SeatState.FREED:
+                return host.take_over(existing, session, outlet_of)
         # Those who wait come first.
         self.line.offer_seats()
         room.check_open(session.player_id)

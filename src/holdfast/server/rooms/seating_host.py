@@ -7,6 +7,7 @@ ids, counted, and harms nothing but the turn it was raised in.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.errors import NotSeated
 from holdfast.core.frames import sentence
 from holdfast.core.messages import RoomUpdated, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
@@ -84,7 +85,6 @@ class SeatingHost:
     def take_over(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> Player[Any]:
         """The same player, by another session: the seat goes on there."""
         former = player.session
-        self.let_finish(player)
         self._unmute(player)
         message = "this player joined again from elsewhere"
         self._take_seat_away(former)
@@ -95,6 +95,8 @@ class SeatingHost:
         self._node.publish(happenings.joined(session, self.room))
         if player.seat is SeatState.TAKEN:
             self._hold(player)
+        if player.seat is SeatState.FREED:
+            raise NotSeated("the game freed the seat when it heard of the drop; join again")
         self.returned(player, is_resynced=True)
         return player
 
