@@ -47,12 +47,13 @@ class Limits:
     # What an authenticator may take, for example to ask an identity provider.
     auth_s: float = 10.0
     # Links that have not said who they are: from one address (an IPv6 network of 64 bits is one), and in all. After a
-    # cut of the network everybody is a stranger for a moment.
-    strangers_per_address_max: int = 64
+    # cut of the network, or a restart of the server, everybody is a stranger for a moment: also the hundreds of players
+    # of a school or a tournament, who have one address.
+    strangers_per_address_max: int = 1_024
     strangers_max: int = 12_000
     # Hellos from one address: so many at once, then so many a second. A household, a school, a phone network may stand
     # behind one address, and all of its players come back at once: a resume with a good token costs it nothing.
-    hellos_per_address_burst: int = 256
+    hellos_per_address_burst: int = 1_024
     hellos_per_address_per_s: float = 32.0
     # Wrong credentials from one address, and floods; for each beyond the burst nobody there may sign in for a while,
     # twice as long each time.
