@@ -76,8 +76,9 @@ async def test_everybody_who_waits_for_the_window_gets_through() -> None:
         await asyncio.sleep(0)
         session.cut()
 
-        await soon(asyncio.gather(*senders))
+        # They also wait for what they are answered to be read.
         heard = [await soon(room.receive()) for _ in range(100)]
+        await soon(asyncio.gather(*senders))
 
         assert sorted(int(message.text) for message in heard if isinstance(message, Said)) == list(range(100))
 

@@ -79,7 +79,7 @@ class Moody(Room[Any]):
 async def test_a_hook_that_raises_is_logged_with_its_name_and_its_player(
     hook: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with MemoryServer([Moody]) as server:
+    async with MemoryServer([Moody], allow_errors=ZeroDivisionError) as server:
         room = await server.create_room("moody", properties={"raises": hook})
         ada = await server.connect("ada")
 

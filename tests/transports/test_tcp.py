@@ -67,7 +67,6 @@ async def test_a_preface_that_names_nothing_of_ours_is_answered_with_what_we_spe
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        pytest.param(b"GET / HTTP/1.1\r\nHost: game.example\r\n\r\n", TOO_BIG, id="HTTP"),
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", TOO_BIG, id="TLS"),
         pytest.param(tcp_frame(b"x" * 257), TOO_BIG, id="a preface that is too long"),
         pytest.param(tcp_frame(b"x" * 256), UNSUPPORTED, id="the longest preface"),

@@ -140,7 +140,7 @@ async def test_a_window_that_is_sent_again_after_a_drop_is_not_held_against_its_
         room = await ada.join_or_create("hall")
         for n in range(400):
             await room.send(Say(n))
-        await until(lambda: len(server.hall().heard) == 400)
+        await until(lambda: room.accepted == 400)
         dialer = server.dialer(ada)
         dialer.is_down = True
         dialer.link.cut()
