@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from holdfast import Limits, Message, PlayerData, Reason, Room
+from holdfast import Limits, Message, Player, PlayerData, Reason, Room, on
 from holdfast.core.codec import MSGPACK
 from holdfast.core.frames import Data, Frame, Ping, Welcome
 from holdfast.events import Dropped
@@ -144,3 +144,37 @@ async def test_a_client_that_takes_everything_and_answers_nothing_is_cut_like_a_
             await asyncio.sleep(0.1)
 
         assert [drop.reason for drop in drops] == [Reason.SILENT]
+
+
+class Ask(Message):
+    n: int
+
+
+class Large(Message):
+    n: int
+    ballast: str
+
+
+class Library(Room[PlayerData]):
+    """Has something large for everybody who asks."""
+
+    grace_s = 600.0
+
+    @on(Ask)
+    def ask(self, player: Player[PlayerData], ask: Ask) -> None:
+        player.send(Large(ask.n, "x" * 55_000))
+
+
+@in_virtual_time
+async def test_large_answers_over_a_slow_link_are_not_taken_for_unread_ones() -> None:
+    async with MemoryServer([Library]) as server:
+        ada = await server.connect("ada", messages=[Large])
+        room = await ada.join_or_create("library")
+        server.link(ada).bytes_per_s = 3_000.0
+        asking = asyncio.gather(*(room.send(Ask(n)) for n in range(15)))
+
+        heard = [await room.receive() for _ in range(15)]
+
+        await asking
+        assert [message.n for message in heard if isinstance(message, Large)] == list(range(15))
+        assert ada.drops == 0

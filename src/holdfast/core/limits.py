@@ -104,8 +104,8 @@ class Limits:
     # replies and unreliable messages.
     write_buffer_bytes_max: int = 1 * MIB
 
-    # What one session may say: so many at once (a window that is sent again after a drop), then so many a second.
-    messages_burst: int = 2_048
+    # What one session may say: so many at once (what a player has queued while away), then so many a second.
+    messages_burst: int = 8_192
     messages_per_s: float = 200.0
     latest_burst: int = 600
     latest_per_s: float = 200.0

@@ -140,6 +140,9 @@ class SeatingHost:
         self.has_read(player)
 
     def _resync(self, player: Player[Any]) -> Any:
+        if self._resyncs.get(player, 0) > 1:
+            # Their stream began anew once more, and is mute until the turn that belongs to that.
+            return None
         self._unmute(player)
         return self.room.on_resync(player)
 

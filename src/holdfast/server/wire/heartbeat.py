@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.player import Outlet
 from holdfast.core.reasons import Reason
+from holdfast.core.session import Session, SessionFlags
 from holdfast.server.wire.connection import LiveConnection
 
 if TYPE_CHECKING:
@@ -55,12 +56,15 @@ class Heartbeat:
         # Of one in the slow lane we are the ones who do not listen; it comes out, and is heard or not.
         if now - connection.heard_at >= limits.silence_s and connection.unheard is None:
             connection.cut(Reason.SILENT)
-        elif session.player is not None and self._reads_nothing(session.player.outlet, now):
+        elif session.player is not None and self._reads_nothing(session, session.player.outlet, now):
             session.player.outlet.overflow()
         else:
             connection.ping(now)
 
-    def _reads_nothing(self, outlet: Outlet, now: float) -> bool:
+    def _reads_nothing(self, session: Session, outlet: Outlet, now: float) -> bool:
         """Whether a client's messages wait for it to read, and it does not."""
+        if session.flags & SessionFlags.AWAITING_RESPONSE:
+            # Our ping is behind what there is to read: the link is slow, not the client.
+            return False
         backlog = outlet.backlog
         return backlog is not None and backlog.stalled > 0 and now - backlog.stalled_at >= self._node.limits.unread_s
