@@ -1,9 +1,12 @@
 """Connections to the API: so many of one address and in all, and whoever is idle longest makes room."""
 
 import asyncio
+import shutil
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -102,13 +105,17 @@ def test_there_are_never_more_than_the_limits_say(steps: list[tuple[str, bool, b
 
 
 @asynccontextmanager
-async def sockets(server: HttpServer, hosts: list[str], words: bytes = b"") -> AsyncIterator[None]:
-    """Idle connections from these addresses of this machine."""
+async def sockets(
+    server: HttpServer, hosts: list[str], words: bytes = b"", *, buffer_bytes: int = 0
+) -> AsyncIterator[None]:
+    """Connections from these addresses of this machine that say this and read nothing."""
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
         for host in hosts:
             sock = stack.enter_context(socket.socket())
             sock.setblocking(False)
+            if buffer_bytes:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
             sock.bind((host, 0))
             await loop.sock_connect(sock, server.address)
             with suppress(ConnectionError):  # it may have made room already
@@ -148,6 +155,22 @@ async def test_probes_are_answered_among_handshakes_that_do_not_begin(world: Wor
 
     assert answer.startswith(b"HTTP/1.1 200 ")
     await server.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this machine has one address")
+async def test_probes_are_answered_among_those_who_do_not_read_their_answers(world: World, tmp_path: Path) -> None:
+    shutil.copytree(world.site, tmp_path / "site")
+    # More than the buffers between here and there hold.
+    (tmp_path / "site/assets/dashboard.js").write_bytes(bytes(8 * KIB * KIB))
+    world.site = tmp_path / "site"
+    server = await world.serve(connections_max=6, connections_per_address_max=2)
+    hosts = [f"127.0.0.{2 + number % 3}" for number in range(6)]
+    requests = b"GET /assets/dashboard.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10
+
+    async with sockets(server, hosts, requests, buffer_bytes=2 * KIB):
+        for path in PROBES:
+            client = await world.client(server)
+            assert (await client.get(path)).status_code == 200
 
 
 # Those who came to the wrong port

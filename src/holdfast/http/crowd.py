@@ -14,7 +14,7 @@ class Member(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for its client: between requests, or in the middle of one."""
+        """Whether it waits for its client: between requests, in the middle of one, or to read its answer."""
 
     def cut(self) -> None:
         """End it at once."""

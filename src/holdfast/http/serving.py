@@ -151,9 +151,11 @@ class _Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for its client: for a handshake, for a request, or for the rest of one."""
+        """Whether it waits for its client: for a handshake, a request, the rest of one, or to read its answer."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
-        return cycle is None or cycle.response_complete or self.conn.their_state is h11.SEND_BODY
+        if cycle is None or cycle.response_complete:
+            return True
+        return self.flow.write_paused or self.conn.their_state is h11.SEND_BODY
 
     def cut(self) -> None:
         """End it at once."""
