@@ -148,6 +148,20 @@ async def test_sessions_of_one_address_are_a_share_of_all_and_held_ones_count() 
         await server.guest("again", HOME)
 
 
+@pytest.mark.parametrize("sessions_max", [20, 6], ids=["the address is full", "the node is full"])
+@in_virtual_time
+async def test_who_is_not_let_in_keeps_the_session_that_would_have_ended_for_it(sessions_max: int) -> None:
+    share = {20: 0.25, 6: 1.0}[sessions_max]
+    async with square(sessions_max=sessions_max, sessions_per_player_max=1, address_share=share) as server:
+        guests = [await server.seated(f"player-{number}") for number in range({20: 5, 6: 6}[sessions_max])]
+
+        close = await (await server.call("player-0")).hear(Close)
+
+        assert close.reason in {Reason.THROTTLED, Reason.BUSY}
+        assert server.ended == []
+        assert len(server.hall().players) == len(guests)
+
+
 @in_virtual_time
 async def test_connections_of_one_address_are_a_share_of_all() -> None:
     async with square(connections_max=40, resume_reserve=0.0) as server:

@@ -149,10 +149,6 @@ class SigningIn:
         except NotAuthentic as error:
             self._not_let_in(attempt, error)
             return
-        if not make_space(node, identity.player_id, connection.address):
-            message = f"this player has {node.limits.sessions_per_player_max} sessions already; end one first"
-            self._refuse(attempt, Reason.REFUSED, message, problem=Throttled.code)
-            return
         if len(node.sessions) >= node.limits.sessions_max:
             connection.close(Reason.BUSY, "this node is full", retry_after_s=node.limits.hello_s)
             return
@@ -160,6 +156,11 @@ class SigningIn:
             node.alarms.tell("address_share", "refused", address=connection.address)
             message = "too many players are here from your address; come back in a while"
             connection.close(Reason.THROTTLED, message, retry_after_s=node.limits.hello_s)
+            return
+        # Last: sessions may end for it, and that must not be in vain.
+        if not make_space(node, identity.player_id, connection.address):
+            message = f"this player has {node.limits.sessions_per_player_max} sessions already; end one first"
+            self._refuse(attempt, Reason.REFUSED, message, problem=Throttled.code)
             return
         self._open(attempt, identity)
 
