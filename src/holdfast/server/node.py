@@ -270,13 +270,11 @@ class Node:
         if not self.sessions.of_player(session.player_id):
             self.rooms.maker_gone(session.player_id)
         self.publish(Ended(session=session.id, player=session.player_id, reason=reason, message=sentence(message)))
-        if connection is None:
-            return
-        if self.ledger is not None and session in self.ledger:
+        if connection is not None and self.ledger is not None and session in self.ledger:
             # The turn that ended it may have said something before, and all of it may still be undone.
             self.ledger.close_after(session, partial(connection.close, reason, message))
             self._loop.call_later(self.limits.store_patience_s, self._close_unsaved, connection, reason, message)
-        else:
+        elif connection is not None:
             connection.close(reason, message)
 
     def _close_unsaved(self, connection: LiveConnection, reason: Reason, message: str) -> None:
@@ -285,6 +283,8 @@ class Node:
             connection.close(reason, message)
         elif self.ledger is not None and self.ledger.is_failing:
             self.turn_away(connection)
+        elif connection.is_open:  # its commit began later than this wait
+            self._loop.call_later(self.limits.store_patience_s, self._close_unsaved, connection, reason, message)
 
     def restored(self, session: Session) -> None:
         """A session came back from the store: its player has a fresh grace to do the same."""
