@@ -75,6 +75,19 @@ async def test_a_second_server_is_told_who_has_the_file_since_when_and_what_to_d
     await first.put("k", b"1", ABSENT)
 
 
+async def test_a_file_behind_a_link_has_the_same_lock_and_note(first: SqliteStore, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(file)
+
+    with pytest.raises(Held):
+        await SqliteStore(link).open("sole")
+
+    await first.close()
+    await _opened_and_closed(link)
+    assert [each.name for each in link.parent.iterdir()] == [link.name]
+
+
 async def test_tools_read_and_write_beside_a_server(first: SqliteStore, file: Path) -> None:
     tool = SqliteStore(file)
     await tool.open()

@@ -48,7 +48,7 @@ class ServerLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock_path = Path(f"{path.absolute()}.lock")
+        self._lock_path = Path(f"{path.resolve()}.lock")
         self._file = -1
         self._is_lost = False
 

@@ -20,7 +20,7 @@ class NewestRevision:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._note_path = Path(f"{path.absolute()}.newest")
+        self._note_path = Path(f"{path.resolve()}.newest")
         self._noted = 0
 
     def check(self, found: int, *, is_new: bool) -> None:
