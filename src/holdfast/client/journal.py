@@ -7,7 +7,7 @@ that a process killed in the middle of a write leaves a tail that is recognised 
     a message that is sent        by `send`, with its number, before it can be written to a connection
     how far messages were read    before an acknowledgement or a hello tells the server
     token, seats, resyncs         before anything is written after the welcome or the frame that brought them
-    what the server acknowledged  with the next of these: it is asked again at the next welcome
+    what the server acknowledged  before anything is written after it: a server that forgets it must be told so
 """
 
 import os
@@ -115,7 +115,8 @@ class Journal:
         self._storage = storage
         self._bytes_max = limits.journal_bytes_max
         self._protocol: ClientProtocol | None = None
-        self._stored: dict[int, int] = {}
+        # By channel, what the journal tells of it: processed, and acknowledged.
+        self._stored: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         # Something could not be written whole: what follows it would never be read.
         self._is_torn = True
@@ -154,15 +155,16 @@ class Journal:
             self._snapshot()
             return
         for channel in protocol.channels:
-            if channel.applied != self._stored.get(channel.number):
-                self._append(Read(channel.number, channel.applied, channel.acked))
-                self._stored[channel.number] = channel.applied
+            known = (channel.applied, channel.acked)
+            if known != self._stored.get(channel.number):
+                self._append(Read(channel.number, *known))
+                self._stored[channel.number] = known
 
     def forget(self) -> None:
         """The session is over."""
         if not self._is_closed:
             # What cannot be removed does no harm: the server will say that the session is over.
-            with suppress(OSError):
+            with suppress(Exception):
                 self._storage.remove()
             self.close()
 
@@ -177,7 +179,7 @@ class Journal:
         state = frame(self._protocol.save())
         self._storage.replace(state)
         self._is_torn = self._protocol.is_changed = False
-        self._stored = {channel.number: channel.applied for channel in self._protocol.channels}
+        self._stored = {channel.number: (channel.applied, channel.acked) for channel in self._protocol.channels}
         self._bytes = 0
 
     def _append(self, change: Any) -> None:

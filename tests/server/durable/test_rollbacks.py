@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast import Effect, Limits, Resynced
+from holdfast import ClientSession, Effect, Limits, Resynced
 from holdfast.events import RolledBack
 from holdfast.server.durable.recovery import Pace
+from holdfast.testing import MemoryStorage
 from tests.saved_sessions import storage_of, suspended
 from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durable.rooms import Do, Said, Say, table
@@ -76,7 +77,7 @@ async def test_a_listener_that_has_not_read_all_of_another_history_does_not_mix_
         assert server_room is not None
         for number in range(4):
             server_room.broadcast(Said(f"other {number}"))
-        await until(lambda: client.outcome is not None and client.outcome.kind != "new")
+        await until(lambda: _is_back(client))
         messages = [await room.receive() for _ in range(2)]
 
         assert client.outcome is not None
@@ -98,6 +99,41 @@ async def test_a_sender_whose_acknowledged_messages_are_forgotten_is_told_so_and
         assert (outcome.kind, outcome.reason) == ("resynced", "rolled_back")
         assert bench.room(ada).state.said == ["ada:saved", "ada:new 0", "ada:new 1"]
         assert since_resync(ada) == ["state 1", "ada:new 0", "ada:new 1"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@in_virtual_time
+async def test_a_saved_sender_that_reads_nothing_is_told_so_as_well(is_killed: bool) -> None:
+    async with Bench(table()) as bench:
+        storage = MemoryStorage()
+        client = await bench.connect("ada", saved=storage)
+        room = await client.join_or_create("table")
+        await room.send(Say("saved"))
+        await room.flush()
+        backup = bench.backup()
+        await room.send(Say("lost"))
+        await room.flush()
+        await a_moment()
+        if is_killed:
+            bench.dialer(client).is_down = True
+            bench.link(client).cut()
+
+        await bench.restore(backup)
+        if is_killed:
+            client = await bench.connect("ada", saved=MemoryStorage(storage.written))
+        await until(lambda: _is_back(client))
+
+        assert client.outcome is not None
+        assert (client.outcome.kind, client.outcome.reason) == ("resynced", "rolled_back")
+        assert client.room is not None
+        await client.room.flush()
+        server_room = bench.server.rooms.get(room.id)
+        assert server_room is not None
+        assert server_room.state.said == ["ada:saved"]
+
+
+def _is_back(client: ClientSession) -> bool:
+    return client.outcome is not None and client.outcome.kind != "new"
 
 
 @in_virtual_time
