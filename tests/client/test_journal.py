@@ -1,14 +1,16 @@
 """What a saved session writes: whole, in order, and readable whatever the last write left behind."""
 
 import asyncio
+import sqlite3
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from holdfast import Conflict, Invalid, SessionFile, Unconfirmed, Untyped
+from holdfast import Conflict, Invalid, SessionEnded, SessionFile, Unconfirmed, Untyped
 from holdfast.client.journal import Journal, frames, replayed
 from holdfast.core.frames import Ack
 from holdfast.core.limits import Limits
@@ -117,28 +119,45 @@ def test_two_processes_cannot_use_one_saved_session(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(Conflict, match="in use by another process"):
+        with pytest.raises(Conflict, match="is in use"):
             SessionFile(path)
         process.kill()
 
     SessionFile(path).close()
 
 
-# A disk that is full
+def test_two_sessions_of_one_process_cannot_use_one_saved_session(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = tmp_path / "ada.session"
+        async with MemoryServer([Tally]) as server:
+            first = await server.connect("ada", saved=path)
+            with pytest.raises(Conflict, match="is in use"):
+                await server.connect("ada", saved=path)
+            with pytest.raises(Conflict, match="is in use"):
+                await server.connect("ada", saved=path)
+
+            await first.suspend()
+            assert (await server.connect("ada", saved=path)).id == first.id
+
+    run(story())
+
+
+# A storage that fails
 
 
 class FullStorage(MemoryStorage):
     is_full = False
+    error: Exception = OSError("no space left")
 
     def append(self, record: bytes) -> None:
         if self.is_full:
             super().append(record[:5])
-            raise OSError("no space left")
+            raise self.error
         super().append(record)
 
     def replace(self, state: bytes) -> None:
         if self.is_full:
-            raise OSError("no space left")
+            raise self.error
         super().replace(state)
 
 
@@ -163,6 +182,52 @@ def test_what_cannot_be_stored_is_not_sent_and_later_it_goes_on() -> None:
             state = replayed(storage.written)
             assert state is not None
             assert state.channels[0].last_seq == 2
+
+    run(story())
+
+
+def test_a_storage_may_raise_anything_and_the_session_goes_on() -> None:
+    async def story() -> None:
+        storage = FullStorage()
+        storage.error = sqlite3.OperationalError("database is locked")
+        async with MemoryServer([Tally]) as server:
+            session = await server.connect("ada", saved=storage, messages=[Count])
+            room = await session.join_or_create("tally")
+
+            storage.is_full = True
+            server.link(session).cut()
+            await asyncio.sleep(3.0)
+            with pytest.raises(sqlite3.OperationalError):
+                await room.send(Count(1))
+            assert not session.connected
+            assert storage.written
+            storage.is_full = False
+            assert await room.send(Count(1)) == 1
+            assert await room.receive() == Count(1)
+            storage.is_full = True
+            room.acknowledge()
+            await asyncio.sleep(3.0)
+            storage.is_full = False
+            assert session.drops == 1
+            assert await room.send(Count(2)) == 2
+
+    run(story())
+
+
+def test_a_client_that_fails_leaves_what_is_saved() -> None:
+    async def story() -> None:
+        storage = MemoryStorage()
+        async with MemoryServer([Tally]) as server:
+            await (await server.connect("ada", saved=storage)).suspend()
+            written = storage.written
+
+            def broken(*_: object) -> NoReturn:
+                raise ZeroDivisionError
+
+            with pytest.raises(SessionEnded, match="the client failed"):
+                await server.connect("ada", saved=storage, dial=broken)
+
+            assert storage.written == written
 
     run(story())
 

@@ -13,6 +13,7 @@ from holdfast.client.journal import Journal
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.errors import HoldfastError, ProtocolError, SessionEnded, refusal
 from holdfast.core.messages import snake_case
+from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
 from holdfast.transports.port import DialError
 
@@ -21,7 +22,7 @@ log = get_logger("holdfast.client")
 T = TypeVar("T")
 
 # For these reasons a session ends only on this side of the wire.
-_LIVES_ON = ("unreachable", "suspended")
+_LIVES_ON = ("unreachable", "suspended", Reason.INTERNAL)
 # A disk that was full may have room again.
 _SAVE_AGAIN_S = 1.0
 
@@ -81,7 +82,7 @@ class Exchange:
     # Life
 
     async def open(self) -> None:
-        """Connect for the first time: what fails here is raised, not retried."""
+        """Connect for the first time: a new session is not tried again if nobody answers; a saved one is."""
         try:
             await self._connector.open()
         except BaseException:
@@ -210,7 +211,7 @@ class Exchange:
         """Whether what would be told is stored; if it cannot be, nothing is told, and soon we try again."""
         try:
             journal.keep()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - a storage may be the program's own, and raise anything
             if not self._is_unsaved:
                 log.warning("the session cannot be saved; nothing is sent until it can", error=error)
             self._is_unsaved = True
@@ -227,7 +228,7 @@ class Exchange:
         try:
             if self._journal is not None:
                 self._journal.keep()
-        except OSError as error:
+        except Exception as error:
             raise DialError(f"the session cannot be saved: {error}") from error
 
     def happened(self, event: Event) -> None:

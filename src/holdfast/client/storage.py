@@ -16,7 +16,8 @@ except ImportError:  # Windows has no such locks: there nothing notices that two
 class SessionStorage(Protocol):
     """What `connect(url, saved=…)` needs of a place of your own. What a call has written is there when it returns.
 
-    Whatever is written holds secrets: keep it like a password.
+    Raise `OSError` if it cannot be read or written. While `append` or `replace` raises, that or anything else, nothing
+    is sent, and both are tried again; what is saved stays. Whatever is written holds secrets: keep it like a password.
     """
 
     def read(self) -> bytes:
@@ -38,8 +39,9 @@ class SessionStorage(Protocol):
 class SessionFile:
     """A file that only its owner can read, and only one process at a time uses.
 
-    What was written survives a killed process. It is not forced to the disk: after a power cut the file may be some
-    seconds old, and then the server's answer says what it has.
+    What was written survives a killed process. It is not forced to the disk: after a power cut the file may be a few
+    seconds old. If the client has not reconnected since, it resumes. If it has, the old token counts as stolen: the
+    session ends, and you sign in again (`reset`, `token_reused`).
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -53,7 +55,7 @@ class SessionFile:
         except OSError:
             self._lock.close()
             raise Conflict(
-                f"the saved session {str(self._path)!r} is in use by another process: end that one, or use another file"
+                f"the saved session {str(self._path)!r} is in use: end the session that has it, or use another file"
             ) from None
 
     def read(self) -> bytes:
