@@ -9,7 +9,7 @@ import holdfast
 from holdfast import Limits, Outcome, SessionEnded
 from holdfast.core.frames import Auth
 from holdfast.core.reasons import Reason
-from holdfast.testing import run
+from holdfast.testing import MemoryStorage, run
 from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
 from tests.client.fake_server import CUT, REFUSED, URL, FakeServer, close, connect, in_virtual_time, others, welcome
 
@@ -22,6 +22,33 @@ async def test_an_address_where_nobody_answers_is_an_error_at_once() -> None:
         await connect(server)
 
     assert server.dialled_at == [0.0]
+    assert others() == set()
+
+
+@in_virtual_time
+async def test_with_a_saved_session_an_address_where_nobody_answers_is_tried_again() -> None:
+    storage = MemoryStorage()
+    await (await connect(FakeServer([welcome()]), saved=storage)).suspend()
+    server = FakeServer(REFUSED, REFUSED, [welcome(outcome="resumed")])
+
+    session = await connect(server, saved=storage)
+
+    assert session.outcome == Outcome("resumed")
+    assert len(server.dialled_at) == 3
+    await session.suspend()
+
+
+@in_virtual_time
+async def test_with_a_saved_session_an_address_where_nobody_answers_is_given_up_in_time() -> None:
+    storage = MemoryStorage()
+    await (await connect(FakeServer([welcome()]), saved=storage)).suspend()
+    written = storage.written
+
+    with pytest.raises(SessionEnded, match="within 10 s: nobody listens") as error:
+        await connect(FakeServer(REFUSED), saved=storage, give_up_s=10.0)
+
+    assert error.value.reason == "unreachable"
+    assert storage.written == written
     assert others() == set()
 
 

@@ -111,7 +111,7 @@ class Connector:
     # What the session asks for
 
     async def open(self) -> None:
-        """Connect for the first time. An address where nobody answers is an error here, and not tried again."""
+        """Connect for the first time. A new session is not tried again if nobody answers; a saved one is."""
         if self._task is not None:
             raise RuntimeError("this session was opened before: call `connect` again for another")
         self._opened = asyncio.get_running_loop().create_future()
@@ -171,7 +171,7 @@ class Connector:
         """Connect again and again; the result is why there will be no other connection."""
         now = asyncio.get_running_loop().time
         patience = Patience(self._reach, now())
-        is_first = True
+        is_first = not self._protocol.session_id
         while True:
             try:
                 closed, welcome_for_s, is_answered = await self._one_connection()

@@ -195,21 +195,23 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
 
     Leaving the block ends the session. `session = await connect(url)` does the same without a block; then call
     `session.close()` yourself. Raises `OSError` if nobody answers at the address, `SessionEnded` if the server does not
-    want us. A connection that is lost later is replaced, and the session resumed, without a word; see `on_drop`.
+    want us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
+    lost later is replaced, and the session resumed, without a word; see `on_drop`.
 
     - `messages`: the types that rooms send; others arrive as `Untyped`.
     - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
     - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
       own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.
-      `Conflict` if another process uses the file.
+      `Conflict` if another session uses the file, in this process or another.
     - `dialect`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
     - `server_key`: the public key of a server at tcp://, which `holdfast key show` prints: everything is encrypted, and
       a server without that key is told nothing.
     - `compression`: make payloads smaller, if the server does that too.
     - `ssl`: for wss:// and tcps://, which certificates to believe; without it, those that this system believes.
     - `give_up_s`: for how long to try to come back before the session counts as over.
-    - `retry_first_s`, `retry_longest_s`: the longest wait before the first attempt to come back, and before any. In
-      between it doubles, and each wait is random below it. After 30 s in vain the second grows with the outage.
+    - `retry_first_s`, `retry_longest_s`: each wait is random between 0 and a ceiling. The ceiling starts at
+      `retry_first_s`, doubles with each attempt, and stops at `retry_longest_s`; after a 30 s outage that cap grows
+      too, up to 15 times.
     - `limits`, `random`, `dial`: replaced in tests.
     """
 
