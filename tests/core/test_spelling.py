@@ -28,6 +28,7 @@ def method(*parameters: str) -> Any:
         ("grace_seconds", 30, "grace_s"),
         ("grace_ms", 30_000, "grace_s"),
         ("tick", 20, "tick_hz"),
+        ("tick_rate", 20, "tick_hz"),
         ("empty_ttl", 5.0, "empty_ttl_s"),
         ("max_player", 4, "max_players"),
         ("max_palyers", 4, "max_players"),
@@ -49,6 +50,7 @@ def test_a_misspelt_setting_is_an_error_that_names_the_right_one(name: str, valu
         ("on_jion", "on_join"),
         ("on_dropped", "on_drop"),
         ("on_leaving", "on_leave"),
+        ("on_left", "on_leave"),
         ("on_ticks", "on_tick"),
         ("onJoin", "on_join"),
         ("on_resynch", "on_resync"),
@@ -149,3 +151,30 @@ def test_a_hook_whose_answer_is_needed_at_once_cannot_be_async(name: str) -> Non
 
     with pytest.raises(TypeError, match=f"{name} is called between two turns and cannot be `async def`"):
         room_class(**{name: hook})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("players", {}),
+        ("broadcast", method("message")),
+        ("update", method("dt")),
+        ("start", method("countdown")),
+        ("close", True),
+        ("own", method("player")),
+    ],
+)
+def test_a_name_that_the_room_needs_cannot_be_taken_for_something_else(name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=rf"Arena\.{name} hides {name} of Room, which it needs"):
+        room_class(**{name: value})
+
+
+def test_a_method_of_the_room_may_be_extended() -> None:
+    class Arena(Room[Any]):
+        def broadcast(self, message: Message, exclude: Any = ()) -> None:
+            super().broadcast(message, exclude)
+
+        def update(self, **changes: Any) -> None:
+            super().update(**changes)
+
+    assert Arena.kind == "arena"

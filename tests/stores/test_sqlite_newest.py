@@ -50,16 +50,20 @@ async def test_a_store_that_went_on_is_no_news(file: Path, caplog: pytest.LogCap
     assert COMPLAINT not in caplog.text
 
 
-async def test_a_store_that_was_deleted_begins_anew_without_a_complaint(
+async def test_a_store_that_was_deleted_begins_anew_with_a_warning(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await serve(file, "a", "b", "c")
     file.unlink()  # noqa: ASYNC240 - quick, in a test
 
     await serve(file, "d")
+    first = caplog.text
+    caplog.clear()
     await serve(file)
 
-    assert COMPLAINT not in caplog.text
+    assert "this store is new, though a server has written to one of this name before" in first
+    assert COMPLAINT not in first
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("note", [b"", b"no number", b"00000000000000000002", b"9" * 500])

@@ -14,7 +14,9 @@ from holdfast.core.handlers import check_parameters, is_handler
 _NEVER_ASYNC = ("heir", "snapshot", "restore")
 # Hooks that do not begin with `on_` and are long enough to recognise a slip in them.
 _OTHER_HOOKS = ("admit", "snapshot", "restore")
-_UNITS = ("s", "hz", "ms", "sec", "secs", "seconds", "minutes")
+_UNITS = ("s", "hz", "ms", "sec", "secs", "seconds", "minutes", "rate")
+# Forms of a verb that no rule makes.
+_IRREGULAR = {"left": "leave"}
 # Shorter words with another letter in them are words of their own: `on_trick` is no slip for `on_tick`.
 _LONG_WORD = 6
 
@@ -22,10 +24,19 @@ _LONG_WORD = 6
 def check_room_class(cls: type, base: type) -> None:
     """Refuse what was surely meant to be a setting or hook of `base`, with its right name."""
     hooks = {name: method for name, method in vars(base).items() if _is_hook(name, method)}
-    settings = {name: value for name, value in vars(base).items() if name in _settings(base)}
+    known = set(_settings(base))
+    settings = {name: value for name, value in vars(base).items() if name in known}
+    taken = {
+        name: value
+        for each in reversed(base.__mro__[:-1])
+        for name, value in vars(each).items()
+        if not name.startswith("_") and name not in hooks and name not in get_type_hints(base)
+    }
     for name, value in vars(cls).items():
         if name in hooks:
             _check_hook(cls, name, value, hooks[name])
+        elif name in taken:
+            _check_override(cls, name, value, taken[name])
         elif not name.startswith("_") and not hasattr(base, name) and name not in get_type_hints(base):
             if is_handler(value):
                 continue
@@ -56,13 +67,30 @@ def _check_hook(cls: type, name: str, value: Any, hook: FunctionType) -> None:
     check_parameters(cls, name, value, list(inspect.signature(hook).parameters)[1:])
 
 
+def _check_override(cls: type, name: str, value: Any, ours: Any) -> None:
+    """Refuse a game's own thing in the place of one that the room needs; one that can do the same is welcome."""
+    if isinstance(ours, FunctionType) and isinstance(value, FunctionType):
+        parameters = list(inspect.signature(ours).parameters.values())
+        positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        by_name = {each.name: None for each in parameters if each.kind is each.KEYWORD_ONLY}
+        try:
+            inspect.signature(value).bind(*positional, **by_name)
+        except TypeError:
+            pass
+        else:
+            return
+    elif type(ours) is type(value):
+        return
+    raise TypeError(f"{cls.__name__}.{name} hides {name} of Room, which it needs: give yours another name")
+
+
 def _meant_hook(name: str, hooks: Iterable[str]) -> str:
     for hook in hooks:
         if _without_case(name) == _without_case(hook):
             return hook
         if hook.startswith("on_") and name.startswith("on_"):
             word, meant = name.removeprefix("on_"), hook.removeprefix("on_")
-            if word in _inflections(meant) or _is_slip(word, meant):
+            if _IRREGULAR.get(word) == meant or word in _inflections(meant) or _is_slip(word, meant):
                 return hook
         elif hook in _OTHER_HOOKS and _is_slip(name, hook):
             return hook

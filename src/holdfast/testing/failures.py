@@ -45,7 +45,8 @@ class Failures:
         more, self._more = self._more, 0
         if unexpected:
             count = f" ({more} later ones are not shown)" if more else ""
+            allowed = type(unexpected[0]).__name__
             raise GameFailed(
-                f"the game's code raised{count}; if a test provokes it, MemoryServer(…, allow_errors=ValueError)",
+                f"the game's code raised{count}; if a test provokes it, MemoryServer(…, allow_errors={allowed})",
                 unexpected,
             )

@@ -26,7 +26,13 @@ class NewestRevision:
     def check(self, found: int, *, is_new: bool) -> None:
         """Say so loudly if a store that was there has less than was noted; from now on what it has counts."""
         noted = self._read()
-        if noted > found and not is_new:
+        if noted > found and is_new:
+            log.warning(
+                "this store is new, though a server has written to one of this name before: was it deleted or moved?",
+                store=str(self._path),
+                last_revision=noted,
+            )
+        elif noted > found:
             log.error(
                 "this store is older than what a server last wrote to it: a backup was restored, or the disk lost "
                 "writes. Players who know more than their rooms are told so (rolled_back)",
