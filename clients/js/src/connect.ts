@@ -43,11 +43,11 @@ export interface ConnectOptions {
   /** For how many seconds to try to come back before the session counts as over; 120 if you say nothing. */
   giveUpS?: number;
   /**
-   * The longest wait before the first attempt to come back, in seconds; 0.1 if you say nothing. It doubles with each
-   * attempt, and each wait is random below it.
+   * Each wait before an attempt to come back is random between 0 and a ceiling. The ceiling starts here, in seconds (0.1
+   * if you say nothing), and doubles with each attempt.
    */
   retryFirstS?: number;
-  /** Where that ends; 1 if you say nothing. After 30 s in vain it grows with the outage, up to 15 times. */
+  /** Where the ceiling stops; 1 if you say nothing. After a 30 s outage this cap grows too, up to 15 times. */
   retryLongestS?: number;
   /** Where there is none of its own (Node 20): that of the package `ws`. */
   WebSocket?: unknown;
@@ -58,8 +58,9 @@ export interface ConnectOptions {
 /**
  * Connect to a server, and stay connected: `const session = await connect("wss://game.example")`.
  *
- * Throws `Unreachable` if nobody answers, `SessionEnded` if the server does not want us. A connection that is lost later
- * is replaced, and the session resumed, without a word; `session.on("resume", …)` tells.
+ * Throws `Unreachable` if nobody answers, `SessionEnded` if the server does not want us. With a saved session, a server
+ * that does not answer is tried again for `giveUpS`. A connection that is lost later is replaced, and the session
+ * resumed, without a word; `session.on("resume", …)` tells.
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<ClientSession> {
   const random = options.random ?? Math.random;

@@ -2,7 +2,7 @@
 
 import { type Backoff, backoffS } from "./backoff.js";
 import { type HoldfastError, ProtocolError, SessionEnded, Unreachable } from "./errors.js";
-import type { Closed, Event } from "./events.js";
+import { type Closed, closed, type Event } from "./events.js";
 import { Link, NORMAL, type SocketClass, VANISHED } from "./link.js";
 import type { ClientProtocol } from "./protocol.js";
 import { advice } from "./reasons.js";
@@ -25,6 +25,8 @@ export interface Reach {
 
 /** Who is told what happens. */
 export interface Owner {
+  /** A hello is about to be written; false if what it tells could not be stored: it is not written. */
+  keep(): boolean;
   /** The server said something. */
   happened(event: Event): void;
   /** A payload has been dealt with. */
@@ -197,12 +199,23 @@ export class Connector {
   #dial(): Link {
     const link = new Link(this.#reach.url, this.#reach.WebSocket, this.#protocol.codec, {
       now,
-      opened: () => link.send(this.#protocol.hello()),
+      opened: () => this.#greet(link),
       received: (payload) => this.#received(link, payload),
     });
     this.#hurryUp = null;
     this.#link = link;
     return link;
+  }
+
+  #greet(link: Link): void {
+    if (this.#owner.keep()) {
+      link.send(this.#protocol.hello());
+      return;
+    }
+    // Nothing was said, so this counts as a dial that failed: in time it is given up.
+    link.wasOpen = false;
+    link.said = closed(VANISHED, "dropped", "the session cannot be saved");
+    link.abort();
   }
 
   /** Until the end; a server that says nothing for too long is gone, whatever the socket says. */

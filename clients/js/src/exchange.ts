@@ -214,6 +214,10 @@ export class Exchange {
 
   // From the connector
 
+  keep(): boolean {
+    return this.#listener.keep();
+  }
+
   happened(event: Event): void {
     if (event.is === "replied") this.#replied(event);
     else if (event.is !== "closed") this.#listener.happened(event);

@@ -33,7 +33,7 @@ export interface SessionEvents {
 // Of the codes that are left to applications: we go, and the session does not end.
 const SUSPENDED = 3001;
 // The session may live on without us, and what is kept of it is still good.
-const KEPT_AFTER: Reason[] = ["unreachable", "suspended"];
+const KEPT_AFTER: Reason[] = ["unreachable", "suspended", "internal"];
 
 /** A player's presence on a server. Reconnects and resumes by itself; made by `connect`. */
 export class ClientSession extends Directory {

@@ -13,7 +13,7 @@ export interface SessionStorage {
 // What is needed of Node's own, which Deno and Bun have too.
 interface Files {
   readFileSync(path: string, encoding: "utf8"): string;
-  writeFileSync(path: string, text: string, options: { mode: number }): void;
+  writeFileSync(path: string, text: string, options: { mode: number; flag: "wx" }): void;
   openSync(path: string, flags: "w", mode: number): number;
   writeSync(file: number, bytes: Uint8Array): number;
   closeSync(file: number): void;
@@ -30,7 +30,7 @@ interface Process {
 const JOURNAL_BYTES_MAX = 1024 * 1024;
 
 /**
- * A file: only its owner can read it, and only one process at a time uses it. What was written survives a killed
+ * A file: only its owner can read it, and only one session at a time uses it. What was written survives a killed
  * process; it is not forced to the disk. Each line is the session as it was then; a line that is not whole, at the end,
  * is what a killed process did not finish.
  */
@@ -40,6 +40,7 @@ export class SessionFile implements SessionStorage {
   // Null if the next line has to begin a new file: at first, or when one could not be written whole.
   #file: number | null = null;
   #bytes = 0;
+  #isHeld = false;
 
   constructor(readonly path: string) {
     const here = (globalThis as unknown as { process?: Process }).process;
@@ -70,7 +71,9 @@ export class SessionFile implements SessionStorage {
   /** This process is done with it. */
   close(): void {
     this.#forgetFile();
-    this.#files.rmSync(`${this.path}.lock`, { force: true });
+    // Once: afterwards the lock may be another's.
+    if (this.#isHeld) this.#files.rmSync(`${this.path}.lock`, { force: true });
+    this.#isHeld = false;
   }
 
   #begin(line: Uint8Array): void {
@@ -98,18 +101,31 @@ export class SessionFile implements SessionStorage {
     this.#file = null;
   }
 
-  // Node has no locks that the kernel frees: a file with the id of the process that has it. One that lives no more, or
-  // had our own id (in a container ids are the same every time), was killed.
+  // Node has no locks that the kernel frees: a file with the id of the process that has it, and when that began. One
+  // that lives no more was killed, and so was one with our id (in a container ids are the same every time) that began
+  // at another time.
   #lock(): void {
     const lock = `${this.path}.lock`;
-    const owner = Number(this.#read(lock) ?? 0);
-    if (owner && owner !== this.#process.pid && this.#lives(owner))
-      throw new Refused(
-        "conflict",
-        `the saved session ${this.path} is in use by process ${owner}: end that one, or delete ${lock}`,
-      );
+    const { pid } = this.#process;
+    const ours = `${pid} ${performance.timeOrigin}`;
+    const theirs = this.#read(lock) ?? "";
+    const owner = Number.parseInt(theirs, 10);
+    if (theirs === ours || (owner && owner !== pid && this.#lives(owner))) throw this.#inUse(owner);
     this.#files.rmSync(lock, { force: true });
-    this.#files.writeFileSync(lock, String(this.#process.pid), { mode: 0o600 });
+    try {
+      this.#files.writeFileSync(lock, ours, { mode: 0o600, flag: "wx" });
+    } catch (error) {
+      // Another was faster.
+      throw (error as { code?: string }).code === "EEXIST"
+        ? this.#inUse(Number.parseInt(this.#read(lock) ?? "", 10))
+        : error;
+    }
+    this.#isHeld = true;
+  }
+
+  #inUse(owner: number): Refused {
+    const advice = `close the session that has it, or delete ${this.path}.lock`;
+    return new Refused("conflict", `the saved session ${this.path} is in use by process ${owner}: ${advice}`);
   }
 
   #lives(pid: number): boolean {

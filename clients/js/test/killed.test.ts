@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { ClientProtocol } from "../src/protocol.js";
 import { SessionFile } from "../src/storage.js";
 import { data, FakeServer, FakeStorage, seatAt, settled, welcome } from "./fake_server.js";
 
@@ -112,8 +113,9 @@ test("a program that restarts can ask what was accepted and what is on its way",
   first.room.on("moved", () => {});
   await settled();
   expect([first.room.sent, first.room.accepted, first.room.received]).toEqual([2, 1, 1]);
-  // Killed: nothing is closed.
+  // Killed: nothing is closed, and the lock is that of a process which is no more.
   server.last.onmessage = server.last.onclose = null;
+  writeFileSync(`${file}.lock`, `${process.pid} 1`);
 
   const connecting = server.connect({ saved: file });
   await vi.waitUntil(() => server.sockets.length === 2);
@@ -158,7 +160,9 @@ test("a line that a killed process did not finish is passed over", () => {
 
   for (let length = written.length; length >= 8; length--) {
     writeFileSync(file, written.slice(0, length));
-    expect(new SessionFile(file).getItem()).toBe(length === written.length ? "tab\ntwo" : "tab\none");
+    const again = new SessionFile(file);
+    expect(again.getItem()).toBe(length === written.length ? "tab\ntwo" : "tab\none");
+    again.close();
   }
 });
 
@@ -177,6 +181,46 @@ test("two processes cannot use one saved session, and one that was killed is in 
 
   writeFileSync(`${file}.lock`, String(2 ** 22 + 1));
   new SessionFile(file).close();
+});
+
+test("two sessions of one process cannot use one saved session", async () => {
+  const { session } = await server.seated({ saved: file });
+  for (const same of [file, join(file, "..", ".", "ada.session")])
+    await expect(server.connect({ saved: same })).rejects.toMatchObject({ code: "conflict" });
+  expect(server.sockets).toHaveLength(1);
+  session.suspend();
+
+  const next = new SessionFile(file);
+  session.close();
+  expect(() => new SessionFile(file)).toThrow("in use");
+  next.close();
+  next.close();
+  new SessionFile(file).close();
+});
+
+test("a file that is closed twice does not free the lock of the one after it", () => {
+  const first = new SessionFile(file);
+  first.close();
+  const second = new SessionFile(file);
+  first.close();
+
+  expect(() => new SessionFile(file)).toThrow("in use");
+  second.close();
+});
+
+test("of two processes that find no lock, the slower one is refused", () => {
+  const faster = new SessionFile(file);
+  const fs = process.getBuiltinModule("node:fs");
+  // What the slower one sees: no lock when it looks, and one when it writes its own.
+  const seen = vi.spyOn(process, "getBuiltinModule").mockReturnValue({
+    ...fs,
+    readFileSync: vi.fn().mockReturnValueOnce("").mockReturnValue(`${process.ppid} 1`),
+    rmSync: () => {},
+  } as unknown as typeof fs);
+
+  expect(() => new SessionFile(file)).toThrow(`in use by process ${process.ppid}`);
+  seen.mockRestore();
+  faster.close();
 });
 
 test("what is no saved session is refused and not overwritten", async () => {
@@ -205,4 +249,70 @@ test("what cannot be stored is not sent, and later it goes on", async () => {
   expect(numbers).toEqual([1]);
   expect(server.last.all("data")).toHaveLength(1);
   vi.useRealTimers();
+});
+
+test("a token that cannot be stored is not presented", async () => {
+  vi.useFakeTimers();
+  await server.seated({ saved: file });
+  const write = vi.spyOn(SessionFile.prototype, "setItem").mockImplementation(() => {
+    throw new Error("no space left");
+  });
+  await server.last.end();
+  await vi.advanceTimersByTimeAsync(100);
+  // The first token is stored. The next one comes while the disk is full.
+  await server.last.open();
+  expect(server.last.all("hello")).toHaveLength(1);
+  await server.last.say(welcome("s1", "t2", "resumed", [seatAt(0)], 1));
+  await server.last.end();
+  await vi.advanceTimersByTimeAsync(1000);
+  const refused = server.last;
+  await refused.open();
+  expect(refused.heard).toEqual([]);
+  expect(refused.closedWith).not.toBeNull();
+
+  write.mockRestore();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(server.last).not.toBe(refused);
+  await server.last.open();
+
+  expect(server.last.heard[0]?.[2]).toMatchObject({ token: "t2" });
+  expect(readFileSync(file, "utf8")).toContain("t2");
+  vi.useRealTimers();
+});
+
+test("a session that cannot be stored again is given up in time", async () => {
+  vi.useFakeTimers();
+  const { session } = await server.seated({ saved: file });
+  session.suspend();
+  vi.spyOn(SessionFile.prototype, "setItem").mockImplementation(() => {
+    throw new Error("no space left");
+  });
+
+  const connecting = server.connect({ saved: file, giveUpS: 5 });
+  for (let second = 0; second < 10; second++) {
+    await server.last.open();
+    await vi.advanceTimersByTimeAsync(1000);
+  }
+
+  await expect(connecting).rejects.toThrow("within 5 s: the session cannot be saved");
+  expect(server.sockets.slice(1).flatMap((socket) => socket.heard)).toEqual([]);
+  expect(readFileSync(file, "utf8")).toContain("t1");
+  vi.useRealTimers();
+});
+
+test("a client that fails leaves what is saved", async () => {
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  const { session } = await server.seated({ saved: file });
+  session.suspend();
+  const written = readFileSync(file, "utf8");
+  vi.spyOn(ClientProtocol.prototype, "lost").mockImplementation(() => {
+    throw new Error("a bug");
+  });
+
+  const connecting = server.connect({ saved: file });
+  await vi.waitUntil(() => server.sockets.length === 2);
+  await server.last.end();
+
+  await expect(connecting).rejects.toMatchObject({ reason: "internal" });
+  expect(readFileSync(file, "utf8")).toBe(written);
 });
