@@ -3,7 +3,18 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Resume } from "../src/frames.js";
 import type { Outcome } from "../src/types.js";
-import { data, type FakeServer, goOn, later, ROOM, seatAt, settled, standStill, welcome } from "./fake_server.js";
+import {
+  data,
+  type FakeServer,
+  FakeStorage,
+  goOn,
+  later,
+  ROOM,
+  seatAt,
+  settled,
+  standStill,
+  welcome,
+} from "./fake_server.js";
 
 const ROLLED_BACK = { kind: "resynced", reason: "rolled_back", age_s: 60.5 };
 let server: FakeServer;
@@ -105,13 +116,14 @@ test("a seat that was left in the other history is there again", async () => {
 });
 
 test("a saved state keeps the lineage", async () => {
-  const { session } = await server.seated();
+  const storage = new FakeStorage();
+  const { session } = await server.seated({ storage });
   await back();
   await server.last.say(welcome("s1", "t2", "resumed", [seatAt(0)], 1, "q83vASNF"));
-  const state = session.suspend();
+  session.suspend();
 
-  server.connect({ resume: state });
-  await settled();
+  server.connect({ storage, afterRefresh: "replay" });
+  await later(1);
   await server.last.open();
 
   const resume = (server.last.heard[0] as unknown[])[2] as Resume;
