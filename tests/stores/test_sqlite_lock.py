@@ -2,16 +2,18 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
 
 from holdfast.stores import ABSENT, Held, SqliteStore
-from holdfast.stores.sqlite.lock import ServerLock
+from holdfast.stores.sqlite.lock import Holder, ServerLock
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import python_process, read_until
 from tests.log_lines import line_of
@@ -29,6 +31,21 @@ async def main():
 
 asyncio.run(main())
 """
+
+# The child outlives its parent, but not the test, however that ends.
+FORKING = HOLDER.replace(
+    '    print("open", flush=True)',
+    """
+    import os, signal, time
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        for pipe in range(3):
+            os.close(pipe)
+        time.sleep(60)
+    print("child", child, flush=True)
+""",
+)
 
 
 def put(file: Path, content: bytes) -> None:
@@ -130,6 +147,19 @@ async def test_kill_9_frees_the_lock(file: Path) -> None:
 
         assert await store.reclaim()
         await store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+async def test_a_process_that_the_server_forked_does_not_keep_the_lock(file: Path) -> None:
+    async with python_process("-c", FORKING, str(file)) as process:
+        child = int((await read_until(process, r"child (\d+)")).split()[1])
+        process.kill()
+        await process.wait()
+
+        await _opened_and_closed(file)
+
+        os.kill(child, signal.SIGKILL)
+    assert f"process {process.pid}, or a process that it started, since" in str(Holder(process.pid, 0.0, gethostname()))
 
 
 async def test_whoever_takes_over_has_it_until_they_are_gone(first: SqliteStore, file: Path) -> None:

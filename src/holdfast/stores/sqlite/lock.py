@@ -2,7 +2,7 @@
 
 The lock is on a file of its own beside the database (`game.db.lock`), for SQLite's locks are on the database itself.
 It says who holds it. Whoever takes it over on purpose puts a new file in its place: the former holder keeps its lock
-on a file that has no name any more, and notices.
+on a file that has no name any more, and notices. Processes that the holder forks let go of it at once.
 
 A server without the lock is not dangerous, only useless: what it writes is refused by revision. Where the system has
 no such lock (Windows) that is all there is.
@@ -15,6 +15,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from weakref import WeakSet
 
 import msgspec
 
@@ -40,7 +41,11 @@ class Holder(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = "" if self.machine == socket.gethostname() else f" on {self.machine}"
-        return f"process {self.pid}{where}, since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        # The lock outlives its process in those that it started without Python's knowledge.
+        heirs = "" if where or _is_running(self.pid) else ", or a process that it started"
+        return (
+            f"process {self.pid}{heirs}{where}, since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        )
 
 
 class ServerLock:
@@ -51,6 +56,7 @@ class ServerLock:
         self._lock_path = Path(f"{path.resolve()}.lock")
         self._file = -1
         self._is_lost = False
+        _locks.add(self)
 
     def take(self, *, takeover: bool = False) -> None:
         """Be the one server from now on; `Held` if there is another, unless this is to take over from it."""
@@ -102,6 +108,10 @@ class ServerLock:
         with suppress(OSError):
             if self._is_in_place(self._file):
                 self._lock_path.unlink()
+        self._let_go()
+
+    def forked(self) -> None:
+        """This is a child of the process that has it: keep nothing of it, or it would outlive the server."""
         self._let_go()
 
     def _try(self) -> bool:
@@ -162,3 +172,27 @@ class ServerLock:
             " read it meanwhile",
             holder,
         )
+
+
+_locks: WeakSet[ServerLock] = WeakSet()
+
+
+def _let_go_in_child() -> None:
+    for lock in list(_locks):
+        lock.forked()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _is_running(pid: int) -> bool:
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
