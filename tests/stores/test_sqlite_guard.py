@@ -69,6 +69,10 @@ def checkpoint(file: Path) -> None:
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
+def size_of(file: Path) -> int:
+    return file.stat().st_size
+
+
 def log_of(file: Path) -> Path:
     return file.with_name(f"{file.name}-wal")
 
@@ -226,6 +230,61 @@ async def test_what_sqlite_does_to_its_files_is_no_harm(store: SqliteStore, watc
 
     await store.put("k", b"1", ABSENT)
     assert await store.get("another's") is not None
+
+
+@pytest.mark.parametrize("grows", [False, True], ids=["idle", "writing"])
+async def test_a_vacuum_of_another_program_is_no_harm(
+    store: SqliteStore, watch: Watch, file: Path, grows: bool
+) -> None:
+    for number in range(50):
+        entry = await store.get(f"k{number}")
+        assert entry is not None
+        await store.delete(entry.key, entry.revision)
+    checkpoint(file)
+    watch.look()
+    size = size_of(file)
+
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("VACUUM")
+    checkpoint(file)
+    if grows:
+        await store.put("after", bytes(50_000), ABSENT)
+
+    assert size_of(file) < size
+    watch.look()
+    await store.put("k", b"1", ABSENT)
+    watch.look()
+
+
+async def test_a_part_that_was_cut_off_is_noticed_also_if_the_log_is_as_large(
+    store: SqliteStore, watch: Watch, file: Path
+) -> None:
+    await store.put("more/in/the/log", bytes(300_000), ABSENT)
+    watch.look()
+
+    os.truncate(file, size_of(file) - 8 * 4096)
+
+    with pytest.raises(Broken, match=r"was cut|was overwritten"):
+        watch.look()
+
+
+async def test_a_look_that_fails_in_whatever_way_is_told_and_ends_no_thread(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(*_: object) -> None:
+        raise RuntimeError("odd")
+
+    store = SqliteStore(file, look_s=0.01)
+    await store.open()
+    monkeypatch.setattr(FileGuard, "look", odd)
+
+    async with asyncio.timeout(DEADLINE_S):
+        error = await store.failure()
+
+    assert "cannot be looked at: RuntimeError('odd')" in str(error)
+    with pytest.raises(Broken, match="nothing more is written"):
+        await store.put("more", b"", ABSENT)
+    await store.close()
 
 
 async def test_a_checkpoint_that_a_reader_holds_up_is_no_harm(store: SqliteStore, watch: Watch, file: Path) -> None:

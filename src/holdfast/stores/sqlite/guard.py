@@ -81,11 +81,13 @@ class FileGuard:
         has_written, self.has_written = self.has_written, False
         self._look_at_log(connection)
         found = self._same(self._path)
-        if found.st_size < self._size:
-            raise self._broken(f"it was cut from {self._size} to {found.st_size} bytes")
+        is_shorter = found.st_size < self._size
+        if is_shorter:
+            self._check_shorter(connection, found.st_size)
         if found.st_mtime_ns != self._written_at:
             self._examine()
-            if self._written_at and not has_written and found.st_size <= _THOROUGH_BYTES_MAX:
+            is_ours = not self._written_at or has_written or found.st_size > _THOROUGH_BYTES_MAX
+            if is_shorter or not is_ours:
                 self._examine_pages()
         self._size, self._written_at = found.st_size, found.st_mtime_ns
 
@@ -114,6 +116,17 @@ class FileGuard:
             if frames > done and size < _LOG_HEADER + frames * (page + _FRAME_HEADER):
                 raise self._broken(f"its log {self._log} was cut")
         self._log_size = size
+
+    def _check_shorter(self, connection: sqlite3.Connection, size: int) -> None:
+        """It was cut, unless SQLite itself needs no more than that: another program has put it in order (`VACUUM`)."""
+        try:
+            [[pages]] = connection.execute("PRAGMA page_count").fetchall()
+            [[page]] = connection.execute("PRAGMA page_size").fetchall()
+        except sqlite3.Error as error:
+            raise self._broken(f"it was cut from {self._size} to {size} bytes ({error})") from error
+        # What was written since is in the log.
+        if size == 0 or size + self._log_size < pages * page:
+            raise self._broken(f"it was cut from {self._size} to {size} bytes")
 
     def _examine(self) -> None:
         """Read the file as it is without its log: is it still this store, and not an older copy of it?"""

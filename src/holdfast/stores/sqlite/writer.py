@@ -117,11 +117,18 @@ class Writer:
         if self._opened is None or self._broken is not None:
             return
         try:
-            self.guard.look(self._opened)
+            self._look(self._opened)
         except Broken as error:
             self.failed(error)
             raise
-        suit_log_to_disk(self._opened, self._path)
+        except Exception as error:
+            failure = Broken(f"{self._path} cannot be looked at: {error!r}")
+            self.failed(failure)
+            raise failure from error
+
+    def _look(self, connection: sqlite3.Connection) -> None:
+        self.guard.look(connection)
+        suit_log_to_disk(connection, self._path)
         if self._lock is not None:
             self._lock.look()
         if self._newest is not None:
