@@ -1,9 +1,10 @@
 """How fast the password of a room, and codes, may be guessed.
 
 Each wrong guess counts at its room: of the guesser's address, and of all. When those are used up, the next is checked
-only after a while. A right password costs nothing, so whoever knows it gets in, behind whatever address, after a wait
-of at most `guess_wait_max_s`. A session that has guessed wrong does not stand in that queue, so a guesser needs a new
-session for every further guess. Nothing is looked at before its time has come: a late answer would mean "wrong".
+only after a while. A right password costs nothing, and whoever knows it waits up to `guess_wait_max_s`, behind whatever
+address; while somebody keeps guessing from the same address, or from several, they may be told to try again: who was
+refused has no place in the queue. A session that has guessed wrong does not stand in that queue, so a guesser needs a
+new session for every further guess. Nothing is looked at before its time has come: a late answer would mean "wrong".
 """
 
 from holdfast.core.addresses import household_of
