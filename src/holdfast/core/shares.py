@@ -50,9 +50,9 @@ class AddressQuota(Generic[K]):
         """How many this address holds; 0 for one that has the whole pool."""
         return self._counts.get(self._shares.holder_of(address), 0)
 
-    def is_full(self, address: str, pool_max: int) -> bool:
-        """Whether this address holds its share of a pool of this size."""
-        return self.count(address) >= share_of(pool_max, self._shares.share)
+    def is_full(self, address: str, pool_max: int, *, at_least: int = 0) -> bool:
+        """Whether this address holds its share of a pool of this size; of a small pool `at_least` so many."""
+        return self.count(address) >= max(at_least, share_of(pool_max, self._shares.share))
 
     def take(self, thing: K, address: str) -> None:
         """One more thing is this address's, whether its share allows it or not."""

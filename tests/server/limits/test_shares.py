@@ -121,6 +121,20 @@ async def test_a_line_is_not_filled_from_two_addresses() -> None:
 
 
 @in_virtual_time
+async def test_as_many_as_a_room_seats_may_wait_in_its_line_from_one_address() -> None:
+    class Small(Room[PlayerData]):
+        max_players = 4
+        waiting_max = 8
+
+    async with square(Small) as server:
+        (room,) = [await server.create_room("small")]
+        for number in range(4):
+            await ask(await server.guest(f"seated-{number}", THIRD), "join", room=room.id)
+
+        assert await taken(Attack(server, HOME).wait, 8) == 4
+
+
+@in_virtual_time
 async def test_placements_are_shared_too() -> None:
     never = Queue("never", ("nowhere",), timeout_s=3600.0)
     async with square(options={"queues": [never]}) as server:

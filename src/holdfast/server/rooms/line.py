@@ -72,7 +72,8 @@ class WaitingLine:
             return
         if len(self._line) >= room.waiting_max:
             raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
-        if self._quota.is_full(address, room.waiting_max):
+        # Those who play together often have one address: as many as the room seats may wait.
+        if self._quota.is_full(address, room.waiting_max, at_least=room.max_players):
             self._node.alarms.tell("address_share", "refused", player=player_id, address=address)
             raise Throttled("too many are waiting in this line from your address; try again later")
         check_reserved(self._node, player_id, 1)
