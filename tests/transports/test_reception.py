@@ -128,7 +128,7 @@ async def test_a_request_without_a_host_is_refused(harness: Harness) -> None:
     [
         b"GET / HTTP/1.1\r\nHost: game.example\r\n\r\n",
         b"POST / HTTP/1.0\r\nHost: game.example\r\nContent-Length: 3\r\n\r\nabc",
-        b"HEAD / HTTP/1.1\r\nHost: game.example\r\n\r\n",
+        b"\r\nGET / HTTP/1.1\r\nHost: game.example\r\n\r\n",
     ],
 )
 async def test_a_browser_at_the_websocket_door_is_told_where_the_pages_are(said: bytes) -> None:
@@ -151,6 +151,52 @@ async def test_a_browser_at_the_websocket_door_is_told_where_the_pages_are(said:
     assert answer.endswith(b"The pages of game.example are elsewhere.\n")
     peer.abandon()
     await listener.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"HEAD / HTTP/1.1\r\nHost: game.example\r\n\r\n", b"426"),
+        (b"HEAD / HTTP/1.1\r\n\r\n", b"400"),
+        (b"HEAD / HTTP/1.0\r\n\r\n", b"426"),
+    ],
+)
+async def test_the_answer_to_a_head_has_no_body(harness: Harness, said: bytes, status: bytes) -> None:
+    peer = await harness.raw(await harness.listen())
+
+    peer.write(said)
+
+    answer = await peer.read_rest()
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert b"\r\nContent-Length: " in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"GET / HTTP/1.0\r\n\r\n", b"426"),
+        (b"\r\n\r\nGET / HTTP/1.1\r\nHost: game.example\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\nHost: game.example\n\n", b"400"),
+    ],
+)
+async def test_an_odd_request_is_answered_at_once(harness: Harness, said: bytes, status: bytes) -> None:
+    peer = await harness.raw(await harness.listen())
+
+    peer.write(said)
+
+    assert (await peer.read_rest()).startswith(b"HTTP/1.1 " + status)
+
+
+async def test_an_empty_line_may_come_before_a_request_also_in_pieces(harness: Harness) -> None:
+    peer = await harness.raw(await harness.listen())
+
+    for byte in b"\r\n":
+        peer.write(bytes([byte]))
+        await harness.fence()
+    peer.write(UPGRADE)
+
+    assert (await peer.read_head()).startswith(b"HTTP/1.1 101 ")
 
 
 @pytest.mark.parametrize("start", ["GET / HTTP/1.1", "POST /v1/rooms HTTP/1.1", "OPTIONS * HTTP/1.1"])

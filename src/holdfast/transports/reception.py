@@ -27,6 +27,7 @@ class Reception(asyncio.Protocol):
         self._dialects = dialects
         self._directions = directions
         self._heard = bytearray()
+        self._has_begun = False
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -40,6 +41,8 @@ class Reception(asyncio.Protocol):
             return
         start = max(0, len(self._heard) - len(END) + 1)
         self._heard += data
+        if not self._has_begun and not self._skip_empty_line():
+            return
         end = self._heard.find(END, start, HEAD_BYTES_MAX + len(END))
         if end >= 0:
             self._answer(bytes(self._heard[:end]), bytes(self._heard[end + len(END) :]))
@@ -49,6 +52,18 @@ class Reception(asyncio.Protocol):
         elif not self._heard[:1].isalpha():
             # TLS to a door without it, or another protocol: an end of the request might never come.
             self._refuse(not_http("This is not a request of HTTP/1.1."))
+        elif b"\n" in self._heard and not self._heard.partition(b"\n")[0].endswith(b"\r"):
+            # Its end would never be found.
+            self._refuse(not_http("Every line of a request ends with CR and LF."))
+
+    def _skip_empty_line(self) -> bool:
+        """Some send one before their request (RFC 9112, 2.2). False while it is not known whether this is one."""
+        if self._heard == b"\r":
+            return False
+        self._has_begun = True
+        if self._heard.startswith(b"\r\n"):
+            del self._heard[:2]
+        return bool(self._heard)
 
     def _answer(self, head: bytes, rest: bytes) -> None:
         try:
@@ -59,12 +74,14 @@ class Reception(asyncio.Protocol):
         if request.is_upgrade:
             self._upgrade(request, rest)
         else:
-            (host,) = request.all("host")
-            self._refuse(no_page_here(self._dialects, self._directions(host)))
+            directions = "".join(map(self._directions, request.all("host")))
+            self._refuse(no_page_here(self._dialects, directions))
 
     def _refuse(self, answer: bytes) -> None:
         assert self._transport is not None
         self._arrival.not_understood()
+        if self._heard.startswith(b"HEAD "):
+            answer = answer[: answer.index(END) + len(END)]
         self._transport.write(answer)
         self._transport.close()
 

@@ -67,6 +67,9 @@ def parse_head(head: bytes) -> RequestHead:
     headers = tuple(each for line in lines if (each := _header(line)) is not None)
     request = RequestHead(method, target, headers)
     hosts = request.all("host")
+    if not hosts and request_line.endswith(b"HTTP/1.0") and not request.is_upgrade:
+        # A probe of long ago: it needs none.
+        return request
     if len(hosts) != 1 or not is_host_header(hosts[0]):
         raise BadHead("Send one Host header with a name or an address and a port, as in game.example:7777.")
     if request.is_upgrade and (request.all("transfer-encoding") or request.all("content-length") not in ([], ["0"])):
