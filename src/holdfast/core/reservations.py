@@ -52,8 +52,8 @@ class Reservations:
 
     @property
     def is_room_needed(self) -> bool:
-        """Whether a room that nobody has joined must wait for them: for those of an operator, not of a player."""
-        return any(not kept.by for _, kept in self._waiting())
+        """Whether a room that nobody has joined waits for them: those of operators and placements, not of players."""
+        return any(not kept.needs_maker for _, kept in self._waiting())
 
     def keep(self, player_id: PlayerId, until: float, by: str = "", is_placed: bool = False) -> None:
         """Keep a seat; a player who has one already keeps it for longer, never for less."""

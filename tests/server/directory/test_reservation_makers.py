@@ -268,6 +268,21 @@ async def test_a_players_reservations_and_attempts_do_not_keep_an_unjoined_room(
         assert len(server.rooms) == 0
 
 
+@in_virtual_time
+async def test_a_placement_keeps_an_unjoined_room_for_as_long_as_its_seats_are_promised() -> None:
+    queue = Queue("anywhere", ("*",), timeout_s=30.0)
+    kind = arena(max_players=4, reservation_s=120.0)
+    async with served(kind, queues=[queue], limits=patient(unjoined_s=60.0)) as server:
+        (ada,) = await connected(server, "ada")
+        await (await ada.place("anywhere", "arena", players=["ada", "bob"])).done()
+
+        await a_moment(115.0)
+        assert len(server.rooms) == 1
+        await a_moment(10.0)
+
+        assert len(server.rooms) == 0
+
+
 # A crash
 
 

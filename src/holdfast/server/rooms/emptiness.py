@@ -1,7 +1,7 @@
 """An empty room waits a while for somebody to come, then it ends.
 
 A room that nobody has joined yet has one deadline: attempts to join it, and seats that players reserve in it, do not
-put it off. Seats that an operator reserved do.
+put it off. Seats that an operator or a placement reserved do, for as long as they were promised.
 """
 
 import asyncio
