@@ -115,6 +115,17 @@ async def test_a_server_that_stays_away_is_given_up_and_everybody_is_told() -> N
 
 
 @in_virtual_time
+async def test_a_server_that_no_longer_has_the_session_is_not_waited_for_for_ever() -> None:
+    server = FakeServer([welcome(), 5.0, CUT], [close(Reason.MOVED)])
+    session = await connect(server, give_up_s=30.0)
+
+    end = await end_of(session)
+
+    assert end.reason == "unreachable"
+    assert asyncio.get_running_loop().time() < 60.0
+
+
+@in_virtual_time
 async def test_the_time_to_give_up_is_counted_from_each_loss() -> None:
     server = FakeServer([welcome(), *pings(5.0, 12), CUT], [welcome(outcome="resumed"), *pings(5.0, 12)])
 

@@ -173,7 +173,10 @@ export class Connector {
       if (link.welcomeAt !== null) {
         this.#patience.wasWelcome(now() - link.welcomeAt);
         this.#owner.dropped(end);
-      } else if (link.wasOpen && this.#protocol.sessionId) this.#patience.wasAnswered();
+      } else if (link.wasOpen && this.#protocol.sessionId && end.reason !== "moved") {
+        // A server that no longer has the session is nobody to wait for.
+        this.#patience.wasAnswered();
+      }
       const waitS = this.#patience.waitS(end.retryAfterS);
       if (waitS === null) {
         const gaveUp = `no session at ${this.#reach.url} within ${this.#reach.giveUpS} s`;

@@ -186,7 +186,8 @@ class Connector:
             if welcome_for_s is not None:
                 patience.was_welcome(welcome_for_s, now())
                 self._owner.dropped()
-            elif is_answered and self._protocol.session_id:
+            elif is_answered and self._protocol.session_id and closed.reason != Reason.MOVED:
+                # A server that no longer has the session is nobody to wait for.
                 patience.was_answered(now())
             wait_s = patience.wait_s(closed.retry_after_s, now())
             if wait_s is None:
