@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import Invalid, Limits, NotSeated, Outcome, Reason, Refused, Resynced, Server
+from holdfast import Invalid, Limits, NotSeated, Outcome, Reason, Refused, Resynced, RoomUpdated, Server
 from holdfast.testing import MemoryStorage
 from tests.client.game import AtOnce, Said, Say, connect, echo, seated, serve, soon, texts, until_back, url_of
 from tests.saved_sessions import storage_of, suspended
@@ -112,10 +112,11 @@ async def test_a_reader_too_slow_for_what_is_kept_is_resynced_and_told_so() -> N
     limits = Limits(window_messages_max=4, kept_messages_max=8)
     async with serve(limits=limits) as server, seated(server) as (session, room):
         outcome = await until_back(session, lambda: server_says(server, room.id, 20))
-        first, second = await soon(room.receive()), await soon(room.receive())
+        first, second, third = [await soon(room.receive()) for _ in range(3)]
 
         assert outcome.kind == "resynced"
         assert (first, second) == (Resynced(), Said("state: 0"))
+        assert isinstance(third, RoomUpdated)
         await room.send(Say("on we go"))
         assert await texts(room, "on we go") == ["on we go"]
 
