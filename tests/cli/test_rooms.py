@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast import Auth, Effect, Message, Parts, Player, PlayerData, Room, Server, on
+from holdfast import Auth, Effect, Message, Parts, Player, PlayerData, Room, RoomUpdated, Server, on
 from holdfast.core.records import decode_room, digest
 from holdfast.stores import SqliteStore
 from holdfast.stores.port import Entry
@@ -210,6 +210,7 @@ async def test_a_room_is_carried_to_another_store_and_goes_on_as_it_was(
         async with holdfast.connect(server.url, messages=[Dug, Rung], auth=auth) as session:
             seat = await session.join(played.room_id)
             assert await seat.receive() == Dug(9, b"\x09")
+            assert isinstance(await seat.receive(), RoomUpdated)
             await seat.send(Dig(1))
             assert await seat.receive() == Dug(10, b"\x09\x01")
             assert room.players == (player,)
