@@ -10,7 +10,7 @@ import { connect } from "../dist/index.js";
 let session;
 /** @type {import("../dist/index.js").ClientRoom} */
 let room;
-const heard = { down: 0, wrong: /** @type {number[]} */ ([]) };
+const heard = { down: 0, wrong: /** @type {number[]} */ ([]), words: /** @type {string[]} */ ([]) };
 let sent = 0;
 /** @type {{ until: number, tell: (told: object) => void }[]} */
 let waiting = [];
@@ -48,7 +48,11 @@ function listen(joined) {
     for (const { tell } of waiting.filter(({ until }) => heard.down >= until)) tell(heard);
     waiting = waiting.filter(({ until }) => heard.down < until);
   });
-  room.on("holdfast.resynced", () => say({ event: "resynced" }));
+  room.on("word", ({ where }) => heard.words.push(where));
+  room.on("holdfast.resynced", () => {
+    heard.words.push("resynced");
+    say({ event: "resynced" });
+  });
   room.on("holdfast.refused", (message) => say({ event: "unexpected", message }));
   room.on("holdfast.left", ({ reason }) => say({ event: "left", reason }));
 }
@@ -73,8 +77,8 @@ const ways = {
     if (session.room) listen(session.room);
     return { session: session.id, player: session.playerId, outcome: told(session.outcome) };
   },
-  async join() {
-    listen(await session.joinOrCreate("counting"));
+  async join({ kind = "counting" }) {
+    listen(await session.joinOrCreate(kind));
     return { room: room.id };
   },
   async count({ numbers, answers = 0 }) {

@@ -32,7 +32,7 @@ import msgspec
 import holdfast
 from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome, RoomUpdated, SessionEnded
 from holdfast.client.inbox import Resynced
-from tests.conformance.sdks.game import Down, Pour, State, Up
+from tests.conformance.sdks.game import Down, Pour, State, Up, Word
 from tests.saved_sessions import storage_of, suspended
 
 
@@ -52,6 +52,8 @@ class Heard:
 
     down: int = 0
     wrong: list[int] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    """Where the room was when it spoke, and when the stream began anew."""
 
 
 class Driver:
@@ -65,7 +67,7 @@ class Driver:
 
     async def connect(self, url: str, resume: str = "", down: int = 0, up: int = 0, **options: Any) -> dict[str, Any]:
         state = base64.b64decode(resume) if resume else None
-        way = holdfast.connect(url, messages=[Down, State], saved=storage_of(state), give_up_s=60.0, **options)
+        way = holdfast.connect(url, messages=[Down, State, Word], saved=storage_of(state), give_up_s=60.0, **options)
         session = self.session = way.session
         session.on_drop = lambda: say(event="drop")
         session.on_resume = lambda outcome: say(event="resume", outcome=told(outcome))
@@ -76,9 +78,9 @@ class Driver:
             self.listen(session.room)
         return {"session": session.id, "player": session.player_id, "outcome": told(session.outcome)}
 
-    async def join(self) -> dict[str, Any]:
+    async def join(self, kind: str = "counting") -> dict[str, Any]:
         assert self.session is not None
-        room = await self.session.join_or_create("counting")
+        room = await self.session.join_or_create(kind)
         self.listen(room)
         return {"room": room.id}
 
@@ -94,7 +96,10 @@ class Driver:
                         if number != self.heard.down + 1:
                             self.heard.wrong.append(number)
                         self.heard.down = number
+                    case Word(where):
+                        self.heard.words.append(where)
                     case Resynced():
+                        self.heard.words.append("resynced")
                         say(event="resynced")
                     case State(_, down):
                         self.heard.down = down

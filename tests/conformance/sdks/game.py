@@ -1,5 +1,7 @@
 """A room that counts: players and room send each other numbers, 1, 2, 3 …, and the room keeps a ledger of what came."""
 
+from typing import Any
+
 import msgspec
 
 from holdfast import Message, Player, PlayerData, Room, on
@@ -53,6 +55,39 @@ class Counting(Room[Tally]):
     @on(Pour)
     def pour(self, player: Player[Tally], pour: Pour) -> None:
         pour_down(player, pour.numbers)
+
+
+class Word(Message):
+    """Where it was said."""
+
+    where: str
+
+
+class Nothing(msgspec.Struct):
+    pass
+
+
+class Ordered(Room[PlayerData]):
+    """Says in which hook it is."""
+
+    grace_s = 60.0
+    state: Nothing
+
+    def on_create(self, config: dict[str, Any]) -> None:
+        self.state = Nothing()
+
+    def on_join(self, player: Player[PlayerData]) -> None:
+        player.send(Word("on_join"))
+
+    def on_rejoin(self, player: Player[PlayerData]) -> None:
+        player.send(Word("on_rejoin"))
+
+    def on_resync(self, player: Player[PlayerData]) -> None:
+        player.send(Word("on_resync"))
+
+
+class Lasting(Ordered):
+    durability = "commit"
 
 
 def pour_down(player: Player[Tally], numbers: int) -> None:
