@@ -24,8 +24,8 @@ import holdfast
 from holdfast import PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.core.session import PlayerId
-from holdfast.core.wishes import Search
-from holdfast.server.placing.agents import Agent
+from holdfast.schemas.requests import Search
+from holdfast.server.placement.agents import Agent
 
 TICK_HZ = 20.0
 TARGET_PER_S = 1000

@@ -31,7 +31,7 @@ from rich.table import Table
 import holdfast
 from holdfast import Message, PlayerData, Room, on
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import Auth, Data, FromServer, Hello, Ping, Pong, Reply, Request, Welcome
+from holdfast.schemas.frames import Auth, Data, FromServer, Hello, Ping, Pong, Reply, Request, Welcome
 from holdfast.testing import UNLIMITED
 
 TEXT = "x" * 32

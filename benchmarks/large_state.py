@@ -16,7 +16,7 @@ from rich.table import Table
 
 import holdfast
 from holdfast import Parts, PlayerData, Room
-from holdfast.server.durable.host import DurableHost
+from holdfast.server.durability.host import DurableHost
 
 CHUNKS = 1024
 
@@ -76,14 +76,14 @@ async def measure(kind: type[World], url: str, commits: int) -> tuple[float, flo
     await server.start()
     room = await server.create_room(kind.kind)
     host = server.rooms.host(room.id)
-    ledger = server.node.ledger
+    committer = server.node.committer
     assert isinstance(room, World)
     assert isinstance(host, DurableHost)
-    assert ledger is not None
+    assert committer is not None
     cpu, began_at = time.process_time(), time.perf_counter()
     for number in range(commits):
         await host.call(room.touch, number)
-        await ledger.saved(host.keeper)
+        await committer.saved(host.writer)
     figures = (time.process_time() - cpu) / commits * 1e6, (time.perf_counter() - began_at) / commits * 1e3
     await server.stop()
     return figures

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import Data
 from holdfast.core.silence import Traffic
+from holdfast.schemas.frames import Data
 from holdfast.transports.compression import CompressedTransport
 from holdfast.transports.deflate import Inflater, deflated
 from holdfast.transports.keys import ServerKey, read_public

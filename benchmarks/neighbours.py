@@ -36,7 +36,7 @@ from rich.table import Table
 import holdfast
 from holdfast import Message, Player, PlayerData, Room, on
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import Ack, Auth, Data, FromServer, Hello, Ping, Pong, Reply, Request, Welcome
+from holdfast.schemas.frames import Ack, Auth, Data, FromServer, Hello, Ping, Pong, Reply, Request, Welcome
 
 SUBPROTOCOL = "holdfast.v1.msgpack"
 SEATS = 20

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import holdfast
 from holdfast import PlayerData, Room
-from holdfast.server.durable.recovery import Pace
+from holdfast.server.durability.recovery import Pace
 
 LIMITS = holdfast.Limits(rooms_max=1_000_000)
 

@@ -17,7 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.core.query import Found, Index, Query, Row, parse_query
+from holdfast.search import Found, Index, Query, Row, parse_query
 
 NOW = 1_800_000_000.0
 LIMIT = 20

@@ -29,9 +29,7 @@ from holdfast.core.errors import (
     Throttled,
     WrongPassword,
 )
-from holdfast.core.frames import Auth, Outcome
 from holdfast.core.handlers import on
-from holdfast.core.infos import BanInfo, PlacementInfo, ReservationInfo, RoomInfo, WaitInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import (
     HostChanged,
@@ -43,16 +41,18 @@ from holdfast.core.messages import (
     Untyped,
 )
 from holdfast.core.parts import Parts
-from holdfast.core.placing import LatencyPolicy, Queue
+from holdfast.core.placement import LatencyPolicy, Queue
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionFlags
 from holdfast.core.sessions import Sessions
-from holdfast.core.wishes import PlacedPlayer
+from holdfast.schemas.frames import Auth, Outcome
+from holdfast.schemas.infos import BanInfo, PlacementInfo, ReservationInfo, RoomInfo, WaitInfo
+from holdfast.schemas.requests import PlacedPlayer
+from holdfast.server.admission.tls import Tls
 from holdfast.server.collector import tune_gc
-from holdfast.server.entrance.tls import Tls
-from holdfast.server.placing.agents import Agent
+from holdfast.server.placement.agents import Agent
 from holdfast.server.rooms.effects import Effect
 from holdfast.server.run import run
 from holdfast.server.server import Server

@@ -4,7 +4,7 @@
 docs/guide/events.md.
 """
 
-from holdfast.core.events import (
+from holdfast.schemas.events import (
     Authenticated,
     BanLifted,
     Banned,

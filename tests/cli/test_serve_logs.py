@@ -10,7 +10,7 @@ import pytest
 
 import holdfast
 from holdfast import Auth, Message
-from holdfast.core.frames import Hello
+from holdfast.schemas.frames import Hello
 from tests.e2e.serving import (
     ANY_PORTS,
     end_of,

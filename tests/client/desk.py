@@ -10,8 +10,8 @@ from msgspec import to_builtins
 import holdfast
 from holdfast import ClientSession, Outcome
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import FromClient, Notice, Problem, Reply, Request
-from holdfast.core.infos import RoomInfo
+from holdfast.schemas.frames import FromClient, Notice, Problem, Reply, Request
+from holdfast.schemas.infos import RoomInfo
 from tests.client.fake_server import URL, Chance, FakeLink, FakeServer, welcome
 
 

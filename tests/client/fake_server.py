@@ -13,9 +13,9 @@ from msgspec import Raw
 import holdfast
 from holdfast import ClientSession, SessionEnded
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import Auth, Close, Frame, FromClient, Hello, Outcome, Ping, Welcome
 from holdfast.core.reasons import CLOSE_CODES, Reason
 from holdfast.core.silence import Traffic
+from holdfast.schemas.frames import Auth, Close, Frame, FromClient, Hello, Outcome, Ping, Welcome
 from holdfast.testing import run
 from holdfast.transports.port import VANISHED, Dialect, DialError, Receiver, TransportLimits
 from tests.client.script import TERMS
@@ -156,12 +156,12 @@ class FakeServer:
 class Chance(Random):
     """Always the same chance: the jitter of every wait is this part of its ceiling."""
 
-    def __init__(self, chance: float) -> None:
+    def __init__(self, entropy: float) -> None:
         super().__init__()
-        self._chance = chance
+        self._entropy = entropy
 
     def random(self) -> float:
-        return self._chance
+        return self._entropy
 
 
 def pings(every_s: float, count: int) -> list[Step]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast import PlayerData, Room, Server
 from holdfast.core.limits import Limits
-from holdfast.core.placing import Queue
+from holdfast.core.placement import Queue
 from holdfast.testing import generous
 
 

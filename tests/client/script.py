@@ -9,7 +9,9 @@ from holdfast.client.events import Arrived, Event
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import Codec
-from holdfast.core.frames import (
+from holdfast.core.limits import Limits
+from holdfast.core.messages import SeatLeft
+from holdfast.schemas.frames import (
     Auth,
     ChannelInfo,
     Data,
@@ -22,8 +24,6 @@ from holdfast.core.frames import (
     Terms,
     Welcome,
 )
-from holdfast.core.limits import Limits
-from holdfast.core.messages import SeatLeft
 
 TERMS = Terms(
     payload_bytes_max=65_536,

@@ -12,12 +12,13 @@ from msgspec import Raw
 
 from holdfast import ClientSession
 from holdfast.client.directory import Directory, RoomList
-from holdfast.core import errors, wishes
+from holdfast.core import errors
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import NotFound, ProtocolError, Refused
-from holdfast.core.frames import Data, Seat
-from holdfast.core.infos import ReservationInfo
 from holdfast.core.messages import HostChanged, RoomUpdated
+from holdfast.schemas import requests
+from holdfast.schemas.frames import Data, Seat
+from holdfast.schemas.infos import ReservationInfo
 from tests.client.desk import Desk, answered, page, room, until_back, visit
 from tests.client.fake_server import in_virtual_time
 
@@ -127,7 +128,7 @@ CALLS: list[tuple[Call, str, dict[str, Any]]] = [
         lambda session: session.place(
             "eu",
             "arena",
-            players=["ada", wishes.PlacedPlayer("bob", {"eu": 20.0})],
+            players=["ada", requests.PlacedPlayer("bob", {"eu": 20.0})],
             id="p1",
             name="Ada's",
             properties={"map": "cave"},
@@ -168,16 +169,16 @@ def test_a_call_says_what_differs_from_the_defaults_and_no_more(
 @pytest.mark.parametrize(
     ("method", "wish"),
     [
-        (Directory.create, wishes.Create),
-        (Directory.search, wishes.Search),
-        (Directory.search_all, wishes.Search),
-        (Directory.watch, wishes.Watch),
-        (Directory.join, wishes.Join),
-        (Directory.join_or_create, wishes.JoinOrCreate),
-        (Directory.reserve, wishes.Reserve),
-        (Directory.release, wishes.Release),
-        (Directory.wait_for_seat, wishes.Wait),
-        (Directory.place, wishes.StartPlacement),
+        (Directory.create, requests.Create),
+        (Directory.search, requests.Search),
+        (Directory.search_all, requests.Search),
+        (Directory.watch, requests.Watch),
+        (Directory.join, requests.Join),
+        (Directory.join_or_create, requests.JoinOrCreate),
+        (Directory.reserve, requests.Reserve),
+        (Directory.release, requests.Release),
+        (Directory.wait_for_seat, requests.Wait),
+        (Directory.place, requests.StartPlacement),
     ],
 )
 def test_the_defaults_of_a_call_are_those_of_its_wish(method: Callable[..., Any], wish: type[msgspec.Struct]) -> None:

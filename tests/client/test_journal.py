@@ -12,8 +12,8 @@ import pytest
 
 from holdfast import Conflict, Invalid, SessionEnded, SessionFile, Unconfirmed, Untyped
 from holdfast.client.journal import Journal, frames, replayed
-from holdfast.core.frames import Ack
 from holdfast.core.limits import Limits
+from holdfast.schemas.frames import Ack
 from holdfast.testing import MemoryServer, MemoryStorage, run
 from tests.client.mortal import Count, Tally
 from tests.client.script import Script

@@ -10,7 +10,7 @@ from holdfast.client.events import Closed, Noticed, Replied, Welcomed
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.errors import Invalid, ProtocolError
-from holdfast.core.frames import (
+from holdfast.schemas.frames import (
     Ack,
     Auth,
     Close,

@@ -18,8 +18,8 @@ from holdfast.client.protocol import ClientProtocol
 from holdfast.client.saved import SavedState
 from holdfast.core.channel import Channel
 from holdfast.core.codec import JSON, MSGPACK, Codec
-from holdfast.core.frames import Ack, Auth, ChannelInfo, Data, Hello, Outcome, Ping, Pong, Position, Welcome
 from holdfast.core.limits import Limits
+from holdfast.schemas.frames import Ack, Auth, ChannelInfo, Data, Hello, Outcome, Ping, Pong, Position, Welcome
 from tests.client.script import terms
 
 # Small, so that windows close and streams overflow.

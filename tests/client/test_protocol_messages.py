@@ -7,9 +7,9 @@ import pytest
 from holdfast.client.events import LatestArrived
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError
-from holdfast.core.frames import Ack, Data, Latest, Outcome, Ping, Pong
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Ack, Data, Latest, Outcome, Ping, Pong
 from tests.client.script import Script, frames_of, info, limits, terms
 
 # To the server

@@ -8,8 +8,8 @@ import pytest
 from holdfast.client.events import ChannelGone, Replied, Restarted, SeatTaken, Welcomed
 from holdfast.core.codec import Codec
 from holdfast.core.errors import NotSeated, ProtocolError
-from holdfast.core.frames import Ack, Auth, Outcome, Position, Seat
 from holdfast.core.limits import Limits
+from holdfast.schemas.frames import Ack, Auth, Outcome, Position, Seat
 from tests.client.script import Script, frames_of, info
 
 # Reset

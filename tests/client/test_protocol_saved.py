@@ -7,7 +7,7 @@ from holdfast.client.events import Restarted, SeatTaken, Welcomed
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, ProtocolError
-from holdfast.core.frames import Ack, Auth, Outcome
+from holdfast.schemas.frames import Ack, Auth, Outcome
 from tests.client.script import TERMS, Script, info, terms
 
 

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from holdfast import ClientSession, Outcome, SessionEnded
 from holdfast.client.journal import replayed
-from holdfast.core.frames import Bye, Hello
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Bye, Hello
 from holdfast.testing import MemoryStorage, run
 from tests.client.fake_server import CUT, REFUSED, FakeServer, close, connect, in_virtual_time, others, welcome
 from tests.saved_sessions import storage_of, suspended

@@ -7,8 +7,8 @@ import pytest
 
 import holdfast
 from holdfast import Limits, Outcome, SessionEnded
-from holdfast.core.frames import Auth
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Auth
 from holdfast.testing import MemoryStorage, run
 from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
 from tests.client.fake_server import CUT, REFUSED, URL, FakeServer, close, connect, in_virtual_time, others, welcome

@@ -8,8 +8,8 @@ from msgspec import structs
 
 import holdfast
 from holdfast import Outcome
-from holdfast.core.frames import Data, Ping, Pong, Seat
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Data, Ping, Pong, Seat
 from holdfast.testing import run
 from tests.client.fake_server import (
     KNOWN_GUEST,

@@ -7,7 +7,7 @@ from msgspec import structs
 
 import holdfast
 from holdfast import Limits
-from holdfast.core.frames import Ack, ChannelInfo, Data, Hello, Seat
+from holdfast.schemas.frames import Ack, ChannelInfo, Data, Hello, Seat
 from tests.client.fake_server import CUT, FakeLink, FakeServer, connect, in_virtual_time, pings, raw, welcome
 
 # Seats

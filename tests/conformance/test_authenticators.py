@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.frames import CREDENTIAL_CHARS_MAX
 from holdfast.identity import (
     Approach,
     Argon2Settings,
@@ -29,6 +28,7 @@ from holdfast.identity import (
 )
 from holdfast.identity.players import is_player_id
 from holdfast.identity.shelf import MemoryShelf
+from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 from holdfast.testing import Named
 from tests.identity.issuer import AUDIENCE, ISSUER, NOW, SECRET, Signer
 from tests.identity.plain import Clock, enter
@@ -111,7 +111,7 @@ async def case(request: pytest.FixtureRequest) -> AsyncIterator[Case]:
     made = await MAKERS[request.param]()
     if isinstance(made.door, Preparing):
         shelf = MemoryShelf(10_000)
-        await made.door.prepare(Ground(secret=KEY, random=Random(2), wall=Clock(NOW), shelf=shelf))
+        await made.door.prepare(Ground(secret=KEY, random=Random(2), wall_clock=Clock(NOW), shelf=shelf))
     yield made
     if isinstance(made.door, Closing):
         await made.door.close()
@@ -238,7 +238,7 @@ async def test_it_can_be_prepared_again_as_at_a_second_start(case: Case) -> None
         return
     shelf = MemoryShelf(10_000)
 
-    await case.door.prepare(Ground(secret=KEY, random=Random(3), wall=Clock(NOW), shelf=shelf))
+    await case.door.prepare(Ground(secret=KEY, random=Random(3), wall_clock=Clock(NOW), shelf=shelf))
 
     assert (await enter(case.door, await case.credential(), HERE)).player_id
 

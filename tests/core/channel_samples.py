@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.core.channel import Channel
-from holdfast.core.frames import Data
 from holdfast.core.limits import Limits
+from holdfast.schemas.frames import Data
 
 LIMITS = replace(Limits(), window_messages_max=4, window_bytes_max=4096, kept_messages_max=10, kept_bytes_max=16 * 1024)
 

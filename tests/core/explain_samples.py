@@ -1,6 +1,7 @@
 """Timelines as they come about, for the tests of their explanations: Ada, who comes at noon."""
 
-from holdfast.core.events import (
+from holdfast.core.reasons import Reason
+from holdfast.schemas.events import (
     Authenticated,
     Dropped,
     Ended,
@@ -17,7 +18,6 @@ from holdfast.core.events import (
     Superseded,
     TokenReused,
 )
-from holdfast.core.reasons import Reason
 
 # 2027-01-15 12:00:00 UTC
 NOON = 1_800_014_400.0

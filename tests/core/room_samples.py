@@ -9,7 +9,7 @@ from holdfast.core.player import Player, SeatEvent
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId
-from holdfast.core.wishes import Update
+from holdfast.schemas.requests import Update
 from tests.core.samples import Hero, Mailbox, a_player
 
 

@@ -5,11 +5,11 @@ from typing import Any
 from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionId
-from holdfast.core.frames import Data, Latest
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, PlayerData
 from holdfast.core.player import Player
 from holdfast.core.session import PlayerId, Session, SessionId
+from holdfast.schemas.frames import Data, Latest
 
 
 def a_session(

@@ -33,11 +33,11 @@ def test_a_new_attempt_begins_small_however_long_the_outage_was() -> None:
 
 @given(ATTEMPTS, CHANCES, st.floats(0.0, 1e9), st.floats(0.001, 10.0), st.floats(1.0, 100.0))
 def test_full_jitter_never_goes_beyond_the_settings(
-    attempt: int, chance: float, lost_s: float, first_s: float, factor: float
+    attempt: int, entropy: float, lost_s: float, first_s: float, factor: float
 ) -> None:
     backoff = Backoff(first_s=first_s, longest_s=first_s * factor)
 
-    wait_s = backoff.wait_s(attempt, chance, lost_s=lost_s)
+    wait_s = backoff.wait_s(attempt, entropy, lost_s=lost_s)
 
     assert 0.0 <= wait_s <= first_s * 2.0 ** min(attempt, 20)
     assert wait_s <= backoff.longest_s * (1.0 if lost_s <= LONG_OUTAGE_S else STRETCH_MAX)
@@ -45,15 +45,15 @@ def test_full_jitter_never_goes_beyond_the_settings(
 
 @given(ATTEMPTS, CHANCES, st.floats(0.0, 3600.0))
 def test_a_server_that_names_a_time_is_obeyed_with_the_jitter_on_top(
-    attempt: int, chance: float, retry_after_s: float
+    attempt: int, entropy: float, retry_after_s: float
 ) -> None:
-    wait_s = USUAL.wait_s(attempt, chance, retry_after_s=retry_after_s)
+    wait_s = USUAL.wait_s(attempt, entropy, retry_after_s=retry_after_s)
 
     assert retry_after_s <= wait_s <= retry_after_s + USUAL.longest_s
 
 
 def test_clients_told_the_same_time_do_not_return_at_the_same_time() -> None:
-    waits_s = {USUAL.wait_s(0, chance / 100, retry_after_s=5.0) for chance in range(100)}
+    waits_s = {USUAL.wait_s(0, entropy / 100, retry_after_s=5.0) for entropy in range(100)}
 
     assert len(waits_s) == 100
 

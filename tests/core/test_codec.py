@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import Ack, Auth, Bye, Data, Frame, Hello, Latest, Pong, Request, Resume, Welcome
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Ack, Auth, Bye, Data, Frame, Hello, Latest, Pong, Request, Resume, Welcome
 from tests.core.vectors import readers, whole_payloads
 
 PAYLOADS = whole_payloads()

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.events import Event, RoomCreated, SessionEvent
 from holdfast.core.explain import describe, explain
 from holdfast.core.reason_words import WORDS
 from holdfast.core.reasons import Reason
+from holdfast.schemas.events import Event, RoomCreated, SessionEvent
 from tests.core.explain_samples import (
     NOON,
     at_play,

@@ -12,7 +12,7 @@ from msgspec import Meta, Raw
 from holdfast import Message, Player, PlayerData, Room, on
 from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import Data, Frame
+from holdfast.schemas.frames import Data, Frame
 from tests.core.noise import Noise
 from tests.core.vectors import whole_payloads
 

@@ -5,8 +5,8 @@ import pytest
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import NAME_CHARS_MAX, POSITIONS_MAX, Hello, Position, Resume
 from holdfast.core.limits import Limits
+from holdfast.schemas.frames import NAME_CHARS_MAX, POSITIONS_MAX, Hello, Position, Resume
 
 LIMITS = Limits()
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
-from holdfast.core.placing import (
+from holdfast.core.placement import (
     PLACEMENT_TABLE,
     LatencyPolicy,
     NodeView,
@@ -19,7 +19,7 @@ from holdfast.core.placing import (
     why_nowhere,
 )
 from holdfast.core.tables import IllegalTransition
-from holdfast.core.wishes import PlacedPlayer, StartPlacement
+from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 
 
 def a_node(name: str, region: str = "eu", **facts: Any) -> NodeView:

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
-from holdfast.core.frames import Problem, Reply
 from holdfast.core.limits import Limits
 from holdfast.core.records import SessionRecord, Unreadable, decode_session, encode
 from holdfast.core.saving import channel_record, restored_session, session_record
 from holdfast.core.session import Session
 from holdfast.core.tokens import TOKEN_BYTES, Verdict
+from holdfast.schemas.frames import Problem, Reply
 from tests.core.samples import a_connection, a_session
 
 LIMITS = Limits()
@@ -135,16 +135,16 @@ def test_a_session_of_a_dialect_that_nobody_speaks_any_more_is_unreadable() -> N
 # Tokens
 
 
-def chance(number: int) -> bytes:
+def entropy(number: int) -> bytes:
     return number.to_bytes(TOKEN_BYTES, "big")
 
 
 def test_tokens_keep_their_verdicts() -> None:
     session = a_long_session()
-    first = session.tokens.issue(chance(1))
-    second = session.tokens.rotate(chance(2))
+    first = session.tokens.issue(entropy(1))
+    second = session.tokens.rotate(entropy(2))
     session.tokens.confirm()
-    unconfirmed = session.tokens.rotate(chance(3))
+    unconfirmed = session.tokens.rotate(entropy(3))
 
     def verdict(token: str) -> Verdict:
         return restored(session).tokens.present(token)
@@ -157,7 +157,7 @@ def test_tokens_keep_their_verdicts() -> None:
 
 def test_without_a_next_token_none_is_good() -> None:
     session = a_long_session()
-    token = session.tokens.issue(chance(1))
+    token = session.tokens.issue(entropy(1))
 
     back = restored(session)
 
@@ -167,7 +167,7 @@ def test_without_a_next_token_none_is_good() -> None:
 
 def test_where_there_was_no_next_token_there_is_none_to_confirm() -> None:
     session = a_long_session()
-    token = session.tokens.issue(chance(1))
+    token = session.tokens.issue(entropy(1))
 
     back = restored(session)
     back.tokens.confirm()
@@ -178,8 +178,8 @@ def test_where_there_was_no_next_token_there_is_none_to_confirm() -> None:
 
 def test_a_token_that_is_confirmed_after_the_restart_retires_the_one_before_it() -> None:
     session = a_long_session()
-    first = session.tokens.issue(chance(1))
-    second = session.tokens.rotate(chance(2))
+    first = session.tokens.issue(entropy(1))
+    second = session.tokens.rotate(entropy(2))
 
     back = restored(session)
 
@@ -189,9 +189,9 @@ def test_a_token_that_is_confirmed_after_the_restart_retires_the_one_before_it()
 
 def test_of_more_retired_tokens_than_may_be_kept_the_latest_are() -> None:
     session = a_long_session()
-    tokens = [session.tokens.issue(chance(0))]
+    tokens = [session.tokens.issue(entropy(0))]
     for number in range(1, 7):
-        tokens.append(session.tokens.rotate(chance(number)))
+        tokens.append(session.tokens.rotate(entropy(number)))
         session.tokens.confirm()
 
     back = restored(session, replace(LIMITS, retired_tokens_max=2))
@@ -210,11 +210,11 @@ def test_tokens_that_are_saved_at_any_time_are_judged_as_they_would_have_been(
 ) -> None:
     def family() -> tuple[Session, list[str]]:
         session = a_long_session()
-        tokens = [session.tokens.issue(chance(0))]
+        tokens = [session.tokens.issue(entropy(0))]
         for number, (presents, confirms) in enumerate(resumes, start=1):
             if presents:
                 session.tokens.present(tokens[-1])
-            tokens.append(session.tokens.rotate(chance(number)))
+            tokens.append(session.tokens.rotate(entropy(number)))
             if confirms:
                 session.tokens.confirm()
         return session, tokens
@@ -229,9 +229,9 @@ def test_tokens_that_are_saved_at_any_time_are_judged_as_they_would_have_been(
 
 def test_no_token_is_in_a_record() -> None:
     session = a_long_session()
-    tokens = [session.tokens.issue(chance(1)), session.tokens.rotate(chance(2))]
+    tokens = [session.tokens.issue(entropy(1)), session.tokens.rotate(entropy(2))]
 
     stored = encode(session_record(session, "", []))
 
     assert all(token.encode() not in stored for token in tokens)
-    assert chance(1) not in stored
+    assert entropy(1) not in stored

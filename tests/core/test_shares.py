@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.shares import AddressQuota, AddressShares, share_of
+from holdfast.core.address_quota import AddressQuota, AddressShares, share_of
 
 HOME = "203.0.113.7"
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.connection import CONNECTION_TABLE, ConnectionEvent, ConnectionState
 from holdfast.core.listing import ROOM_TABLE, RoomEvent, RoomStatus
-from holdfast.core.placing import PLACEMENT_TABLE, PlacementEvent, PlacementState
+from holdfast.core.placement import PLACEMENT_TABLE, PlacementEvent, PlacementState
 from holdfast.core.player import SEAT_TABLE, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_TABLE, Session, SessionEvent, SessionState

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.pretty import pretty_repr
 
-from holdfast.core.frames import Auth, Hello, Outcome, Resume, Terms, Welcome
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict, printable
 from holdfast.identity import Identity
+from holdfast.schemas.frames import Auth, Hello, Outcome, Resume, Terms, Welcome
 
 RETIRED_MAX = 8
 SECRET = "s3cr3t-which-nobody-may-read-anywhere"
@@ -150,12 +150,12 @@ def test_two_families_do_not_open_each_other() -> None:
 
 def test_a_token_carries_256_bits_and_is_url_safe() -> None:
     tokens = ResumeTokens(RETIRED_MAX)
-    chance = bytes(range(223, 255))
+    entropy = bytes(range(223, 255))
 
-    token = tokens.issue(chance)
+    token = tokens.issue(entropy)
 
-    assert len(chance) * 8 == 256
-    assert urlsafe_b64decode(token + "=") == chance
+    assert len(entropy) * 8 == 256
+    assert urlsafe_b64decode(token + "=") == entropy
     assert set(token) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 

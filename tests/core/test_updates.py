@@ -10,7 +10,7 @@ from holdfast.core.listing import Password
 from holdfast.core.player import Player
 from holdfast.core.room import Room
 from holdfast.core.updates import apply_update
-from holdfast.core.wishes import Update
+from holdfast.schemas.requests import Update
 from tests.core.room_samples import Desk, an_arena, reserved, seated
 from tests.core.samples import Hero
 

@@ -12,9 +12,9 @@ from holdfast.core.backoff import Backoff
 from holdfast.core.channel import Channel
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import FromClient, FromServer
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Reason, advice
+from holdfast.schemas.frames import FromClient, FromServer
 from tests.core.vectors import VECTORS, Case, cases, codec_of, each, plain, readers
 
 ENCODINGS = [(JSON, "json"), (MSGPACK, "msgpack")]
@@ -153,8 +153,8 @@ def test_a_channel_does_what_its_script_says(script: Case) -> None:
 )
 def test_a_client_waits_within_the_bounds(case: Case) -> None:
     waits = [
-        Backoff().wait_s(case["attempt"], chance, lost_s=case["lost_s"], retry_after_s=case["retry_after_s"])
-        for chance in (0.0, 0.5, 1 - 2**-53)
+        Backoff().wait_s(case["attempt"], entropy, lost_s=case["lost_s"], retry_after_s=case["retry_after_s"])
+        for entropy in (0.0, 0.5, 1 - 2**-53)
     ]
 
     assert waits[0] == case["at_least_s"]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
-from holdfast.core.frames import Frame
+from holdfast.schemas.frames import Frame
 
 VECTORS = Path(__file__).parents[2] / "spec" / "vectors"
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml  # type: ignore[import-untyped]  # has no types of its own
 
-from holdfast.core.events import ROOM_FAILURES
+from holdfast.schemas.events import ROOM_FAILURES
 from tests.deploy.game import Game, Scrape, play
 from tests.deploy.promql import Expression, Series
 

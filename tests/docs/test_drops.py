@@ -24,7 +24,7 @@ from holdfast import (
     on,
 )
 from holdfast.testing import FaultyStore, MemoryServer, generous
-from tests.server.durable.bench import in_virtual_time, until
+from tests.server.durability.bench import in_virtual_time, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "drops.md"
 # So that a drop that lasts is a resync.

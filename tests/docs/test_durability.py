@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.durable import test_survival
+from tests.server.durability import test_survival
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "durability.md").read_text()
 ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| `(test_\w+)` \|$", GUIDE, re.MULTILINE)

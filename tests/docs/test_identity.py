@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from holdfast import Limits
-from holdfast.core.frames import CREDENTIAL_CHARS_MAX
 from holdfast.identity import Argon2Settings, Guest, Hook, Password, Tickets
 from holdfast.identity.accounts import NAME_CHARS_MAX, PASSWORD_CHARS_MAX, PASSWORD_CHARS_MIN
+from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "identity.md").read_text("utf-8")
 LIMITS = Limits()

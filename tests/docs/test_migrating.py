@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast import PlayerData, Room, Server
-from holdfast.core.query import parse_query
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
+from holdfast.search import parse_query
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "migrating.md"
 TEXT = PAGE.read_text()

@@ -20,7 +20,9 @@ from holdfast.core.backoff import FIRST_S, LONG_OUTAGE_S, LONGEST_S, STRETCH_MAX
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON, MSGPACK
 from holdfast.core.errors import Refused
-from holdfast.core.frames import (
+from holdfast.core.messages import HostChanged, MessageRefused, RoomUpdated, SeatLeft
+from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
+from holdfast.schemas.frames import (
     FRAME_HEAD_BYTES,
     NAME_CHARS_MAX,
     NUMBER_MAX,
@@ -35,12 +37,10 @@ from holdfast.core.frames import (
     Resume,
     Terms,
 )
-from holdfast.core.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
-from holdfast.core.messages import HostChanged, MessageRefused, RoomUpdated, SeatLeft
-from holdfast.core.query import parse_query
-from holdfast.core.query.ast import PROPERTIES, TERMS, Operator
-from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
-from holdfast.core.wishes import PlacedPlayer, Properties
+from holdfast.schemas.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.schemas.requests import PlacedPlayer, Properties
+from holdfast.search import parse_query
+from holdfast.search.ast import PROPERTIES, TERMS, Operator
 from holdfast.server.directory.operations import OPERATIONS
 from holdfast.transports import deflate
 from holdfast.transports.compression import SMALL_BYTES, WINDOW_BITS, compressed, wire_bytes_max

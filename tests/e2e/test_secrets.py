@@ -21,7 +21,7 @@ import holdfast
 from holdfast import Auth, ClientSession, Message, MessageRefused, WrongPassword
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import JSON, MSGPACK, Codec
-from holdfast.core.frames import Hello, Welcome
+from holdfast.schemas.frames import Hello, Welcome
 from tests.deadlines import DEADLINE_S
 from tests.e2e.leaks import leaks_in
 from tests.e2e.serving import end_of, holdfast_process, read_until, websocket_address

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from holdfast import Reason
-from holdfast.core.frames import Auth, Hello, Resume, Welcome
+from holdfast.schemas.frames import Auth, Hello, Resume, Welcome
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until
 from tests.server.raw_client import RawClient
 

@@ -20,12 +20,13 @@ from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.nesting import bounded_decoders, has_text_keys
-from holdfast.core.query import parse_query
 from holdfast.core.records import Unreadable, decode_effect, decode_room, decode_session
 from holdfast.core.room_file import NotARoom, from_text
 from holdfast.core.silence import Traffic
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
 from holdfast.identity import Guest, NotAuthentic
+from holdfast.schemas.frames import Hello
+from holdfast.search import parse_query
 from holdfast.transports import tcp, websocket
 from holdfast.transports.arrivals import Arrival, Arrivals
 from holdfast.transports.forwarded import TrustedProxies
@@ -193,7 +194,7 @@ class Handshake:
             connection.opened(Wire(codec))
             stranger, signed_in, more = data.partition(b"\0")
             if signed_in:
-                connection.received(codec.payload(holdfast.core.frames.Hello(holdfast.Auth())))
+                connection.received(codec.payload(Hello(holdfast.Auth())))
             connection.received(more if signed_in else stranger)
             # Requests are answered in a turn of the loop of their own.
             for _ in range(4):

@@ -10,7 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import Conflict, Expired, Failed, Invalid, NameTaken, NotFound, Refused, RoomFull, Throttled
-from holdfast.core.infos import (
+from holdfast.core.metrics import Metric, Reading
+from holdfast.identity.accounts import checked_name, checked_player, checked_roles
+from holdfast.schemas.infos import (
     AccountInfo,
     BanInfo,
     BanPage,
@@ -31,10 +33,8 @@ from holdfast.core.infos import (
     TimelineEntry,
     TimelineInfo,
 )
-from holdfast.core.metrics import Metric, Reading
-from holdfast.core.views import KindInfo, MessageKind, OverviewInfo, PlayerState, RoomState, SettingsInfo
-from holdfast.core.wishes import Ban, Create, Release, Reserve, Search, StartPlacement, Update
-from holdfast.identity.accounts import checked_name, checked_player, checked_roles
+from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.schemas.views import KindInfo, MessageKind, OverviewInfo, PlayerState, RoomState, SettingsInfo
 
 KINDS = ("arena", "chess")
 EVENTS_KEPT = 100

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.wishes import Ban
+from holdfast.schemas.requests import Ban
 from tests.http.world import World, problem_in
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.wishes import Create, Search, Update
 from holdfast.http.bodies import RoomQuery, RoomUpdate
+from holdfast.schemas.requests import Create, Search, Update
 from tests.http.world import World, problem_in
 
 

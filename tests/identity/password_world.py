@@ -26,7 +26,7 @@ class World:
     ) -> None:
         self.hashing = hashing or PlainHashing()
         self.now = Clock()
-        self.wall = Clock()
+        self.wall_clock = Clock()
         self.shelf = shelf or MemoryShelf(1000)
         self.limits = Limits(**limits)
         self.door = Password(register=register, hashing=self.hashing)
@@ -37,7 +37,7 @@ class World:
 
     @property
     def ground(self) -> Ground:
-        return Ground(random=Random(1), now=self.now, wall=self.wall, limits=self.limits, shelf=self.shelf)
+        return Ground(random=Random(1), now=self.now, wall_clock=self.wall_clock, limits=self.limits, shelf=self.shelf)
 
     async def enter(self, name: str, password: str, approach: Approach = HERE) -> Identity:
         return await self.door.authenticate(Auth.password(name, password).credential, approach)

@@ -84,7 +84,7 @@ class Door:
         self._limits = replace(LIMITS, **limits)
 
     async def open(self) -> "Door":
-        ground = Ground(now=self.now, wall=Clock(NOW), shelf=MemoryShelf(100), limits=self._limits)
+        ground = Ground(now=self.now, wall_clock=Clock(NOW), shelf=MemoryShelf(100), limits=self._limits)
         await self.jwt.prepare(ground)
         return self
 

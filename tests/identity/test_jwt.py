@@ -19,7 +19,7 @@ from tests.identity.plain import Clock, enter
 
 
 async def door(
-    *, keys: Any = None, algorithms: list[str] | None = None, wall: Clock | None = None, **options: Any
+    *, keys: Any = None, algorithms: list[str] | None = None, wall_clock: Clock | None = None, **options: Any
 ) -> Jwt:
     """For tokens that are signed with the provider's first key."""
     shelf = options.pop("shelf", None) or MemoryShelf(100)
@@ -32,7 +32,7 @@ async def door(
             **options,
         }
     )
-    await found.prepare(Ground(wall=wall or Clock(NOW), shelf=shelf))
+    await found.prepare(Ground(wall_clock=wall_clock or Clock(NOW), shelf=shelf))
     return found
 
 
@@ -121,9 +121,9 @@ async def test_clocks_may_differ_by_the_leeway(times: dict[str, float], is_good:
 
 
 async def test_an_expired_token_is_told_so() -> None:
-    wall = Clock(NOW)
-    found = await door(wall=wall)
-    wall.now += 3600
+    wall_clock = Clock(NOW)
+    found = await door(wall_clock=wall_clock)
+    wall_clock.now += 3600
 
     with pytest.raises(NotAuthentic, match="has expired; get a new one"):
         await enter(found, token())

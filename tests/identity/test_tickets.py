@@ -16,23 +16,23 @@ from tests.identity.plain import HERE, Clock
 KEY, OTHER = bytes(range(32)), bytes(32)
 
 
-async def door(*keys: bytes, wall: Clock | None = None, ttl_s: float = 30.0, **lent: Any) -> Tickets:
+async def door(*keys: bytes, wall_clock: Clock | None = None, ttl_s: float = 30.0, **lent: Any) -> Tickets:
     tickets = Tickets(keys or [KEY], ttl_s=ttl_s)
-    await tickets.prepare(Ground(wall=wall or Clock(), **lent))
+    await tickets.prepare(Ground(wall_clock=wall_clock or Clock(), **lent))
     return tickets
 
 
 async def test_a_ticket_signs_its_player_in_with_roles_and_says_when_it_was_issued() -> None:
-    wall = Clock()
-    tickets = await door(wall=wall)
+    wall_clock = Clock()
+    tickets = await door(wall_clock=wall_clock)
     ticket = tickets.issue("ada", ["gm", "dev"])
-    wall.now += 10
+    wall_clock.now += 10
 
     identity = tickets.authenticate(ticket, HERE)
 
     assert identity.player_id == "ada"
     assert identity.roles == {"gm", "dev"}
-    assert identity.issued_at == wall.now - 10
+    assert identity.issued_at == wall_clock.now - 10
 
 
 async def test_a_ticket_is_good_once() -> None:
@@ -61,10 +61,10 @@ async def test_another_process_with_the_key_issues_tickets_that_are_taken_here()
 
 @pytest.mark.parametrize(("after_s", "is_good"), [(0.0, True), (29.9, True), (30.0, False), (1e9, False)])
 async def test_a_ticket_expires(after_s: float, is_good: bool) -> None:
-    wall = Clock()
-    tickets = await door(wall=wall)
+    wall_clock = Clock()
+    tickets = await door(wall_clock=wall_clock)
     ticket = tickets.issue("ada")
-    wall.now += after_s
+    wall_clock.now += after_s
 
     if is_good:
         assert tickets.authenticate(ticket, HERE).player_id == "ada"
@@ -74,19 +74,19 @@ async def test_a_ticket_expires(after_s: float, is_good: bool) -> None:
 
 
 async def test_a_ticket_may_be_shorter_than_usual_but_not_longer_than_allowed() -> None:
-    wall = Clock()
-    tickets = await door(wall=wall)
+    wall_clock = Clock()
+    tickets = await door(wall_clock=wall_clock)
 
-    assert tickets.issue_ticket("ada", ttl_s=5).expires_at == wall.now + 5
+    assert tickets.issue_ticket("ada", ttl_s=5).expires_at == wall_clock.now + 5
     for ttl_s in (0, -1, float("nan"), Limits().ticket_max_s + 1):
         with pytest.raises(Invalid):
             tickets.issue("ada", ttl_s=ttl_s)
 
 
 async def test_a_key_that_lets_tickets_live_longer_elsewhere_does_not_do_so_here() -> None:
-    wall = Clock()
-    elsewhere = await door(wall=wall, limits=Limits(ticket_max_s=3600))
-    here = await door(wall=wall)
+    wall_clock = Clock()
+    elsewhere = await door(wall_clock=wall_clock, limits=Limits(ticket_max_s=3600))
+    here = await door(wall_clock=wall_clock)
 
     with pytest.raises(NotAuthentic):
         here.authenticate(elsewhere.issue("ada", ttl_s=3600), HERE)
@@ -160,26 +160,26 @@ def test_no_text_that_was_not_issued_is_accepted(credential: str) -> None:
 
 
 async def test_used_tickets_are_remembered_until_they_expire_and_not_endlessly_many() -> None:
-    wall = Clock()
-    tickets = await door(wall=wall, limits=Limits(tickets_used_max=3))
+    wall_clock = Clock()
+    tickets = await door(wall_clock=wall_clock, limits=Limits(tickets_used_max=3))
     for _ in range(3):
         tickets.authenticate(tickets.issue("ada", ttl_s=20), HERE)
 
     with pytest.raises(Busy):
         tickets.authenticate(tickets.issue("ada"), HERE)
-    wall.now += 20
+    wall_clock.now += 20
 
     assert tickets.authenticate(tickets.issue("ada"), HERE).player_id == "ada"
 
 
 async def test_a_ticket_that_was_used_is_not_good_again_after_a_restart() -> None:
-    wall, now = Clock(), Clock()
-    tickets = await door(wall=wall, now=now, ttl_s=300.0)
+    wall_clock, now = Clock(), Clock()
+    tickets = await door(wall_clock=wall_clock, now=now, ttl_s=300.0)
     used, unused = tickets.issue("ada"), tickets.issue("bob")
     tickets.authenticate(used, HERE)
-    wall.now += 1
+    wall_clock.now += 1
 
-    after = await door(wall=wall, now=now, ttl_s=300.0)
+    after = await door(wall_clock=wall_clock, now=now, ttl_s=300.0)
 
     # What was used is not known any more: of those from before, none is good.
     for ticket in (used, unused):
@@ -189,9 +189,9 @@ async def test_a_ticket_that_was_used_is_not_good_again_after_a_restart() -> Non
 
 
 async def test_a_clock_that_was_wrong_at_the_start_does_not_keep_everybody_out_for_long() -> None:
-    wall, now = Clock(), Clock()
-    tickets = await door(wall=wall, now=now)
-    wall.now -= 7200
+    wall_clock, now = Clock(), Clock()
+    tickets = await door(wall_clock=wall_clock, now=now)
+    wall_clock.now -= 7200
     with pytest.raises(NotAuthentic):
         tickets.authenticate(tickets.issue("ada"), HERE)
 
@@ -201,16 +201,16 @@ async def test_a_clock_that_was_wrong_at_the_start_does_not_keep_everybody_out_f
 
 
 async def test_a_clock_that_is_set_back_makes_no_used_ticket_good_again() -> None:
-    wall, now = Clock(), Clock()
-    tickets = await door(wall=wall, now=now)
+    wall_clock, now = Clock(), Clock()
+    tickets = await door(wall_clock=wall_clock, now=now)
     now.now += Limits().ticket_max_s
     used = tickets.issue("ada")
     tickets.authenticate(used, HERE)
-    wall.now += 60
+    wall_clock.now += 60
     # The first one is forgotten now, for it has expired.
     tickets.authenticate(tickets.issue("bob"), HERE)
 
-    wall.now -= 60
+    wall_clock.now -= 60
 
     with pytest.raises(NotAuthentic):
         tickets.authenticate(used, HERE)
@@ -220,8 +220,8 @@ async def test_a_clock_that_is_set_back_makes_no_used_ticket_good_again() -> Non
 @pytest.mark.parametrize(("ahead_s", "is_good"), [(30.0, True), (61.0, False), (1e6, False)])
 async def test_a_backend_s_clock_may_be_ahead_but_a_ticket_is_not_for_next_year(ahead_s: float, is_good: bool) -> None:
     """It could be used until then, and no sign-out of before would count for it."""
-    wall = Clock()
-    backend, node = await door(wall=Clock(wall.now + ahead_s)), await door(wall=wall)
+    wall_clock = Clock()
+    backend, node = await door(wall_clock=Clock(wall_clock.now + ahead_s)), await door(wall_clock=wall_clock)
     ticket = backend.issue("ada")
 
     if is_good:

@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 from msgspec import Raw
 
 from holdfast.core.codec import MSGPACK, Codec
-from holdfast.core.frames import (
+from holdfast.core.limits import KIB
+from holdfast.core.messages import Message
+from holdfast.schemas.frames import (
     Auth,
     Close,
     Data,
@@ -20,8 +22,6 @@ from holdfast.core.frames import (
     Seat,
     Welcome,
 )
-from holdfast.core.limits import KIB
-from holdfast.core.messages import Message
 from holdfast.transports import tcp, websocket
 from holdfast.transports.port import Dialect, Transport, TransportLimits
 from tests.deadlines import DEADLINE_S

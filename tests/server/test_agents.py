@@ -21,9 +21,9 @@ from holdfast import (
     Throttled,
     on,
 )
-from holdfast.core.events import Dropped, Resumed
-from holdfast.server.placing.agents import AgentRoom
-from tests.server.durable.bench import until
+from holdfast.schemas.events import Dropped, Resumed
+from holdfast.server.placement.agents import AgentRoom
+from tests.server.durability.bench import until
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, texts_until, until_resumed
 
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from holdfast import Auth, Limits, Outcome, Reason, SessionEnded, Throttled
-from holdfast.core.frames import Hello
 from holdfast.core.limits import KIB
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import Hello
 from holdfast.testing import generous
 from tests.server.world import Gate, World, chat, until_resumed
 

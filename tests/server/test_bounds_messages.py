@@ -16,8 +16,8 @@ from holdfast import (
     connect,
     on,
 )
-from holdfast.core.frames import FRAME_HEAD_BYTES
 from holdfast.core.limits import KIB
+from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from tests.server.world import Chat, Gate, Hero, Said, Say, World, chat, hear, player_in, texts_until, until_resumed
 
 # Sizes

@@ -17,9 +17,9 @@ from holdfast import (
     connect,
     on,
 )
-from holdfast.core.frames import Ack, Data, Position
 from holdfast.core.limits import KIB
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import Ack, Data, Position
 from tests.server.world import Chat, Gate, Hero, Said, Say, World, chat, hear, player_in, texts_until, until_resumed
 
 WINDOW = 16

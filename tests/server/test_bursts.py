@@ -21,10 +21,10 @@ from holdfast import (
     on,
 )
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import Auth, Data, Hello, Welcome
+from holdfast.schemas.frames import Auth, Data, Hello, Welcome
 from holdfast.testing import FaultyStore, MemoryServer, Named, generous
-from tests.server.durable.bench import in_virtual_time, until
-from tests.server.standing.kit import dialed
+from tests.server.access.kit import dialed
+from tests.server.durability.bench import in_virtual_time, until
 
 
 class Count(Message):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.server.durable.dice import Dice
+from holdfast.server.durability.dice import Dice
 
 seeds = st.integers(0, 2**64 - 1)
 

@@ -11,9 +11,9 @@ from websockets.typing import Origin, Subprotocol
 import holdfast
 from holdfast import Auth, Limits, Server, Tls
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import Hello
 from holdfast.http.api import HttpApi
-from holdfast.server.entrance.doors import Doors, DoorSettings, Exposed
+from holdfast.schemas.frames import Hello
+from holdfast.server.admission.doors import Doors, DoorSettings, Exposed
 from holdfast.transports.keys import ServerKey
 from tests.server.certificates import Certificates
 from tests.server.world import World, chat

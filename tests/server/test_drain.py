@@ -9,9 +9,9 @@ import pytest
 
 from holdfast import Reason, Server
 from holdfast.core.errors import Throttled
-from holdfast.core.events import NodeDraining
-from holdfast.core.frames import Auth, Hello
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.events import NodeDraining
+from holdfast.schemas.frames import Auth, Hello
 from holdfast.server.operate.operator import Operator
 from tests.deadlines import DEADLINE_S
 from tests.server.world import Say, World, chat, texts_until, until_resumed

@@ -6,7 +6,7 @@ from typing import Any
 from holdfast import Player, PlayerData, Reason, Refused, Room
 from holdfast.core.errors import NotFound
 from holdfast.testing import MemoryServer
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 
 # Longer than anything here takes: a drain that is over before has not waited for its deadline.
 LONG_S = 3_000.0

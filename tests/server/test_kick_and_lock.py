@@ -1,7 +1,7 @@
 import pytest
 
 from holdfast import NotSeated, Outcome, Reason, RoomFull, RoomLocked
-from holdfast.core.frames import TEXT_CHARS_MAX
+from holdfast.schemas.frames import TEXT_CHARS_MAX
 from tests.server.world import (
     Gate,
     Said,

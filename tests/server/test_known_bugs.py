@@ -9,8 +9,8 @@ import pytest
 from msgspec import Raw
 
 from holdfast import Reason
-from holdfast.core.frames import Auth, Data, Hello, Latest, Reply, Request, Resume, Seat, Welcome
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import Auth, Data, Hello, Latest, Reply, Request, Resume, Seat, Welcome
 from tests.server.raw_client import RawClient
 from tests.server.world import Say, World, chat, texts_until
 

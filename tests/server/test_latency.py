@@ -4,8 +4,8 @@ import pytest
 
 from holdfast import Limits, SessionFlags
 from holdfast.client.link import dial
-from holdfast.core.frames import Ack, Ping, Pong
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Ack, Ping, Pong
 from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits
 from tests.server.world import CLOCK_S, World, chat, hear, player_in, room_of, until_resumed
 

@@ -11,7 +11,7 @@ import holdfast
 from holdfast import Auth, Server, SessionEnded, SessionFlags
 from holdfast.core.errors import Invalid
 from holdfast.identity.port import Approach, Identity
-from holdfast.server.entrance.doors import DIALECTS
+from holdfast.server.admission.doors import DIALECTS
 from holdfast.server.operate.operator import Operator
 from holdfast.sync import connect as connect_blocking
 from holdfast.transports import tcp

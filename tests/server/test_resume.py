@@ -5,7 +5,7 @@ import pytest
 from msgspec import Raw
 
 from holdfast import Limits, Outcome, Player, on
-from holdfast.core.frames import Reply, Request
+from holdfast.schemas.frames import Reply, Request
 from tests.server.world import (
     Chat,
     Gate,

@@ -5,8 +5,8 @@ import pytest
 
 import holdfast
 from holdfast import Auth, Outcome, Reason
-from holdfast.core.frames import Position, Welcome
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import Position, Welcome
 from tests.saved_sessions import storage_of, suspended
 from tests.server.world import (
     CLOCK_S,

@@ -1,8 +1,8 @@
 import pytest
 
 from holdfast import Outcome, Player, Reason, SessionEnded
-from holdfast.core.frames import Data, Position
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import Data, Position
 from tests.saved_sessions import storage_of
 from tests.server.world import Chat, Gate, Hero, Say, World, chat, texts_until, until_resumed, url_of
 

@@ -4,8 +4,8 @@ import pytest
 
 from holdfast import Auth, Limits, Outcome, Reason
 from holdfast.client.saved import SavedState
-from holdfast.core.frames import Data, Hello, Position, Resume
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import Data, Hello, Position, Resume
 from tests.server.world import Say, World, chat, until_resumed
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from holdfast import Message, Player, PlayerData, Resynced, Room, RoomUpdated, on
 from holdfast.testing import MemoryServer
-from tests.server.durable.bench import in_virtual_time
+from tests.server.durability.bench import in_virtual_time
 
 
 class Work(Message):

@@ -24,7 +24,7 @@ from tests.server.world import Chat, Hero, Say, World, chat, player_in, room_of,
 # Joining
 
 
-class Doorman(Chat):
+class ConnectionLimiter(Chat):
     @staticmethod
     def decide() -> None:
         raise Refused("members only")
@@ -57,7 +57,7 @@ class Doorman(Chat):
     ],
 )
 async def test_who_is_not_admitted_leaves_no_trace(world: World, how: str, error: type[Refused], words: str) -> None:
-    kind = chat(Doorman, max_players=2)
+    kind = chat(ConnectionLimiter, max_players=2)
     server = await world.serve(kind, limits=Limits(admit_s=0.1))
     ada, bob = await world.connect(server), await world.connect(server)
     room = await server.create_room("chat", properties={"how": how})

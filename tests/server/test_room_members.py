@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from holdfast import NotSeated, Reason
-from holdfast.core.frames import Close, Data
+from holdfast.schemas.frames import Close, Data
 from tests.server.slow_room import Slow, gate_of
 from tests.server.world import Said, Say, World, chat, hear, player_in, texts_until
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from holdfast import Message, MessageRefused, Player, Refused, RoomFull, on
-from holdfast.core.frames import TEXT_CHARS_MAX, Data
+from holdfast.schemas.frames import TEXT_CHARS_MAX, Data
 from tests.log_lines import line_of
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, texts_until
 

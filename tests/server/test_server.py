@@ -23,8 +23,8 @@ from holdfast import (
     connect,
 )
 from holdfast.core.codec import JSON, MSGPACK
-from holdfast.core.frames import Data
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import Data
 from tests.deadlines import DEADLINE_S
 from tests.saved_sessions import storage_of, suspended
 from tests.server.world import (

@@ -3,8 +3,8 @@ import logging
 import pytest
 
 from holdfast import Outcome, Reason, Session, SessionEnded
-from holdfast.core.frames import TEXT_CHARS_MAX
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import TEXT_CHARS_MAX
 from tests.saved_sessions import storage_of
 from tests.server.world import (
     Gate,

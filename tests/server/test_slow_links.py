@@ -7,8 +7,8 @@ from typing import Any
 
 from holdfast import Limits, Message, Player, PlayerData, Reason, Room, on
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import Data, Frame, Ping, Welcome
 from holdfast.events import Dropped
+from holdfast.schemas.frames import Data, Frame, Ping, Welcome
 from holdfast.testing import MemoryServer, Network
 from holdfast.transports.memory import MemoryTransport
 from tests.simulation.stage import in_virtual_time

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Limits, Message, NotSeated, Player, PlayerData, Room, on
 from holdfast.testing import MemoryServer, generous
-from tests.server.durable.bench import in_virtual_time, until
+from tests.server.durability.bench import in_virtual_time, until
 
 LIMITS = generous(Limits(window_messages_max=4, window_bytes_max=4096))
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import Failed, Message, Player, Room, Server
 from holdfast.testing import MemoryServer
-from tests.server.durable.bench import in_virtual_time
+from tests.server.durability.bench import in_virtual_time
 
 
 class Boom(Message):

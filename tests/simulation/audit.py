@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.records import ChannelRecord, RoomRecord, SeatRecord, decode_room, decode_session, digest, seats_of
-from holdfast.server.durable.dice import Dice
+from holdfast.server.durability.dice import Dice
 from holdfast.stores import Batch, Write
 from holdfast.testing import Disk, FaultyStore
 from tests.simulation.checker import Checker

@@ -10,7 +10,7 @@ from holdfast.client.inbox import Inbox
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
-from holdfast.server.entrance.handshake import Handshake
+from holdfast.server.admission.handshake import Handshake
 from holdfast.server.rooms.delivery import Delivery
 from holdfast.server.rooms.seating_host import SeatingHost
 from tests.simulation.planting import mutant, patched

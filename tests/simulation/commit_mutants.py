@@ -6,13 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.server.durable.bundles import Bundle
-from holdfast.server.durable.commits import Commits, Fates
-from holdfast.server.durable.gate import GatedOutlet
-from holdfast.server.durable.host import DurableHost
-from holdfast.server.durable.keeper import RoomKeeper
-from holdfast.server.durable.ledger import Ledger
-from holdfast.server.entrance.coming_back import ComingBack
+from holdfast.server.admission.resume import ComingBack
+from holdfast.server.durability.bundles import Bundle
+from holdfast.server.durability.commits import Commits, Fates
+from holdfast.server.durability.committer import Committer
+from holdfast.server.durability.gate import GatedOutlet
+from holdfast.server.durability.host import DurableHost
+from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.rooms.effects import Outbox, effect_record
 from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.turns import Turns
@@ -21,10 +21,10 @@ from holdfast.stores.memory import MemoryData
 from tests.simulation.planting import durable_mutant, patched
 
 
-def _believe(ledger: Fates, bundles: list[Bundle]) -> None:
+def _believe(committer: Fates, bundles: list[Bundle]) -> None:
     """Go on as if they were written."""
     for bundle in bundles:
-        ledger.committed(bundle, [write.revision for write in bundle.writes])
+        committer.committed(bundle, [write.revision for write in bundle.writes])
 
 
 # The gate
@@ -53,13 +53,13 @@ def a_message_does_not_wait_for_its_commit() -> Iterator[None]:
 
 @durable_mutant
 def the_gate_opens_when_a_commit_begins() -> Iterator[None]:
-    def _cut_outlets(keeper: RoomKeeper) -> None:
-        right(keeper)
-        for outlet in keeper._leaving:
+    def _cut_outlets(writer: RoomWriter) -> None:
+        right(writer)
+        for outlet in writer._leaving:
             outlet.release()
 
-    right = RoomKeeper._cut_outlets
-    with patched(RoomKeeper, _cut_outlets=_cut_outlets):
+    right = RoomWriter._cut_outlets
+    with patched(RoomWriter, _cut_outlets=_cut_outlets):
         yield
 
 
@@ -114,10 +114,10 @@ def a_commit_without_an_answer_counts_as_written() -> Iterator[None]:
 
 @durable_mutant
 def a_conflict_is_ignored() -> Iterator[None]:
-    def fenced(ledger: Ledger, bundle: Bundle, *_: Any, **__: Any) -> None:
-        _believe(ledger, [bundle])
+    def fenced(committer: Committer, bundle: Bundle, *_: Any, **__: Any) -> None:
+        _believe(committer, [bundle])
 
-    with patched(Ledger, fenced=fenced):
+    with patched(Committer, fenced=fenced):
         yield
 
 
@@ -132,16 +132,16 @@ def the_store_does_not_look_at_revisions() -> Iterator[None]:
 
 @durable_mutant
 def a_fenced_room_lets_out_what_waited() -> Iterator[None]:
-    def fenced(ledger: Ledger, bundle: Bundle, *rest: Any, **options: Any) -> None:
-        for outlet in bundle.keeper._leaving if bundle.keeper is not None else ():
+    def fenced(committer: Committer, bundle: Bundle, *rest: Any, **options: Any) -> None:
+        for outlet in bundle.writer._leaving if bundle.writer is not None else ():
             outlet.release()
-            connection = ledger._node.connection_of(outlet._session)
+            connection = committer._node.connection_of(outlet._session)
             if connection is not None:
                 connection.flush()
-        right(ledger, bundle, *rest, **options)
+        right(committer, bundle, *rest, **options)
 
-    right = Ledger.fenced
-    with patched(Ledger, fenced=fenced):
+    right = Committer.fenced
+    with patched(Committer, fenced=fenced):
         yield
 
 
@@ -170,17 +170,17 @@ def what_was_said_is_not_in_the_record() -> Iterator[None]:
 
 @durable_mutant
 def a_seat_and_its_session_are_saved_apart() -> Iterator[None]:
-    def _bundles(ledger: Ledger) -> list[Bundle]:
+    def _bundles(committer: Committer) -> list[Bundle]:
         bundles: list[Bundle] = []
-        for bundle in right(ledger):
-            room = Bundle(bundle.keeper, bundle.writes[: bundle._room_writes])
+        for bundle in right(committer):
+            room = Bundle(bundle.writer, bundle.writes[: bundle._room_writes])
             session = Bundle(None, [])
             session.writes, session.sessions = bundle.writes[bundle._room_writes :], bundle.sessions
             bundles += [each for each in (session, room) if each.writes]
         return bundles
 
-    right = Ledger._bundles
-    with patched(Ledger, _bundles=_bundles):
+    right = Committer._bundles
+    with patched(Committer, _bundles=_bundles):
         yield
 
 

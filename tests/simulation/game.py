@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 
 from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, on
-from holdfast.server.durable.dice import Dice
+from holdfast.server.durability.dice import Dice
 from tests.simulation.checker import Checker, Op
 from tests.simulation.options import Options
 from tests.simulation.view import Append, Entered, Shown, Told, View

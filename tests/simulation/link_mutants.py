@@ -7,8 +7,8 @@ from typing import Any
 from holdfast.client.link import Link
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.silence import Look, Traffic
-from holdfast.server.wire.connection import LiveConnection
-from holdfast.server.wire.writing import WritingConnection
+from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.connection.writing import WritingConnection
 from tests.simulation.planting import link_mutant, patched
 
 

@@ -11,13 +11,13 @@ from holdfast.core.channel import Channel
 from holdfast.core.lineage import Lineage
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens
-from holdfast.server.durable.host import DurableHost
-from holdfast.server.durable.keeper import RoomKeeper
-from holdfast.server.durable.lists import RoomLists
-from holdfast.server.durable.recovery import Recovery
-from holdfast.server.durable.spilling import SpillingList
-from holdfast.server.entrance.coming_back import ComingBack
-from holdfast.server.rooms.clockwork import Clockwork
+from holdfast.server.admission.resume import ComingBack
+from holdfast.server.durability.host import DurableHost
+from holdfast.server.durability.lists import RoomLists
+from holdfast.server.durability.recovery import Recovery
+from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.durability.spilling import SpillingList
+from holdfast.server.rooms.timers import RoomTimers
 from tests.simulation.planting import durable_mutant, patched, rollback_mutant
 
 
@@ -32,26 +32,26 @@ def timers_are_not_saved() -> Iterator[None]:
 
 @durable_mutant
 def a_timer_that_has_rung_is_still_saved() -> Iterator[None]:
-    def after(clockwork: Clockwork, *arguments: Any) -> Any:
+    def after(clockwork: RoomTimers, *arguments: Any) -> Any:
         timer = right(clockwork, *arguments)
         every.setdefault(clockwork, []).append(timer)
         return timer
 
-    every: dict[Clockwork, list[Any]] = {}
-    right = Clockwork.after
-    with patched(Clockwork, after=after, timers=property(lambda clockwork: every.get(clockwork, []))):
+    every: dict[RoomTimers, list[Any]] = {}
+    right = RoomTimers.after
+    with patched(RoomTimers, after=after, timers=property(lambda clockwork: every.get(clockwork, []))):
         yield
 
 
 @durable_mutant
 def chance_begins_anew_with_every_server() -> Iterator[None]:
-    def _record(keeper: RoomKeeper, *arguments: Any, **options: Any) -> Any:
-        record = right(keeper, *arguments, **options)
-        return replace(record, random=first.setdefault(keeper._room.id, record.random))
+    def _record(writer: RoomWriter, *arguments: Any, **options: Any) -> Any:
+        record = right(writer, *arguments, **options)
+        return replace(record, random=first.setdefault(writer._room.id, record.random))
 
     first: dict[str, int] = {}
-    right = RoomKeeper._record
-    with patched(RoomKeeper, _record=_record):
+    right = RoomWriter._record
+    with patched(RoomWriter, _record=_record):
         yield
 
 
@@ -109,12 +109,12 @@ def effects_are_not_taken_up_again() -> Iterator[None]:
 
 @durable_mutant
 def a_room_keeps_its_epoch() -> Iterator[None]:
-    def restored(keeper: RoomKeeper, record: Any, *rest: Any) -> None:
-        right(keeper, record, *rest)
-        keeper.epoch = record.epoch
+    def restored(writer: RoomWriter, record: Any, *rest: Any) -> None:
+        right(writer, record, *rest)
+        writer.epoch = record.epoch
 
-    right = RoomKeeper.restored
-    with patched(RoomKeeper, restored=restored):
+    right = RoomWriter.restored
+    with patched(RoomWriter, restored=restored):
         yield
 
 

@@ -10,11 +10,11 @@ from holdfast.core.room import Room
 from holdfast.core.seating import Seating
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens, Verdict
+from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.graces import Graces
 from holdfast.server.node import Node
 from holdfast.server.rooms.seating_host import SeatingHost
 from holdfast.server.rooms.turns import Turns
-from holdfast.server.wire.connection import LiveConnection
 from tests.simulation.planting import mutant, patched
 
 

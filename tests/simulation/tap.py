@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from holdfast.core.codec import CODECS
-from holdfast.core.frames import Ack, Data, FromServer, Ping, Seat, Welcome
+from holdfast.schemas.frames import Ack, Data, FromServer, Ping, Seat, Welcome
 from holdfast.testing import Link, Network
 from holdfast.transports.memory import MemoryTransport
 from tests.simulation.audit import Auditor

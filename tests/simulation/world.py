@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from holdfast import Auth, ClientSession, connect
-from holdfast.server.entrance.doors import DIALECTS
+from holdfast.server.admission.doors import DIALECTS
 from holdfast.testing import Disk, FaultyStore, MemoryServer, run
 from holdfast.testing.server import URL
 from tests.simulation.audit import Auditor

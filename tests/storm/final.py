@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.core.records import decode_room, digest
-from holdfast.server.durable.images import read_image
+from holdfast.server.durability.images import read_image
 from holdfast.stores import Entry, SqliteStore
 from tests.storm.audit import brief, room_of
 from tests.storm.game import Board, Storm

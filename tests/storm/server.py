@@ -10,7 +10,7 @@ from pathlib import Path
 
 import holdfast
 from holdfast import Effect, Server
-from holdfast.server.durable.recovery import Pace
+from holdfast.server.durability.recovery import Pace
 from holdfast.stores import SqliteStore
 from holdfast.testing import UNLIMITED
 from tests.storm.audit import AuditStore
@@ -29,12 +29,12 @@ class Cashier:
         self._paid = Writer(file)
 
     async def pay(self, effect: Effect) -> None:
-        chance = random.random()
-        if chance < _FAILS_BEFORE:
+        entropy = random.random()
+        if entropy < _FAILS_BEFORE:
             raise ConnectionError("the bank does not answer")
         if not self._paid.note("paid", effect.key, *effect.payload):
             raise OSError("the bank cannot write")
-        if chance > 1 - _FAILS_AFTER:
+        if entropy > 1 - _FAILS_AFTER:
             raise ConnectionError("the bank's answer is lost")
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from holdfast.server.durable.dice import Dice
+from holdfast.server.durability.dice import Dice
 from tests.storm.game import PAY_EVERY, RING_EVERY, added, dice_of, linked
 from tests.storm.history import Line, Writer
 

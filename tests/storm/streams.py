@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Callable, Iterable
 
-from holdfast.server.durable.dice import Dice
+from holdfast.server.durability.dice import Dice
 from tests.storm.game import Event, dice_of, linked
 
 Fail = Callable[[str, str], None]

@@ -13,7 +13,7 @@ from holdfast.cli.loading import Game
 from holdfast.cli.reload.supervised import Supervised
 from holdfast.http.api import HttpApi
 from holdfast.http.folder import PLAY
-from holdfast.server.durable.recovery import Recovery
+from holdfast.server.durability.recovery import Recovery
 from holdfast.transports.sockets import peer_name
 
 FORGETFUL = "memory:"

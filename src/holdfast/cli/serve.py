@@ -23,13 +23,13 @@ from holdfast.cli.reload.supervised import Supervised
 from holdfast.cli.reload.supervisor import Door, supervise
 from holdfast.cli.secrets import API_KEY_VARIABLE, SECRET_VARIABLE, read_api_keys, read_secret
 from holdfast.cli.stores import store_failed
-from holdfast.core.events import NodeDraining
 from holdfast.core.limits import Limits
 from holdfast.http.api import HttpApi
 from holdfast.http.folder import PLAY
 from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
-from holdfast.server.durable.recovery import Pace
-from holdfast.server.entrance.doors import Exposed
+from holdfast.schemas.events import NodeDraining
+from holdfast.server.admission.doors import Exposed
+from holdfast.server.durability.recovery import Pace
 from holdfast.stores.port import StoreError
 
 _PORT = click.IntRange(0, 65535)

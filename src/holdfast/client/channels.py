@@ -10,10 +10,10 @@ from holdfast.client.events import ChannelGone, Restarted, SeatEvent, SeatTaken
 from holdfast.client.saved import SavedChannel, SavedState
 from holdfast.core.channel import Channel
 from holdfast.core.errors import NotSeated, ProtocolError
-from holdfast.core.frames import POSITIONS_MAX, Ack, ChannelInfo, Data, Position, Seat
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import POSITIONS_MAX, Ack, ChannelInfo, Data, Position, Seat
 
 # A place in the outbox for a message that an earlier process sent and we do not remember. The server has it, or it
 # would not say so; should it have lost it, this is refused. The body is a number in every dialect.

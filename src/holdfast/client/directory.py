@@ -7,15 +7,15 @@ from typing import Any, Unpack
 
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.line import Line
-from holdfast.client.news import News
 from holdfast.client.placement import Placement
 from holdfast.client.protocol import RESET
 from holdfast.client.room import Changes, ClientRoom, several, update_of
 from holdfast.client.seats import Seats
+from holdfast.client.subscriptions import News
 from holdfast.client.watch import RoomWatch
 from holdfast.core.errors import Expired, NotFound, Refused, RoomFull
-from holdfast.core.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage
-from holdfast.core.wishes import (
+from holdfast.schemas.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage
+from holdfast.schemas.requests import (
     Create,
     Join,
     JoinOrCreate,

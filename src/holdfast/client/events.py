@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.core.frames import Outcome, Problem
+from holdfast.schemas.frames import Outcome, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from holdfast.client.saved import SavedChannel, SavedState
 from holdfast.client.storage import SessionFile, SessionStorage
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
-from holdfast.core.frames import Number
 from holdfast.core.limits import Limits
+from holdfast.schemas.frames import Number
 
 _HEAD = struct.Struct("<II")
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.client.exchange import Exchange, read
-from holdfast.client.news import Follower, News
+from holdfast.client.subscriptions import News, Subscription
 from holdfast.core.errors import AlreadySeated, Refused
-from holdfast.core.infos import WaitInfo
-from holdfast.core.wishes import StopWaiting, Wait
+from holdfast.schemas.infos import WaitInfo
+from holdfast.schemas.requests import StopWaiting, Wait
 
 # How often to ask how far the line has moved, and whether the room is still there: only an offer is told unasked.
 QUESTION_S = 5.0
 
 
-class Line(Follower):
+class Line(Subscription):
     """Our place in a line, for the length of a block."""
 
     topic = "offer"

@@ -3,14 +3,14 @@
 from typing import Any
 
 from holdfast.client.exchange import Exchange, read
-from holdfast.client.news import Follower, News
-from holdfast.core.infos import PlacementInfo
-from holdfast.core.wishes import GetPlacement, StopPlacement
+from holdfast.client.subscriptions import News, Subscription
+from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.requests import GetPlacement, StopPlacement
 
 PENDING = "pending"
 
 
-class Progress(Follower):
+class Progress(Subscription):
     """How far a placement is. Pure: who waits, waits elsewhere."""
 
     topic = "placement"

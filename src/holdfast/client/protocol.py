@@ -16,7 +16,10 @@ from holdfast.client.saved import SavedState
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, ProtocolError
-from holdfast.core.frames import (
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message, SeatLeft, check_message
+from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import (
     FRAME_HEAD_BYTES,
     Ack,
     Auth,
@@ -39,9 +42,6 @@ from holdfast.core.frames import (
     Terms,
     Welcome,
 )
-from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, SeatLeft, check_message
-from holdfast.core.reasons import Reason
 
 RESET = "reset"
 """What became of a session that was gone; also the code of requests that were lost with it."""

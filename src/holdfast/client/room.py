@@ -10,10 +10,10 @@ from holdfast.client.exchange import Exchange
 from holdfast.client.inbox import Inbox
 from holdfast.client.outbox import Outbox, Unconfirmed
 from holdfast.core.errors import NotSeated, Refused
-from holdfast.core.infos import RoomInfo
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.reasons import Reason
-from holdfast.core.wishes import JoinPolicy, Leave, Update, Visibility
+from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.requests import JoinPolicy, Leave, Update, Visibility
 
 
 class Changes(TypedDict, total=False):

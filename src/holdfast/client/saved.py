@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
-from holdfast.core.frames import Number, Position, hidden_from_rich
+from holdfast.schemas.frames import Number, Position, hidden_from_rich
 
 
 class SavedChannel(msgspec.Struct, frozen=True):

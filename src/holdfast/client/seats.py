@@ -10,9 +10,9 @@ from holdfast.client.outbox import Outbox
 from holdfast.client.room import ClientRoom, Entry
 from holdfast.client.vocabulary import Vocabulary
 from holdfast.core.errors import NotSeated
-from holdfast.core.infos import RoomInfo
 from holdfast.core.messages import HostChanged, Message, RoomUpdated, SeatLeft
 from holdfast.core.reasons import Reason
+from holdfast.schemas.infos import RoomInfo
 
 
 class _Seat(NamedTuple):

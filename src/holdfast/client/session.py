@@ -22,13 +22,13 @@ from holdfast.client.storage import SessionStorage
 from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid
-from holdfast.core.frames import Auth, Outcome
-from holdfast.core.infos import LinkInfo
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
-from holdfast.core.wishes import Confirm, Link
 from holdfast.logs import get_logger
+from holdfast.schemas.frames import Auth, Outcome
+from holdfast.schemas.infos import LinkInfo
+from holdfast.schemas.requests import Confirm, Link
 from holdfast.transports.port import GOING_AWAY, NORMAL
 
 log = get_logger("holdfast.client")

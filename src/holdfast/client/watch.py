@@ -7,10 +7,10 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.client.exchange import Exchange, read
-from holdfast.client.news import Follower, News
+from holdfast.client.subscriptions import News, Subscription
 from holdfast.core.errors import Expired
-from holdfast.core.infos import RoomInfo, RoomPage
-from holdfast.core.wishes import Unwatch, Watch
+from holdfast.schemas.infos import RoomInfo, RoomPage
+from holdfast.schemas.requests import Unwatch, Watch
 
 
 class RoomsChanged(Struct, frozen=True):
@@ -20,7 +20,7 @@ class RoomsChanged(Struct, frozen=True):
     removed: list[str] = []
 
 
-class Board(Follower):
+class Board(Subscription):
     """The rooms as they are, and as the reader knows them. Pure: who waits, waits elsewhere.
 
     Nothing but the rooms is kept, however much changes: what to tell is the difference between the two.

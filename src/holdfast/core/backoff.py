@@ -27,11 +27,11 @@ class Backoff:
         if not 0.0 < self.first_s <= self.longest_s < float("inf"):
             raise ValueError("the first wait must be more than 0 s, and no longer than the longest")
 
-    def wait_s(self, attempt: int, chance: float, *, lost_s: float = 0.0, retry_after_s: float = 0.0) -> float:
+    def wait_s(self, attempt: int, entropy: float, *, lost_s: float = 0.0, retry_after_s: float = 0.0) -> float:
         """The wait before attempt number `attempt` (from 0), `lost_s` after the loss; `chance` is uniform in [0, 1).
 
         If the server named a time, that time passes first.
         """
         stretch = min(max(1.0, lost_s / LONG_OUTAGE_S), STRETCH_MAX)
         ceiling = min(self.longest_s * stretch, self.first_s * 2.0 ** min(attempt, _DOUBLINGS_MAX))
-        return retry_after_s + chance * ceiling
+        return retry_after_s + entropy * ceiling

@@ -19,9 +19,9 @@ from itertools import islice
 from msgspec import Raw
 
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import Data
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Data
 
 # What a message weighs beside its body: its frame's head and the tuple that keeps it.
 MESSAGE_OVERHEAD_BYTES = 64

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 
 from holdfast.core.errors import ProtocolError
-from holdfast.core.frames import Frame, FromClient, FromServer
+from holdfast.schemas.frames import Frame, FromClient, FromServer
 
 # What msgspec raises for bytes it does not like: RecursionError for input nested deeper than the interpreter allows,
 # ValueError for text that is not Unicode.

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.core.events import (
+from holdfast.core.reason_words import WORDS, Words
+from holdfast.core.reasons import Reason
+from holdfast.schemas.events import (
     Authenticated,
     Dropped,
     Ended,
@@ -24,8 +26,6 @@ from holdfast.core.events import (
     Superseded,
     TokenReused,
 )
-from holdfast.core.reason_words import WORDS, Words
-from holdfast.core.reasons import Reason
 
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
 # As WebSocket's: a page that is left or an app that is closed says so; who closes in order without a bye means it.

@@ -3,6 +3,6 @@
 from holdfast.core.tokens import printable
 
 
-def new_id(chance: bytes) -> str:
+def new_id(entropy: bytes) -> str:
     """An id in URL-safe signs. The first is a letter, or commands would take one in 64 ids for an option."""
-    return printable(bytes((chance[0] & 0x7F, *chance[1:])))
+    return printable(bytes((entropy[0] & 0x7F, *entropy[1:])))

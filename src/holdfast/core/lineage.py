@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from holdfast.core.frames import Position, Resume
+from holdfast.schemas.frames import Position, Resume
 
 LINEAGE_BYTES = 6
 """Of chance in a lineage's name: two histories of one session must not be called the same."""

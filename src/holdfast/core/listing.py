@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import Invalid
-from holdfast.core.frames import NAME_CHARS_MAX
 from holdfast.core.tables import Table
-from holdfast.core.wishes import PROPERTIES_MAX, JoinPolicy, Visibility
+from holdfast.schemas.frames import NAME_CHARS_MAX
+from holdfast.schemas.requests import PROPERTIES_MAX, JoinPolicy, Visibility
 
 CODE_LETTERS = "3479BCDFGHJKMNPQRSTVWXYZ"
 """Of join codes: nothing that looks like another, and no vowels, which would make words."""

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from holdfast.core.listing import CODE_LENGTH, spelled
 from holdfast.core.records import ListingRecord, ReservationRecord
 from holdfast.core.tagged import seconds_of, seconds_text
-from holdfast.core.wishes import JoinPolicy, PlayerName, RoomName, Visibility
+from holdfast.schemas.requests import JoinPolicy, PlayerName, RoomName, Visibility
 
 
 class ReservationEntry(Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.core.frames import NAME_CHARS_MAX
-from holdfast.core.infos import RoomInfo
+from holdfast.schemas.frames import NAME_CHARS_MAX
+from holdfast.schemas.infos import RoomInfo
 
 RESERVED = "holdfast."
 """Wire names that begin so are Holdfast's own."""

@@ -5,10 +5,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
-from holdfast.core.frames import Data, Latest
 from holdfast.core.messages import Message, PlayerData, check_message
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tables import Table
+from holdfast.schemas.frames import Data, Latest
 
 D = TypeVar("D", bound=PlayerData)
 

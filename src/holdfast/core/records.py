@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.lineage import Fork
 from holdfast.core.listing import Once, Password
-from holdfast.core.wishes import JoinPolicy, Visibility
+from holdfast.schemas.requests import JoinPolicy, Visibility
 
 VERSION = 2
 # The version in one byte, and the checksum of the fields, which begins with it.

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args, get
 
 from holdfast.core.election import Election
 from holdfast.core.handlers import Handler, handlers_of
-from holdfast.core.hosting import Host, Timer
 from holdfast.core.listing import Properties
 from holdfast.core.messages import Message, PlayerData, check_message, snake_case
 from holdfast.core.ownership import Orphans, Ownership
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
+from holdfast.core.room_class import check_room_class
+from holdfast.core.room_context import Host, Timer
 from holdfast.core.seating import Seating
-from holdfast.core.spelling import check_room_class
-from holdfast.core.wishes import Update
+from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
     from random import Random

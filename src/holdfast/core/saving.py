@@ -6,7 +6,6 @@ from msgspec import Raw
 
 from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS
-from holdfast.core.frames import Problem, Reply
 from holdfast.core.limits import Limits
 from holdfast.core.listing import Listing, RoomEvent
 from holdfast.core.records import (
@@ -19,6 +18,7 @@ from holdfast.core.records import (
 )
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session, SessionId
+from holdfast.schemas.frames import Problem, Reply
 
 
 def channel_record(channel: Channel) -> ChannelRecord:
@@ -109,7 +109,7 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     return session
 
 
-def listing_record(room: Room[Any], now: float, wall: float) -> ListingRecord:
+def listing_record(room: Room[Any], now: float, wall_clock: float) -> ListingRecord:
     """A room's entry as it is saved."""
     listing = room.listing
     return ListingRecord(
@@ -124,7 +124,7 @@ def listing_record(room: Room[Any], now: float, wall: float) -> ListingRecord:
         host=room.host.id if room.host is not None else "",
         successor=room.successor,
         reservations=[
-            ReservationRecord(player_id, wall + kept.until - now, kept.by, kept.is_placed)
+            ReservationRecord(player_id, wall_clock + kept.until - now, kept.by, kept.is_placed)
             for player_id, kept in room.reservations
         ],
     )

@@ -3,11 +3,11 @@
 from typing import Generic, TypeVar
 
 from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
-from holdfast.core.hosting import Host
 from holdfast.core.listing import Listing
 from holdfast.core.messages import PlayerData
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reservations import Reservations
+from holdfast.core.room_context import Host
 from holdfast.core.session import PlayerId
 
 D = TypeVar("D", bound=PlayerData)

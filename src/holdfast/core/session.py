@@ -8,13 +8,13 @@ from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
 from holdfast.core.flood import Flood
-from holdfast.core.frames import Reply
 from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits
 from holdfast.core.lineage import Fork, Lineage, Reached
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table
 from holdfast.core.tokens import ResumeTokens
+from holdfast.schemas.frames import Reply
 
 if TYPE_CHECKING:
     from holdfast.core.player import Player

@@ -47,9 +47,9 @@ class ResumeTokens:
         self._next: bytes | None = None
         self._retired: deque[bytes] = deque(maxlen=retired_max)
 
-    def issue(self, chance: bytes) -> str:
+    def issue(self, entropy: bytes) -> str:
         """The session's first token."""
-        token = printable(chance)
+        token = printable(entropy)
         self._current = _hash(token)
         return token
 
@@ -65,11 +65,11 @@ class ResumeTokens:
             return Verdict.REUSED
         return Verdict.UNKNOWN
 
-    def rotate(self, chance: bytes) -> str:
+    def rotate(self, entropy: bytes) -> str:
         """Mint the token for the next resume; the current one stays good until the client confirms."""
         if self._next is not None:
             self._retired.append(self._next)
-        token = printable(chance)
+        token = printable(entropy)
         self._next = _hash(token)
         return token
 

@@ -6,7 +6,7 @@ from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.listing import Password, check_properties
 from holdfast.core.player import Player
 from holdfast.core.room import Room
-from holdfast.core.wishes import Update
+from holdfast.schemas.requests import Update
 
 
 def apply_update(

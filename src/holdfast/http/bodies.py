@@ -1,13 +1,13 @@
-"""What is asked of this API and shown by it where core/wishes.py and core/infos.py have no struct that fits: the room
+"""The bodies of requests: core keeps its requests as data (`schemas.requests`), these are their HTTP spelling."""
 stands in the path, lists stand in an object that can grow, and parameters are structs too."""
 
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.core.frames import NUMBER_MAX, Name, hidden_from_rich
-from holdfast.core.infos import PlacementInfo, QueueInfo, SeatInfo
-from holdfast.core.wishes import (
+from holdfast.schemas.frames import NUMBER_MAX, Name, hidden_from_rich
+from holdfast.schemas.infos import PlacementInfo, QueueInfo, SeatInfo
+from holdfast.schemas.requests import (
     PARTY_MAX,
     PLAYER_CHARS_MAX,
     PROPERTIES_MAX,

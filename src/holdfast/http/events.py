@@ -12,10 +12,10 @@ from litestar import Response
 from litestar.types import Receive, Scope, Send
 
 from holdfast.core.errors import Throttled
-from holdfast.core.infos import EventInfo
 from holdfast.http.answers import whole
 from holdfast.http.limits import HttpLimits
 from holdfast.logs import get_logger
+from holdfast.schemas.infos import EventInfo
 
 MEDIA_TYPE = "text/event-stream"
 ABORT = "holdfast.abort"

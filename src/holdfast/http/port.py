@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol
 
-from holdfast.core.infos import (
+from holdfast.core.metrics import Reading
+from holdfast.schemas.infos import (
     AccountInfo,
     BanInfo,
     BanPage,
@@ -23,9 +24,8 @@ from holdfast.core.infos import (
     TicketInfo,
     TimelineInfo,
 )
-from holdfast.core.metrics import Reading
-from holdfast.core.views import KindInfo, OverviewInfo, RoomState, SettingsInfo
-from holdfast.core.wishes import Ban, Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.schemas.views import KindInfo, OverviewInfo, RoomState, SettingsInfo
 
 
 class Backend(Protocol):

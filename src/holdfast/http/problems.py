@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.core.frames import NAME_CHARS_MAX, sentence
+from holdfast.schemas.frames import NAME_CHARS_MAX, sentence
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -19,7 +19,7 @@ class Ground:
     random: Random = field(default_factory=SystemRandom)
     now: Callable[[], float] = time.monotonic
     """For waits: it never jumps."""
-    wall: Callable[[], float] = time.time
+    wall_clock: Callable[[], float] = time.time
     """Seconds since 1970."""
     limits: Limits = field(default_factory=Limits)
     shelf: Shelf = field(default_factory=lambda: MemoryShelf(Limits().records_in_memory_max))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Invalid
-from holdfast.core.frames import CREDENTIAL_CHARS_MAX
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.ground import Ground
 from holdfast.identity.issuer_keys import (
@@ -22,6 +21,7 @@ from holdfast.identity.issuer_keys import (
 from holdfast.identity.links import Links
 from holdfast.identity.players import are_roles, is_made_up, is_player_id
 from holdfast.identity.port import Approach, Identity, NotAuthentic
+from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 
 if TYPE_CHECKING:
     from holdfast.identity.signatures import TokenChecker
@@ -124,7 +124,7 @@ class Jwt:
             raise NotAuthentic(f"a token has at most {CREDENTIAL_CHARS_MAX} characters")
         header = self._checker.header_of(token)
         claims = self._checker.claims_of(token, header, await self._keys.find(header.kid, header.algorithm))
-        now = self._ground.wall()
+        now = self._ground.wall_clock()
         # What is no number, or not a number, is neither before nor after anything.
         if not now - self._leeway_s < _time(claims, "exp"):
             raise NotAuthentic("this token has expired; get a new one")

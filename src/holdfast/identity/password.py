@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.core.infos import AccountInfo
 from holdfast.identity.accounts import (
     Account,
     AccountShelf,
@@ -31,6 +30,7 @@ from holdfast.identity.players import is_guest, new_player_id
 from holdfast.identity.port import Approach, Busy, Identity, NotAuthentic
 from holdfast.identity.shares import Shares
 from holdfast.identity.shelf import Overtaken
+from holdfast.schemas.infos import AccountInfo
 
 T = TypeVar("T")
 
@@ -143,7 +143,7 @@ class Password:
         checked = checked_name(name)
         mark = await self._links.mark(player_id, self.scheme)
         fresh = await self._hashing.hash(normalized(password))
-        account = Account(checked, player_id, fresh, [], self._ground.wall())
+        account = Account(checked, player_id, fresh, [], self._ground.wall_clock())
         await self._accounts.add(account, mark)
         return account
 
@@ -171,7 +171,7 @@ class Password:
             raise taken(checked)
         marks = [await self._links.mark(player_id, self.scheme)] if is_guest(player_id) else []
         fresh = await self._hashing.hash(normalized(password))
-        account = Account(checked, player_id, fresh, roles, self._ground.wall())
+        account = Account(checked, player_id, fresh, roles, self._ground.wall_clock())
         try:
             await self._accounts.add(account, *marks)
         except Overtaken:

@@ -3,8 +3,8 @@
 from random import Random
 
 from holdfast.core.tokens import printable
-from holdfast.core.wishes import PLAYER_CHARS_MAX
 from holdfast.identity.port import Identity
+from holdfast.schemas.requests import PLAYER_CHARS_MAX
 
 ROLES_MAX = 32
 ROLE_CHARS_MAX = 64

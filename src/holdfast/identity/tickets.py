@@ -19,12 +19,12 @@ from msgspec import Struct
 
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
-from holdfast.core.frames import CREDENTIAL_CHARS_MAX
-from holdfast.core.infos import TicketInfo
 from holdfast.core.tokens import TOKEN_BYTES, printable
 from holdfast.identity.ground import Ground
 from holdfast.identity.players import are_roles, is_player_id
 from holdfast.identity.port import Approach, Busy, Identity, NotAuthentic
+from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
+from holdfast.schemas.infos import TicketInfo
 
 _NONCE_BYTES = 12
 _KEY_ID_BYTES = 4
@@ -78,7 +78,7 @@ class Tickets:
         self._ends: list[tuple[float, bytes]] = []
         # Of those that end by then, some were forgotten: the clock may be set back.
         self._forgotten_to = 0.0
-        self._started_at, self._started_wall = ground.now(), ground.wall()
+        self._started_at, self._started_wall = ground.now(), ground.wall_clock()
 
     async def prepare(self, ground: Ground) -> None:
         """Take what the server lends."""
@@ -101,7 +101,7 @@ class Tickets:
         roles = sorted(set(roles))
         if not is_player_id(player_id) or not are_roles(roles):
             raise Invalid("player and roles are printable text: 128 characters at most, and 32 roles of 64")
-        now = self._ground.wall()
+        now = self._ground.wall_clock()
         key_id, key = next(iter(self._keys.items()))
         nonce = self._ground.random.randbytes(_NONCE_BYTES)
         payload = _encode(_Payload(key_id, nonce, player_id, roles, now, now + ttl_s))
@@ -112,7 +112,7 @@ class Tickets:
     def authenticate(self, credential: str, approach: Approach) -> Identity:
         """The player for whom the ticket was issued."""
         payload = self._verified(credential)
-        now = self._ground.wall()
+        now = self._ground.wall_clock()
         # Also of a key that somebody else has: what is good for ever could be used for ever.
         is_short = payload.expires_at <= payload.issued_at + self._ground.limits.ticket_max_s
         is_good = is_short and now < payload.expires_at and payload.issued_at <= now + _AHEAD_MAX_S

@@ -7,12 +7,12 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.core.events import Event, NodeDraining, RoomEnded, SeatExpired, SeatFreed
 from holdfast.core.room import Room
+from holdfast.schemas.events import Event, NodeDraining, RoomEnded, SeatExpired, SeatFreed
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.rooms.room_host import RoomHost
+    from holdfast.server.rooms.runner import RoomRunner
 
 
 class Drain:
@@ -26,7 +26,7 @@ class Drain:
         self.is_on = False
 
     @property
-    def waits_for(self) -> "list[RoomHost]":
+    def waits_for(self) -> "list[RoomRunner]":
         """The rooms that end with this node and have somebody in them."""
         return [
             host for host in self._node.rooms.hosts() if host.room.durability == "memory" and host.room.seats_used > 0

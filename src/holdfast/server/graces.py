@@ -37,8 +37,8 @@ class Graces:
             self.begin(session)
 
     def _check(self, session: Session) -> None:
-        ledger = self._node.ledger
-        if ledger is not None and ledger.is_failing and session in ledger:
+        committer = self._node.committer
+        if committer is not None and committer.is_failing and session in committer:
             # They cannot come back while the store refuses.
             self.renew(session)
         elif session.has_expired(self._node.now()):

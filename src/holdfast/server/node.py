@@ -10,58 +10,58 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
+from holdfast.core.address_quota import AddressQuota, AddressShares
 from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId
-from holdfast.core.events import Ended, PlacementChanged, Released, Resynced, Superseded
-from holdfast.core.frames import sentence
 from holdfast.core.ids import new_id
-from holdfast.core.infos import PlacementInfo
 from holdfast.core.limits import Limits
-from holdfast.core.placing import Queue
+from holdfast.core.placement import Queue
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
-from holdfast.core.shares import AddressQuota, AddressShares
 from holdfast.core.tokens import printable
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.logs import get_logger
+from holdfast.schemas.events import Ended, PlacementChanged, Released, Resynced, Superseded
+from holdfast.schemas.frames import sentence
+from holdfast.schemas.infos import PlacementInfo
+from holdfast.server.admission.access import Access
+from holdfast.server.admission.connection_limiter import ConnectionLimiter
+from holdfast.server.admission.handshake import Handshake
+from holdfast.server.admission.session_limit import TooManySessions
+from holdfast.server.connection.alarms import Alarms
+from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.connection.fair_queue import FairQueue
+from holdfast.server.connection.lifetimes import Lifetimes
+from holdfast.server.connection.throttle import Throttle
+from holdfast.server.connection.writes import Writes
 from holdfast.server.directory.directory import Directory
 from holdfast.server.directory.requests import RequestDesk
 from holdfast.server.drain import Drain
-from holdfast.server.durable.ledger import Ledger
-from holdfast.server.durable.lost_rooms import LostRooms
-from holdfast.server.durable.recovery import Recovery
-from holdfast.server.entrance.doorman import Doorman
-from holdfast.server.entrance.handshake import Handshake
-from holdfast.server.entrance.parallel import TooManySessions
-from holdfast.server.entrance.standing import Standing
+from holdfast.server.durability.committer import Committer
+from holdfast.server.durability.lost_rooms import LostRooms
+from holdfast.server.durability.recovery import Recovery
 from holdfast.server.graces import Graces
 from holdfast.server.notices import Notices
-from holdfast.server.placing.fleet import OwnFleet
-from holdfast.server.placing.placements import Placements
+from holdfast.server.observability import happenings
+from holdfast.server.observability.bus import Bus
+from holdfast.server.observability.counters import Counters
+from holdfast.server.observability.events import EventLog
+from holdfast.server.observability.health import Health
+from holdfast.server.observability.journal import Journal, tell_left_out
+from holdfast.server.observability.line_limit import LineLimit
+from holdfast.server.observability.loop_lag import LoopLag
+from holdfast.server.observability.meters import Meters
+from holdfast.server.observability.packet_log import PacketLog
+from holdfast.server.observability.timeline import Timelines
+from holdfast.server.placement.fleet import OwnFleet
+from holdfast.server.placement.placements import Placements
 from holdfast.server.rooms.effects import Carry, Outbox
 from holdfast.server.rooms.saves import Saving
-from holdfast.server.seeing import happenings
-from holdfast.server.seeing.bus import Bus
-from holdfast.server.seeing.counters import Counters
-from holdfast.server.seeing.events import EventLog
-from holdfast.server.seeing.health import Health
-from holdfast.server.seeing.journal import Journal, tell_left_out
-from holdfast.server.seeing.line_limit import LineLimit
-from holdfast.server.seeing.loop_lag import LoopLag
-from holdfast.server.seeing.meters import Meters
-from holdfast.server.seeing.packet_log import PacketLog
-from holdfast.server.seeing.timeline import Timelines
-from holdfast.server.wire.alarms import Alarms
-from holdfast.server.wire.connection import LiveConnection
-from holdfast.server.wire.lifetimes import Lifetimes
-from holdfast.server.wire.slow_lane import SlowLane
-from holdfast.server.wire.throttle import Throttle
-from holdfast.server.wire.writes import Writes
 from holdfast.stores.port import Store
 
 if TYPE_CHECKING:
-    from holdfast.server.seeing.tracing import NodeTracing
+    from holdfast.server.observability.tracing import NodeTracing
 
 log = get_logger("holdfast.server")
 
@@ -86,7 +86,7 @@ class Node:
         random: Random,
         grace_s: float,
         now: Callable[[], float],
-        wall: Callable[[], float],
+        wall_clock: Callable[[], float],
         effects: Mapping[str, Carry],
         store: Store | None,
         fatal: Callable[[Exception], None],
@@ -98,7 +98,7 @@ class Node:
     ) -> None:
         self._loop = loop
         self.now = now
-        self.wall = wall
+        self.wall_clock = wall_clock
         self.limits = limits
         self.shares = shares
         self.random = random
@@ -107,13 +107,13 @@ class Node:
         self.too_many_sessions = too_many_sessions
         self.hashing = hashing
         """For the passwords of rooms; None for argon2id."""
-        self.life = printable(random.randbytes(6))
+        self.incarnation = printable(random.randbytes(6))
         """Of this start of the node, and of no other."""
-        self.name = name or self.life
+        self.name = name or self.incarnation
         self.counters = Counters()
-        self.bus = Bus(loop, wall=wall, waiting_max=limits.events_waiting_max, failed=self.internal_error)
+        self.bus = Bus(loop, wall_clock=wall_clock, waiting_max=limits.events_waiting_max, failed=self.internal_error)
         self.publish = self.bus.publish
-        self.events = EventLog(loop, wall=wall, kept_max=limits.events_kept_max)
+        self.events = EventLog(loop, wall_clock=wall_clock, kept_max=limits.events_kept_max)
         self.bus.observe(self.events.record)
         self.timelines = Timelines(limits, now)
         self.bus.observe(self.timelines.record)
@@ -131,18 +131,18 @@ class Node:
         self.graces = Graces(self, loop)
         self.lifetimes = Lifetimes(self, loop)
         self.drain = Drain(self)
-        self.standing = Standing(self, loop, store)
+        self.access = Access(self, loop, store)
         self.alarms = Alarms(loop, self.publish)
-        self.doorman = Doorman(self)
+        self.connection_limiter = ConnectionLimiter(self)
         self.throttle = Throttle(self)
-        self.lane = SlowLane(self, loop)
+        self.lane = FairQueue(self, loop)
         self.connections: dict[ConnectionId, LiveConnection] = {}
         self.packets = PacketLog(self, loop)
         self.writes = Writes(loop, ack_s=limits.ack_s)
-        self.ledger = Ledger(self, loop, store, fatal=fatal) if store is not None else None
+        self.committer = Committer(self, loop, store, fatal=fatal) if store is not None else None
         self.outbox = Outbox(self, loop, effects)
         self.saving = Saving(loop)
-        self.recovery = Recovery(self, loop, self.ledger) if self.ledger is not None else None
+        self.recovery = Recovery(self, loop, self.committer) if self.committer is not None else None
         self.rooms = Directory(self, loop)
         self.authenticators = authenticators
         self.handshake = Handshake(self, loop, authenticators)
@@ -153,7 +153,7 @@ class Node:
             queues=queues,
             quota=AddressQuota(shares),
             now=now,
-            wall=wall,
+            wall_clock=wall_clock,
             make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
             changed=self._placement_changed,
         )
@@ -162,8 +162,8 @@ class Node:
         self._connections_opened = 0
         self.elsewhere: LostRooms | None = None
         """What another server has taken over: not gone, only elsewhere."""
-        if self.ledger is not None and self.recovery is not None:
-            self.elsewhere = LostRooms(loop, self.ledger, self.recovery, sessions_max=limits.sessions_max)
+        if self.committer is not None and self.recovery is not None:
+            self.elsewhere = LostRooms(loop, self.committer, self.recovery, sessions_max=limits.sessions_max)
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
 
@@ -181,14 +181,14 @@ class Node:
     def next_connection_id(self) -> ConnectionId:
         """A fresh connection id."""
         self._connections_opened += 1
-        return ConnectionId(f"{self.life}-{self._connections_opened}")
+        return ConnectionId(f"{self.incarnation}-{self._connections_opened}")
 
     def opened(self, connection: LiveConnection) -> None:
         """A link is up; strangers have `hello_s` to say who they are."""
         self.counters.connections += 1
         self.meters.link_up(connection)
         self._links.add(connection)
-        if not self.doorman.came(connection):
+        if not self.connection_limiter.came(connection):
             return
         self.connections[connection.id] = connection
         self._loop.call_later(self.limits.hello_s, self.handshake.check_time, connection)
@@ -196,7 +196,7 @@ class Node:
     def lost(self, connection: LiveConnection) -> None:
         """A connection is gone, or closing and deaf: if it spoke for a session, that has dropped."""
         self.connections.pop(connection.id, None)
-        self.doorman.lost(connection)
+        self.connection_limiter.lost(connection)
         self.lifetimes.over(connection)
         session = self.sessions.detach(connection, self.now())
         if session is not None:
@@ -210,7 +210,7 @@ class Node:
         """A transport has ended: nothing of this connection is left."""
         self.meters.link_down(connection)
         self._links.discard(connection)
-        self.doorman.gone(connection)
+        self.connection_limiter.gone(connection)
         if self._all_unlinked is not None and not self._links:
             self._all_unlinked.set_result(None)
 
@@ -259,8 +259,8 @@ class Node:
         self.graces.over(session)
         self.rooms.listings.dropped(session)
         self.counters.sessions_ended += 1
-        if self.ledger is not None:
-            self.ledger.ended(session)
+        if self.committer is not None:
+            self.committer.ended(session)
         if session.player is not None:
             host = self.rooms.host_of(session.player)
             if reason is Reason.BYE:
@@ -270,9 +270,9 @@ class Node:
         if not self.sessions.of_player(session.player_id):
             self.rooms.maker_gone(session.player_id)
         self.publish(Ended(session=session.id, player=session.player_id, reason=reason, message=sentence(message)))
-        if connection is not None and self.ledger is not None and session in self.ledger:
+        if connection is not None and self.committer is not None and session in self.committer:
             # The turn that ended it may have said something before, and all of it may still be undone.
-            self.ledger.close_after(session, partial(connection.close, reason, message))
+            self.committer.close_after(session, partial(connection.close, reason, message))
             self._loop.call_later(self.limits.store_patience_s, self._close_unsaved, connection, reason, message)
         elif connection is not None:
             connection.close(reason, message)
@@ -281,7 +281,7 @@ class Node:
         """The end of a session is not saved yet: if the store is not well, its link does not wait for that."""
         if reason in _NOT_WELCOME:
             connection.close(reason, message)
-        elif self.ledger is not None and self.ledger.is_failing:
+        elif self.committer is not None and self.committer.is_failing:
             self.turn_away(connection)
         elif connection.is_open:  # its commit began later than this wait
             self._loop.call_later(self.limits.store_patience_s, self._close_unsaved, connection, reason, message)
@@ -293,7 +293,7 @@ class Node:
         self.session_quota.take(session, session.address)
         if session.signed_in_at:
             # It is as old as it was, whatever became of its servers.
-            session.created_at = self.now() - max(0.0, self.wall() - session.signed_in_at)
+            session.created_at = self.now() - max(0.0, self.wall_clock() - session.signed_in_at)
         session.restored(self.now())
         self.graces.begin(session)
 
@@ -343,16 +343,16 @@ class Node:
         await self.desk.stop()
         await self.rooms.close_all(self.limits.close_s)
         await self.saving.stop(self.limits.close_s)
-        await self.standing.stop(self.limits.commit_timeout_s)
-        if self.ledger is not None:
-            await self.ledger.stop(self.limits.commit_timeout_s)
+        await self.access.stop(self.limits.commit_timeout_s)
+        if self.committer is not None:
+            await self.committer.stop(self.limits.commit_timeout_s)
         await self.outbox.stop()
         closing = list(self.connections.values())
         for connection in closing:
             connection.close(Reason.STOPPING, "the server is stopping", retry_after_s=_RETRY_AFTER_STOP_S)
         self.rooms.suspend_all()
         for session in self.sessions:
-            if self.ledger is not None and session in self.ledger:
+            if self.committer is not None and session in self.committer:
                 self.forget_session(session, Reason.STOPPING)
             else:
                 self.end_session(session, Reason.STOPPING)

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.frames import Notice
-from holdfast.core.infos import PlacementInfo, RoomInfo, WaitInfo
 from holdfast.core.session import PlayerId, Session
+from holdfast.schemas.frames import Notice
+from holdfast.schemas.infos import PlacementInfo, RoomInfo, WaitInfo
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

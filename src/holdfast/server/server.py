@@ -8,43 +8,43 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from holdfast.core.errors import Invalid
-from holdfast.core.infos import BanInfo
 from holdfast.core.limits import Limits
-from holdfast.core.placing import Queue
+from holdfast.core.placement import Queue
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room
-from holdfast.core.wishes import Ban, Create, Visibility
 from holdfast.http.port import Api
 from holdfast.identity.ground import Ground
 from holdfast.identity.guest import Guest
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.identity.shelf import MemoryShelf
+from holdfast.schemas.infos import BanInfo
+from holdfast.schemas.requests import Ban, Create, Visibility
+from holdfast.server.admission.bans import subject_of
+from holdfast.server.admission.doors import Doors, DoorSettings
+from holdfast.server.admission.lending import by_scheme, close, kept_secret, prepare
+from holdfast.server.admission.session_limit import TooManySessions
+from holdfast.server.admission.shelf import StoreShelf
+from holdfast.server.admission.tls import Tls
+from holdfast.server.connection.heartbeat import Heartbeat
 from holdfast.server.directory.directory import Directory
-from holdfast.server.durable.recovery import Pace
-from holdfast.server.entrance.bans import subject_of
-from holdfast.server.entrance.doors import Doors, DoorSettings
-from holdfast.server.entrance.lending import by_scheme, close, kept_secret, prepare
-from holdfast.server.entrance.parallel import TooManySessions
-from holdfast.server.entrance.shelf import StoreShelf
-from holdfast.server.entrance.tls import Tls
+from holdfast.server.durability.recovery import Pace
 from holdfast.server.fatal import end_process
 from holdfast.server.node import Node
+from holdfast.server.observability.counters import Counters
+from holdfast.server.observability.listening import Listening
+from holdfast.server.observability.log_guard import LogGuard
 from holdfast.server.operate.operator import Operator
-from holdfast.server.placing.agents import Agent
+from holdfast.server.placement.agents import Agent
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
-from holdfast.server.seeing.counters import Counters
-from holdfast.server.seeing.listening import Listening
-from holdfast.server.seeing.log_guard import LogGuard
-from holdfast.server.wire.heartbeat import Heartbeat
 from holdfast.stores import open_store
 from holdfast.stores.port import Claim, Store
 from holdfast.transports.keys import KeySource
 from holdfast.transports.secure import Lock
 
 if TYPE_CHECKING:
-    from holdfast.server.seeing.tracing import Tracing
+    from holdfast.server.observability.tracing import Tracing
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class Server(Listening):
         limits: Limits | None = None,
         random: Random | None = None,
         now: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = time.time,
         hashing: Hashing | None = None,
         fatal: Callable[[Exception], None] = end_process,
     ) -> None:
@@ -141,7 +141,7 @@ class Server(Listening):
         self._name = name
         self._region = region
         self._queues = list(queues)
-        self._wall = wall
+        self._wall_clock = wall_clock
         self._fatal = fatal
         self._limits = limits or Limits()
         self.doors = Doors(
@@ -235,7 +235,7 @@ class Server(Listening):
             random=self._random,
             grace_s=self._grace_s,
             now=self._now,
-            wall=self._wall,
+            wall_clock=self._wall_clock,
             effects=self._effects,
             store=self._store,
             fatal=self._fatal,
@@ -256,18 +256,18 @@ class Server(Listening):
             self._log_guard.stop()  # of a start that was never stopped: a simulated crash
         self._log_guard = LogGuard(node.lines)
         try:
-            await node.standing.load()
+            await node.access.load()
             if node.recovery is not None:
                 await node.recovery.recover(self._recovery)
             # From here on strangers can cause lines; what a recovery has to say was said in full.
             self._log_guard.start()
-            self.addresses |= await self.doors.open(node.accept, node.doorman.turned_away)
+            self.addresses |= await self.doors.open(node.accept, node.connection_limiter.turned_away)
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(Operator(node, self.doors))
                 self.doors.http = (self.http.scheme, self.addresses["http"])
             # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
-            if node.recovery is not None and node.ledger is not None:
-                node.ledger.begin()
+            if node.recovery is not None and node.committer is not None:
+                node.committer.begin()
                 node.recovery.resume_effects()
                 # Nobody could come back before now, however long the recovery took.
                 for session in node.sessions:
@@ -289,7 +289,7 @@ class Server(Listening):
             secret=self._secret or await kept_secret(self._store),
             random=self._random,
             now=self._now,
-            wall=self._wall,
+            wall_clock=self._wall_clock,
             limits=self._limits,
             shelf=StoreShelf(self._store, self._fatal) if self._store is not None else shelf,
         )
@@ -359,19 +359,19 @@ class Server(Listening):
             if until.tzinfo is None:
                 raise Invalid("until: say in which time zone, as in datetime.now(UTC) + timedelta(hours=2)")
             until = until.timestamp()
-        return await self._do(self.node.standing.ban(Ban(player, address, until or 0.0, None, why)))
+        return await self._do(self.node.access.ban(Ban(player, address, until or 0.0, None, why)))
 
     async def unban(self, *, player: str = "", address: str = "") -> None:
         """Let a player or a range of addresses in again; `NotFound` if nothing keeps them out."""
-        await self._do(self.node.standing.unban(subject_of(player, address)))
+        await self._do(self.node.access.unban(subject_of(player, address)))
 
     def bans(self) -> list[BanInfo]:
         """Who is kept out, until when and why; the oldest first."""
-        return self.node.standing.bans()
+        return self.node.access.bans()
 
     async def sign_out(self, player_id: str, why: str = "") -> None:
         """End all sessions of a player at once, also those that wait; older tickets and JWTs do not count any more."""
-        await self._do(self.node.standing.sign_out(player_id, why))
+        await self._do(self.node.access.sign_out(player_id, why))
 
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return await work

@@ -105,7 +105,7 @@ class Link:
         dialed, accepted = self._wire.ends
         return dialed if side == "client" else accepted
 
-    def fate(self, sender: MemoryTransport, payload: bytes, chance: float) -> float | None:
+    def fate(self, sender: MemoryTransport, payload: bytes, entropy: float) -> float | None:
         """Seconds until a payload arrives; None if it is lost, and the link with it."""
         side = self._side_of(sender)
         if side == "client" and not self.hello:
@@ -115,7 +115,7 @@ class Link:
         loop = asyncio.get_running_loop()
         direction, left = self._directions[side], self._directions[side].bytes_left
         pass_s = direction.pass_s(len(payload), self.bytes_per_s, loop.time())
-        delay_s = self.latency_s + chance * self.jitter_s + pass_s
+        delay_s = self.latency_s + entropy * self.jitter_s + pass_s
         if len(payload) <= left:
             return delay_s
         if left >= 0:

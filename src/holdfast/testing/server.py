@@ -7,15 +7,15 @@ from random import Random
 from typing import Any, TypeVar
 
 from holdfast.client.session import ClientSession, connect
-from holdfast.core.frames import Auth
 from holdfast.core.limits import Limits
-from holdfast.core.placing import Queue
+from holdfast.core.placement import Queue
 from holdfast.core.room import Room
-from holdfast.core.wishes import Create
 from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
-from holdfast.server.durable.recovery import Pace
-from holdfast.server.entrance.doors import DIALECTS
-from holdfast.server.entrance.parallel import TooManySessions
+from holdfast.schemas.frames import Auth
+from holdfast.schemas.requests import Create
+from holdfast.server.admission.doors import DIALECTS
+from holdfast.server.admission.session_limit import TooManySessions
+from holdfast.server.durability.recovery import Pace
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import Server
 from holdfast.stores.port import Store
@@ -102,7 +102,7 @@ class MemoryServer(Server):
             full_share=full_share,
             random=random,
             now=_now,
-            wall=_now,
+            wall_clock=_now,
             hashing=QuickHashing(),
             fatal=self._failed,
         )

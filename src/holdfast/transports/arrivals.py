@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from holdfast.core.shares import AddressShares
+from holdfast.core.address_quota import AddressShares
 from holdfast.transports.forwarded import Address
 from holdfast.transports.port import TransportLimits
 from holdfast.transports.sockets import abort

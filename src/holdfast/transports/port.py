@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from holdfast.core.address_quota import share_of
 from holdfast.core.limits import Limits
-from holdfast.core.shares import share_of
 from holdfast.core.silence import Traffic
 
 NORMAL = 1000

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from holdfast.core.codec import MSGPACK
-from holdfast.core.frames import Data, Frame, Outcome, Seat, Terms, Welcome
+from holdfast.schemas.frames import Data, Frame, Outcome, Seat, Terms, Welcome
 from tests.conformance.sdks.programs import Program
 
 TERMS = Terms(65536, 1024, 262144, 16, 5.0, 16.0, 30.0)

@@ -4,8 +4,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from holdfast import Limits
-from holdfast.core.wishes import Ban
 from holdfast.http.site import Site
+from holdfast.schemas.requests import Ban
 from tests.e2e.browser.stage import SOON_MS, staged
 
 pytestmark = pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web")
@@ -35,7 +35,7 @@ async def test_a_state_that_is_too_large_hides_nothing_else(page: Page) -> None:
 async def test_bans_are_shown_beyond_the_first_page(page: Page) -> None:
     async with staged() as stage:
         for number in range(150):
-            await stage.server.node.standing.ban(Ban(player=f"player-{number:03}"))
+            await stage.server.node.access.ban(Ban(player=f"player-{number:03}"))
 
         await stage.open(page, "bans")
 

@@ -12,10 +12,10 @@ import msgspec
 from holdfast import Auth, ClientRoom, ClientSession, Limits, Player, PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
-from holdfast.core.events import NodeReady
-from holdfast.core.frames import Hello, Notice, Reply, Welcome
-from holdfast.core.infos import RoomInfo, SeatInfo, WaitInfo
-from holdfast.core.wishes import Create
+from holdfast.schemas.events import NodeReady
+from holdfast.schemas.frames import Hello, Notice, Reply, Welcome
+from holdfast.schemas.infos import RoomInfo, SeatInfo, WaitInfo
+from holdfast.schemas.requests import Create
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL

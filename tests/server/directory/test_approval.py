@@ -17,7 +17,7 @@ from tests.server.directory.seats import (
     served,
     told,
 )
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 
 
 @in_virtual_time

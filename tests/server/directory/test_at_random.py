@@ -9,10 +9,10 @@ import pytest
 
 from holdfast import Limits, Player, PlayerData, Room, SessionEnded
 from holdfast.core.errors import Refused
-from holdfast.core.infos import ReservationInfo, RoomInfo, WaitInfo
+from holdfast.schemas.infos import ReservationInfo, RoomInfo, WaitInfo
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, Caller, arena, call, served
-from tests.server.durable.bench import a_moment, in_virtual_time
+from tests.server.durability.bench import a_moment, in_virtual_time
 
 PLAYERS = [f"p{number}" for number in range(10)]
 SEATS = 3

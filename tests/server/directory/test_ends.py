@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from holdfast import ClientSession, Limits, NotFound, PlayerData, Room
-from holdfast.core.wishes import Reserve
+from holdfast.schemas.requests import Reserve
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, a_room, arena, call, connected, guarded, seats, served
-from tests.server.durable.bench import a_moment, in_virtual_time
+from tests.server.durability.bench import a_moment, in_virtual_time
 
 UNJOINED_S = 100.0
 

@@ -4,7 +4,7 @@ import asyncio
 
 from holdfast import Limits, Message, PlayerData, Room
 from holdfast.testing import MemoryServer, generous
-from tests.server.durable.bench import in_virtual_time, until
+from tests.server.durability.bench import in_virtual_time, until
 
 LIMITS = generous(Limits(window_messages_max=4, kept_messages_max=8))
 

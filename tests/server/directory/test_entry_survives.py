@@ -8,17 +8,17 @@ import pytest
 
 from holdfast import NameTaken, NotAllowed, NotFound, Player, RoomLocked, Throttled, WrongPassword
 from holdfast.core import records
-from holdfast.core.infos import RoomInfo
 from holdfast.core.records import decode_room, encode
-from holdfast.core.wishes import Update
-from holdfast.server.durable.recovery import Pace
+from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.requests import Update
+from holdfast.server.durability.recovery import Pace
 from holdfast.server.operate.operator import Operator
 from holdfast.stores import Entry
 from tests.core.record_samples import fields_of, written
 from tests.server.directory.test_lifecycle import Slow
-from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
-from tests.server.durable.faults import Moment
-from tests.server.durable.rooms import Do, Hero, Say, Table, table
+from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
+from tests.server.durability.faults import Moment
+from tests.server.durability.rooms import Do, Hero, Say, Table, table
 
 both_paces = pytest.mark.parametrize("pace", ["eager", "lazy"])
 each_durability = pytest.mark.parametrize("durability", ["commit", "checkpoint"])

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.events import Event, RoomCreated, RoomEnded
-from holdfast.core.infos import EventInfo
+from holdfast.schemas.events import Event, RoomCreated, RoomEnded
+from holdfast.schemas.infos import EventInfo
+from holdfast.server.observability.events import EventLog
 from holdfast.server.operate.operator import Operator
-from holdfast.server.seeing.events import EventLog
 from tests.server.world import World, chat
 
 DAY_ONE = 1_800_000_000.0
@@ -22,7 +22,7 @@ class Counted(Event, frozen=True, kw_only=True, tag="counted"):
 
 
 def _log(kept_max: int = 100, started_at: float = DAY_ONE) -> EventLog:
-    return EventLog(asyncio.get_running_loop(), wall=lambda: started_at, kept_max=kept_max)
+    return EventLog(asyncio.get_running_loop(), wall_clock=lambda: started_at, kept_max=kept_max)
 
 
 def _publish(log: EventLog, *numbers: int) -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from holdfast import Limits, NotFound, PlayerData, Queue, Refused, Room
 from holdfast.core.errors import Invalid
-from holdfast.core.infos import PlacementInfo
-from holdfast.core.wishes import PlacedPlayer, StartPlacement
+from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 from holdfast.server.operate.operator import Operator
-from holdfast.server.placing.fleet import OwnFleet
+from holdfast.server.placement.fleet import OwnFleet
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, seats
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 from tests.server.world import World, chat
 
 ANYWHERE = Queue("anywhere", ("*",), timeout_s=30.0)

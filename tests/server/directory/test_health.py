@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast import ClientRoom, Limits, PlayerData, Reason, Room, SeatLeft, Throttled
-from holdfast.core.events import NodeReady
-from holdfast.core.infos import EventInfo, NodeInfo
+from holdfast.schemas.events import NodeReady
+from holdfast.schemas.infos import EventInfo, NodeInfo
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, served
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 from tests.server.world import World, chat
 
 

@@ -9,8 +9,8 @@ import pytest
 from holdfast import HostChanged, NotAllowed, NotFound, Player, Refused, RoomUpdated
 from holdfast.server.operate.operator import Operator
 from tests.server.directory.test_lifecycle import events_of
-from tests.server.durable.bench import Bench, Sitting, a_moment, in_virtual_time, until
-from tests.server.durable.rooms import Do, Hero, Say, Table, table
+from tests.server.durability.bench import Bench, Sitting, a_moment, in_virtual_time, until
+from tests.server.durability.rooms import Do, Hero, Say, Table, table
 
 
 def name(player: Player[Any] | None) -> str:

@@ -11,7 +11,7 @@ import pytest
 from holdfast import ClientRoom, ClientSession, Limits, PlayerData, Room, RoomFull
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, Slow, a_crowd, arena, connected, occupancy, seats, served, told
-from tests.server.durable.bench import a_moment, in_virtual_time
+from tests.server.durability.bench import a_moment, in_virtual_time
 from tests.server.world import World
 
 

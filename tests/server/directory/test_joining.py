@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import NotFound, Refused, RoomLocked, SeatLeft, Throttled
 from holdfast.core.errors import AlreadySeated, Duplicate, Invalid, WrongPassword
-from holdfast.core.infos import RoomInfo
+from holdfast.schemas.infos import RoomInfo
 from tests.server.directory.seats import (
     a_room,
     arena,
@@ -15,7 +15,7 @@ from tests.server.directory.seats import (
     served,
     told,
 )
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 from tests.server.world import World, chat
 
 # By id, by code

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast import Failed, Limits, NotFound, Player, Reason, Refused, Room, Throttled
-from holdfast.core.events import NodeReady
-from holdfast.core.infos import EventInfo, RoomInfo
+from holdfast.schemas.events import NodeReady
+from holdfast.schemas.infos import EventInfo, RoomInfo
 from holdfast.server.node import Node
 from holdfast.server.operate.operator import Operator
-from tests.server.durable.bench import Bench, a_moment, in_virtual_time
-from tests.server.durable.rooms import Hero, Table, table
+from tests.server.durability.bench import Bench, a_moment, in_virtual_time
+from tests.server.durability.rooms import Hero, Table, table
 
 
 class Life(Table):

@@ -7,11 +7,11 @@ import pytest
 
 from holdfast import ClientRoom, NotFound, Player, PlayerData, Room, RoomFull, Throttled
 from holdfast.core.errors import AlreadySeated, WrongPassword
-from holdfast.core.infos import WaitInfo
 from holdfast.core.reasons import Reason
+from holdfast.schemas.infos import WaitInfo
 from holdfast.testing import MemoryServer
 from tests.server.directory.seats import Arena, Caller, a_room, arena, call, connected, guarded, seats, served, told
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 
 
 class Hall(Arena):

@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast import Limits, Throttled
-from holdfast.core.infos import WaitInfo
+from holdfast.schemas.infos import WaitInfo
 from tests.server.directory.seats import PATIENT, arena, call, connected, seats, served
-from tests.server.durable.bench import in_virtual_time, until
+from tests.server.durability.bench import in_virtual_time, until
 
 _HALL = arena(max_players=1, waiting_max=8)
 

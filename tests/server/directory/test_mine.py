@@ -6,7 +6,7 @@ from holdfast import ClientSession, NotFound
 from holdfast.core.errors import Duplicate
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import a_room, arena, call, connected, patient, seats, served
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 
 
 async def _mine(session: ClientSession) -> list[str]:

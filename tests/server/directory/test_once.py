@@ -8,9 +8,9 @@ import pytest
 
 from holdfast import Conflict, Expired, Failed, Limits, NotFound, Refused, Throttled
 from tests.server.directory.test_create import gated, open_gate
-from tests.server.durable.bench import Bench, a_moment, in_virtual_time, until
-from tests.server.durable.faults import Moment
-from tests.server.durable.rooms import Table, table
+from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
+from tests.server.durability.faults import Moment
+from tests.server.durability.rooms import Table, table
 from tests.server.world import World, chat
 
 WISH: dict[str, Any] = {

@@ -7,8 +7,8 @@ import pytest
 
 from holdfast import ClientRoom, NotFound, Refused, RoomLocked
 from holdfast.core.errors import Duplicate, Expired, Invalid
-from holdfast.core.infos import ReservationInfo
-from holdfast.core.wishes import Reserve
+from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.requests import Reserve
 from holdfast.server.operate.operator import Operator
 from tests.server.directory.seats import (
     Slow,
@@ -24,7 +24,7 @@ from tests.server.directory.seats import (
     served,
     told,
 )
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 
 # Which room
 

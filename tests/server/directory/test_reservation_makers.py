@@ -4,11 +4,11 @@ import pytest
 
 from holdfast import Message, Player, PlayerData, Queue, Room, on
 from holdfast.core.errors import NotAllowed
-from holdfast.core.wishes import Reserve
+from holdfast.schemas.requests import Reserve
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import a_room, arena, call, connected, guarded, patient, seats, served
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 
 # Who may
 

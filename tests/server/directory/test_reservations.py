@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import NotFound, PlayerData, Refused, Room, RoomFull, Throttled
 from holdfast.core.errors import Invalid, NotAllowed
-from holdfast.core.infos import ReservationInfo
+from holdfast.schemas.infos import ReservationInfo
 from tests.server.directory.seats import (
     a_room,
     arena,
@@ -17,7 +17,7 @@ from tests.server.directory.seats import (
     served,
     told,
 )
-from tests.server.durable.bench import a_moment, in_virtual_time
+from tests.server.durability.bench import a_moment, in_virtual_time
 
 # Kept, and for how long
 

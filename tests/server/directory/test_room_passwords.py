@@ -16,7 +16,7 @@ from holdfast.server.directory.guesses import CODES, Guesses
 from holdfast.server.directory.room_passwords import RoomPasswords
 from tests.identity.plain import PlainHashing
 from tests.server.directory.seats import a_room, arena, patient, served
-from tests.server.durable.bench import in_virtual_time
+from tests.server.durability.bench import in_virtual_time
 from tests.server.world import World, chat
 
 # How they are kept

@@ -6,8 +6,8 @@ import pytest
 
 from holdfast import Message, Player, PlayerData, RoomFull, Throttled, on
 from holdfast.core.errors import NotAllowed
-from holdfast.core.infos import ReservationInfo
-from holdfast.core.wishes import Reserve
+from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.requests import Reserve
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import (
@@ -23,7 +23,7 @@ from tests.server.directory.seats import (
     served,
     told,
 )
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 
 
 @pytest.mark.parametrize("durability", ["commit", "checkpoint"])

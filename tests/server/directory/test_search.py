@@ -10,12 +10,12 @@ import pytest
 
 from holdfast import ClientSession, Invalid, Limits, PlayerData, Refused, Room
 from holdfast.core.codec import JSON, MSGPACK, Codec
-from holdfast.core.infos import RoomInfo, RoomPage
-from holdfast.core.wishes import Search
+from holdfast.schemas.infos import RoomInfo, RoomPage
+from holdfast.schemas.requests import Search
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, generous
 from tests.server.directory.seats import arena, patient, served
-from tests.server.durable.bench import in_virtual_time
+from tests.server.durability.bench import in_virtual_time
 from tests.server.world import World, chat
 
 

@@ -19,7 +19,7 @@ from holdfast import (
     WrongPassword,
     on,
 )
-from holdfast.core.wishes import Update
+from holdfast.schemas.requests import Update
 from holdfast.server.operate.operator import Operator
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, room_of
 

@@ -10,15 +10,15 @@ import pytest
 from holdfast import Invalid, NotFound, Room, Throttled
 from holdfast.client.watch import RoomsChanged
 from holdfast.core.codec import JSON, MSGPACK
-from holdfast.core.frames import Notice, Reply
-from holdfast.core.infos import RoomInfo, RoomPage
-from holdfast.core.wishes import Visibility
+from holdfast.schemas.frames import Notice, Reply
+from holdfast.schemas.infos import RoomInfo, RoomPage
+from holdfast.schemas.requests import Visibility
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect, TransportLimits
 from tests.server.directory.seats import Caller, arena, call, patient, served
-from tests.server.durable.bench import a_moment, in_virtual_time, until
+from tests.server.durability.bench import a_moment, in_virtual_time, until
 from tests.server.raw_client import RawClient
 from tests.server.world import World, chat
 

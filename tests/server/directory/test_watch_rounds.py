@@ -9,10 +9,10 @@ import pytest
 
 from holdfast import Limits
 from holdfast.client.watch import RoomsChanged
-from holdfast.core.frames import Notice
-from holdfast.core.infos import RoomPage
+from holdfast.schemas.frames import Notice
+from holdfast.schemas.infos import RoomPage
 from tests.server.directory.seats import PATIENT, Caller, arena, call, served
-from tests.server.durable.bench import a_moment, in_virtual_time
+from tests.server.durability.bench import a_moment, in_virtual_time
 
 
 def _limits(**changes: Any) -> Limits:

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from holdfast.core.events import RoomEvent, SessionEvent
-from holdfast.server.seeing.bus import Bus
+from holdfast.schemas.events import RoomEvent, SessionEvent
+from holdfast.server.observability.bus import Bus
 
 
 class Counted(SessionEvent, frozen=True, kw_only=True, tag="counted"):
@@ -21,7 +21,7 @@ class Desk:
         self.failures: list[tuple[str, Exception]] = []
         loop = asyncio.get_running_loop()
         self.bus = Bus(
-            loop, wall=loop.time, waiting_max=waiting_max, failed=lambda *failure: self.failures.append(failure)
+            loop, wall_clock=loop.time, waiting_max=waiting_max, failed=lambda *failure: self.failures.append(failure)
         )
 
     def publish(self, *numbers: int, session: str = "s") -> None:

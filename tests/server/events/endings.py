@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from holdfast import Agent, Auth, Reason, Refused
-from holdfast.core.events import (
+from holdfast.core.reasons import reason_of
+from holdfast.identity.port import Approach, Identity
+from holdfast.schemas.events import (
     ConnectionRefused,
     Dropped,
     Ended,
@@ -16,13 +18,11 @@ from holdfast.core.events import (
     Released,
     SignInFailed,
 )
-from holdfast.core.frames import Bye, Hello, Position, Resume
-from holdfast.core.reasons import reason_of
-from holdfast.core.wishes import Ban, Create
-from holdfast.identity.port import Approach, Identity
-from holdfast.server.placing.agents import AgentRoom
+from holdfast.schemas.frames import Bye, Hello, Position, Resume
+from holdfast.schemas.requests import Ban, Create
+from holdfast.server.placement.agents import AgentRoom
 from holdfast.testing import FaultyStore, Named
-from tests.server.durable.bench import until
+from tests.server.durability.bench import until
 from tests.server.events.scene import Say, Scene, Visitor, hall, scene
 
 Heard = str

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from holdfast import Auth, Limits, Message, Player, PlayerData, Refused, Room, Session, on
 from holdfast.core.codec import MSGPACK
-from holdfast.core.events import Event
-from holdfast.core.frames import Close, Data, Hello, Position, Welcome
 from holdfast.core.messages import SeatLeft
+from holdfast.schemas.events import Event
+from holdfast.schemas.frames import Close, Data, Hello, Position, Welcome
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import Link, MemoryServer, Named
 from holdfast.testing.server import URL

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.events import Event, RoomEvent, SessionEvent
-from holdfast.server.seeing import bus as bus_module
-from tests.server.durable.bench import in_virtual_time
+from holdfast.schemas.events import Event, RoomEvent, SessionEvent
+from holdfast.server.observability import bus as bus_module
+from tests.server.durability.bench import in_virtual_time
 from tests.server.events.desk import Built, Counted, Desk, Slow, a_turn
 
 # Who is told, and when

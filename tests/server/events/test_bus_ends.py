@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from holdfast.core.events import Event, SessionEvent
-from tests.server.durable.bench import in_virtual_time
+from holdfast.schemas.events import Event, SessionEvent
+from tests.server.durability.bench import in_virtual_time
 from tests.server.events.desk import Built, Counted, Desk, Slow, a_turn
 
 # Bounds

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from holdfast import NotFound, Reason
-from holdfast.core.events import Dropped, Ended
-from holdfast.core.frames import Hello, Resume
-from holdfast.core.infos import TimelineInfo
+from holdfast.schemas.events import Dropped, Ended
+from holdfast.schemas.frames import Hello, Resume
+from holdfast.schemas.infos import TimelineInfo
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore
-from tests.server.durable.bench import in_virtual_time, until
+from tests.server.durability.bench import in_virtual_time, until
 from tests.server.events.scene import Say, Scene, Visitor, hall, scene
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast import Reason
-from holdfast.core.events import ConnectionRefused, Dropped, Ended, PlayerLeft, Released, SignInFailed
 from holdfast.core.reason_words import WORDS
-from tests.server.durable.bench import in_virtual_time
+from holdfast.schemas.events import ConnectionRefused, Dropped, Ended, PlayerLeft, Released, SignInFailed
+from tests.server.durability.bench import in_virtual_time
 from tests.server.events.endings import CASES, Case
 
 IDS = [f"{each.reason}-{each.event.__name__}-{each.play.__name__.strip('_')}" for each in CASES]

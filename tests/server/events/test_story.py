@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import Failed, Player, PlayerData, Reason, Refused, Room, on
-from holdfast.core.events import (
+from holdfast.schemas.events import (
     Dropped,
     Ended,
     Event,
@@ -23,9 +23,9 @@ from holdfast.core.events import (
     SessionOpened,
     Superseded,
 )
-from holdfast.core.frames import Bye
+from holdfast.schemas.frames import Bye
 from holdfast.testing import FaultyStore
-from tests.server.durable.bench import in_virtual_time, until
+from tests.server.durability.bench import in_virtual_time, until
 from tests.server.events.scene import Hall, Say, hall, scene
 
 # Sessions

@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from holdfast import Limits, Message, Reason
-from holdfast.core.events import (
+from holdfast.schemas.events import (
     Dropped,
     Ended,
     RoomCreated,
     SessionEvent,
     SessionOpened,
 )
-from holdfast.core.wishes import Create
+from holdfast.schemas.requests import Create
 from holdfast.testing import MemoryServer
-from tests.server.durable.bench import in_virtual_time
+from tests.server.durability.bench import in_virtual_time
 from tests.server.events.scene import PATIENT, hall, scene
 
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
-from holdfast.core import events
-from holdfast.core.events import Event
 from holdfast.http.answers import whole
-from holdfast.server.seeing.events import EventLog
+from holdfast.schemas import events
+from holdfast.schemas.events import Event
+from holdfast.server.observability.events import EventLog
 
 DAY_ONE = 1_800_000_000.0
 EXAMPLES: dict[Any, object] = {str: "x", float: 1.5, float | None: 1.5, int: 7, bool: True, list[str]: ["a", "b"]}
@@ -34,7 +34,7 @@ def _made(kind: type[Event], *, with_defaults: bool) -> Event:
 async def test_an_event_is_told_with_its_name_its_time_and_all_of_its_fields(
     kind: type[Event], *, with_defaults: bool
 ) -> None:
-    log = EventLog(asyncio.get_running_loop(), wall=lambda: DAY_ONE, kept_max=10)
+    log = EventLog(asyncio.get_running_loop(), wall_clock=lambda: DAY_ONE, kept_max=10)
     event = _made(kind, with_defaults=with_defaults)
     reader = log.read(None)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from holdfast import Limits
-from holdfast.core.events import (
+from holdfast.schemas.events import (
     Authenticated,
     Dropped,
     Ended,
@@ -27,7 +27,7 @@ from holdfast.core.events import (
     SignInFailed,
     TokenReused,
 )
-from holdfast.server.seeing.timeline import Timelines
+from holdfast.server.observability.timeline import Timelines
 
 DAY_ONE = 1_800_000_000.0
 

@@ -9,14 +9,14 @@ from msgspec import Raw
 
 from holdfast import Auth, Reason
 from holdfast.core.codec import MSGPACK
-from holdfast.core.events import Authenticated
-from holdfast.core.frames import Ack, Frame, Hello, Pong, Reply, Request, Welcome
 from holdfast.identity import Approach, Guest, Hook, Identity
+from holdfast.schemas.events import Authenticated
+from holdfast.schemas.frames import Ack, Frame, Hello, Pong, Reply, Request, Welcome
 from holdfast.testing import MemoryServer
-from tests.server.durable.bench import a_moment, in_virtual_time
+from tests.server.access.kit import dialed, hall, refused, serving
+from tests.server.durability.bench import a_moment, in_virtual_time
 from tests.server.identity.doors import SECRET, SlowLink, doors
 from tests.server.raw_client import RawClient
-from tests.server.standing.kit import dialed, hall, refused, serving
 
 
 async def sign_in(server: MemoryServer, auth: Auth) -> tuple[RawClient, Welcome]:

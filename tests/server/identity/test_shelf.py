@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.identity import Busy
 from holdfast.identity.shelf import ABSENT, Change, Overtaken, Record
-from holdfast.server.entrance.shelf import StoreShelf
+from holdfast.server.admission.shelf import StoreShelf
 from holdfast.stores import open_store
 from holdfast.stores.port import Broken, Unavailable, Unknown
 from holdfast.testing import FaultyStore

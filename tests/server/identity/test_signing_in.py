@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Auth, Limits, Reason, Refused, Server, SessionEnded
-from holdfast.core.frames import Hello, Welcome
 from holdfast.identity import Approach, Argon2Settings, Busy, Guest, Hook, Identity, NotAuthentic, Password, Tickets
+from holdfast.schemas.frames import Hello, Welcome
 from tests.server.identity.doors import SECRET, doors, hook
 from tests.server.world import World, chat, server_side
 

@@ -10,9 +10,9 @@ from msgspec import Raw
 
 from holdfast import Auth, Limits, Message, Player, PlayerData, Reason, Room, on
 from holdfast.core.codec import MSGPACK, Codec
-from holdfast.core.events import Ended, LimitExceeded
-from holdfast.core.frames import Close, Data, Hello, Latest, Resume, Welcome
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.events import Ended, LimitExceeded
+from holdfast.schemas.frames import Close, Data, Hello, Latest, Resume, Welcome
 from holdfast.testing import MemoryServer, Named, Network
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect, TransportLimits

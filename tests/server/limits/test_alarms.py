@@ -1,8 +1,8 @@
 import asyncio
 
-from holdfast.core.events import LimitExceeded
-from holdfast.server.wire.alarms import Alarms
-from tests.server.durable.bench import in_virtual_time
+from holdfast.schemas.events import LimitExceeded
+from holdfast.server.connection.alarms import Alarms
+from tests.server.durability.bench import in_virtual_time
 
 
 class Ear:

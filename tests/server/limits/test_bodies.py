@@ -7,8 +7,8 @@ from msgspec import Raw
 
 from holdfast import MessageRefused, Reason
 from holdfast.core.codec import JSON, MSGPACK, Codec
-from holdfast.core.frames import Data, Reply, Request
-from tests.server.durable.bench import in_virtual_time, until
+from holdfast.schemas.frames import Data, Reply, Request
+from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import nested, town, wish_body
 
 # Depth

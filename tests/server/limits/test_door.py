@@ -3,8 +3,8 @@
 import asyncio
 
 from holdfast import Reason
-from holdfast.core.frames import Auth, Hello, Resume, Welcome
-from tests.server.durable.bench import in_virtual_time, until
+from holdfast.schemas.frames import Auth, Hello, Resume, Welcome
+from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import ELSEWHERE, HOME, later, refused, town
 
 # Strangers

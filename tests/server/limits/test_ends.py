@@ -3,10 +3,10 @@
 import pytest
 
 from holdfast import Limits, Reason, SessionEnded, Throttled
-from holdfast.core.frames import Ack, Ping, Pong
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.schemas.frames import Ack, Ping, Pong
 from holdfast.testing import FaultyStore, MemoryServer
-from tests.server.durable.bench import in_virtual_time, until
+from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import ELSEWHERE, Guest, Hall, Say, Town, later, patient, town
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast import Limits
 from holdfast.core.codec import MSGPACK
-from holdfast.core.events import LimitExceeded
-from holdfast.core.frames import Auth, Hello
+from holdfast.schemas.events import LimitExceeded
+from holdfast.schemas.frames import Auth, Hello
 from tests.deadlines import DEADLINE_S
 from tests.server.limits.street import Hall
 from tests.server.world import World

@@ -13,8 +13,8 @@ import pytest
 
 from holdfast import Limits, PlayerData, Queue, Reason, Room, Throttled
 from holdfast.core.errors import refusal
-from holdfast.core.frames import Close, Welcome
-from tests.server.durable.bench import in_virtual_time
+from holdfast.schemas.frames import Close, Welcome
+from tests.server.durability.bench import in_virtual_time
 from tests.server.limits.street import ELSEWHERE, HOME, Guest, Hall, Town, later, patient
 
 THIRD = "192.0.2.55"

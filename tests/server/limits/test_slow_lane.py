@@ -1,8 +1,8 @@
 """Who says much at once is heard in portions, and in order; nothing of it is lost."""
 
 from holdfast import Reason
-from holdfast.core.frames import Bye, Reply
-from tests.server.durable.bench import in_virtual_time, until
+from holdfast.schemas.frames import Bye, Reply
+from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import later, town
 
 PORTIONS = {"lane_frames_max": 8, "lane_portion_max": 2}

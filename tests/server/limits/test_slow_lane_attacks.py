@@ -10,10 +10,10 @@ from msgspec import Raw
 from holdfast import MessageRefused, Player, PlayerData, Reason, on
 from holdfast.core.codec import MSGPACK
 from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES
-from holdfast.core.frames import Data, Position, Welcome
 from holdfast.core.session import Session
-from holdfast.server.wire.connection import LiveConnection
-from tests.server.durable.bench import in_virtual_time, until
+from holdfast.schemas.frames import Data, Position, Welcome
+from holdfast.server.connection.connection import LiveConnection
+from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import Guest, Hall, Say, Town, later, patient, town
 
 PORTIONS: dict[str, Any] = {"lane_frames_max": 8, "lane_portion_max": 2}

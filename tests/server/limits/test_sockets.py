@@ -8,8 +8,8 @@ import pytest
 
 from holdfast import Limits
 from holdfast.core.codec import MSGPACK
-from holdfast.core.events import LimitExceeded
-from holdfast.core.frames import Ack, Auth, Data, Hello
+from holdfast.schemas.events import LimitExceeded
+from holdfast.schemas.frames import Ack, Auth, Data, Hello
 from holdfast.transports.compression import WINDOW_BITS
 from tests.deadlines import DEADLINE_S
 from tests.server.limits.street import Hall, Say

@@ -8,14 +8,14 @@ import pytest
 
 import holdfast
 from holdfast import Limits
-from holdfast.core import events
-from holdfast.core.events import Event, LimitExceeded, NodeHealth, SignInFailed
-from holdfast.core.frames import Auth, Hello
-from holdfast.server.seeing.journal import LEVELS, Journal
-from holdfast.server.seeing.line_limit import LineLimit
+from holdfast.schemas import events
+from holdfast.schemas.events import Event, LimitExceeded, NodeHealth, SignInFailed
+from holdfast.schemas.frames import Auth, Hello
+from holdfast.server.observability.journal import LEVELS, Journal
+from holdfast.server.observability.line_limit import LineLimit
 from holdfast.testing import MemoryServer
 from tests.log_lines import line_of
-from tests.server.durable.bench import in_virtual_time
+from tests.server.durability.bench import in_virtual_time
 from tests.server.world import World, chat, until_resumed
 
 Line = tuple[str, str, dict[str, Any]]

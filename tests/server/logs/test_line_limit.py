@@ -2,8 +2,8 @@
 
 import asyncio
 
-from holdfast.server.seeing.line_limit import LineLimit
-from tests.server.durable.bench import in_virtual_time
+from holdfast.server.observability.line_limit import LineLimit
+from tests.server.durability.bench import in_virtual_time
 
 
 @in_virtual_time

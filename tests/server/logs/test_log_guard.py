@@ -11,14 +11,14 @@ from msgspec.structs import fields as fields_of
 
 import holdfast
 from holdfast import Limits
-from holdfast.core import events
-from holdfast.core.events import Event, RoomEvent, SessionEvent
-from holdfast.server.seeing.journal import LEVELS, LIMITED_BY
-from holdfast.server.seeing.line_limit import LineLimit
-from holdfast.server.seeing.log_guard import GUARDED, LogGuard
+from holdfast.schemas import events
+from holdfast.schemas.events import Event, RoomEvent, SessionEvent
+from holdfast.server.observability.journal import LEVELS, LIMITED_BY
+from holdfast.server.observability.line_limit import LineLimit
+from holdfast.server.observability.log_guard import GUARDED, LogGuard
 from holdfast.testing import MemoryServer
 from tests.log_lines import line_of
-from tests.server.durable.bench import in_virtual_time
+from tests.server.durability.bench import in_virtual_time
 from tests.server.world import chat
 
 TIMES = 1000

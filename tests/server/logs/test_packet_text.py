@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from holdfast import Limits
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
-from holdfast.core.frames import (
+from holdfast.schemas.frames import (
     Ack,
     Auth,
     Close,
@@ -28,8 +28,8 @@ from holdfast.core.frames import (
     Terms,
     Welcome,
 )
-from holdfast.core.infos import RoomInfo
-from holdfast.server.seeing.packet_text import PacketReader, PacketText
+from holdfast.schemas.infos import RoomInfo
+from holdfast.server.observability.packet_text import PacketReader, PacketText
 
 SECRET = "Tr0ub4dor-and-3"
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

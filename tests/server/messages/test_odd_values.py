@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from holdfast import Message, Player, PlayerData, Room, on
-from holdfast.core.frames import Data
+from holdfast.schemas.frames import Data
 from tests.server.world import World
 
 

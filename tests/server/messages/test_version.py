@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from holdfast import Message
-from holdfast.core.wishes import MESSAGE_VERSION_CHARS_MAX
+from holdfast.schemas.requests import MESSAGE_VERSION_CHARS_MAX
 from holdfast.server.messages.spoken import Spoken
 from holdfast.server.messages.version import FACTS_MAX, is_understood, name_of, version_of
 

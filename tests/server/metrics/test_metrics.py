@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from holdfast import ClientRoom, ClientSession, Limits, Message, Player, PlayerData, Refused, Room, on
-from holdfast.core.events import LimitExceeded, SignInFailed
-from holdfast.core.frames import Auth
 from holdfast.core.reasons import CLOSE_CODES
-from holdfast.core.wishes import Reserve
+from holdfast.schemas.events import LimitExceeded, SignInFailed
+from holdfast.schemas.frames import Auth
+from holdfast.schemas.requests import Reserve
+from holdfast.server.observability import catalogue
+from holdfast.server.observability.counters import Counters
+from holdfast.server.observability.meters import TURNS_PER_SAMPLE, TurnMeter
 from holdfast.server.operate.operator import Operator
 from holdfast.server.rooms.turns import Turns
-from holdfast.server.seeing import catalogue
-from holdfast.server.seeing.counters import Counters
-from holdfast.server.seeing.meters import TURNS_PER_SAMPLE, TurnMeter
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.metrics.look import Look, in_virtual_time, look_at
 

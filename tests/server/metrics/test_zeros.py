@@ -7,7 +7,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]  # has no types of its own
 
 from holdfast import Failed, PlayerData, Room
-from holdfast.core.events import ROOM_FAILURES, RoomFailed, SignInFailed
+from holdfast.schemas.events import ROOM_FAILURES, RoomFailed, SignInFailed
 from holdfast.testing import MemoryServer
 from tests.deploy.promql import Expression
 from tests.server.metrics.look import Look, in_virtual_time, look_at

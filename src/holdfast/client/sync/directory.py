@@ -10,8 +10,8 @@ from holdfast.client.room import Changes, several
 from holdfast.client.sync.placement import Placement
 from holdfast.client.sync.room import ClientRoom
 from holdfast.client.sync.watch import RoomWatch
-from holdfast.core.infos import ReservationInfo, RoomInfo
-from holdfast.core.wishes import PlacedPlayer, Visibility
+from holdfast.schemas.infos import ReservationInfo, RoomInfo
+from holdfast.schemas.requests import PlacedPlayer, Visibility
 
 
 class Directory:

@@ -7,8 +7,8 @@ from holdfast.client.background import Background
 from holdfast.client.outbox import Unconfirmed
 from holdfast.client.room import Changes
 from holdfast.core.errors import NotSeated
-from holdfast.core.infos import RoomInfo
 from holdfast.core.messages import Message, SeatLeft
+from holdfast.schemas.infos import RoomInfo
 
 
 class ClientRoom:

@@ -15,9 +15,9 @@ from holdfast.client.sync.room import ClientRoom
 from holdfast.core.backoff import FIRST_S, LONGEST_S
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import SessionEnded
-from holdfast.core.frames import Auth, Outcome
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
+from holdfast.schemas.frames import Auth, Outcome
 
 
 class ClientSession(Directory):

@@ -3,11 +3,11 @@
 from litestar import delete, get, post, put
 from litestar.params import JSONBody
 
-from holdfast.core.infos import AccountInfo
 from holdfast.http.answers import Answer, path_to
 from holdfast.http.bodies import NewAccount, NewPassword
 from holdfast.http.keys import Scope
 from holdfast.http.operations import LOCATION, AccountPath, Node, needs
+from holdfast.schemas.infos import AccountInfo
 
 _PATH = "/v1/accounts"
 _TAGS = ["accounts"]

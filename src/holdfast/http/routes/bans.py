@@ -4,12 +4,12 @@ from litestar import delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from holdfast.core.infos import BanInfo, BanPage
-from holdfast.core.wishes import Ban
 from holdfast.http.answers import Answer, path_to
 from holdfast.http.bodies import PageQuery, ReasonQuery
 from holdfast.http.keys import Scope
 from holdfast.http.operations import LOCATION, BanPath, Node, PlayerPath, needs
+from holdfast.schemas.infos import BanInfo, BanPage
+from holdfast.schemas.requests import Ban
 
 _PATH = "/v1/bans"
 _TAGS = ["bans"]

@@ -3,13 +3,13 @@
 from litestar import get, post
 from litestar.params import JSONBody
 
-from holdfast.core.views import BroadcastInfo, KindList, RoomState
 from holdfast.http.bodies import NewBroadcast
 from holdfast.http.context import context_of
 from holdfast.http.events import MEDIA_TYPE, EventAnswer, EventStream
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, RoomPath, needs
 from holdfast.http.requests import ApiRequest
+from holdfast.schemas.views import BroadcastInfo, KindList, RoomState
 
 _PATH = "/v1/rooms/{room_id:str}"
 _TAGS = ["rooms"]

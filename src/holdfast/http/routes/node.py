@@ -4,7 +4,6 @@ from litestar import get
 from litestar.di import NamedDependency
 from msgspec import UNSET
 
-from holdfast.core.infos import NodeInfo
 from holdfast.http.bodies import EventQuery, Health
 from holdfast.http.context import context_of
 from holdfast.http.events import MEDIA_TYPE, EventAnswer, EventStream
@@ -12,6 +11,7 @@ from holdfast.http.keys import Scope
 from holdfast.http.operations import LastEventId, Node, needs, number_in
 from holdfast.http.problems import ProblemError
 from holdfast.http.requests import ApiRequest
+from holdfast.schemas.infos import NodeInfo
 
 _TAGS = ["node"]
 

@@ -2,12 +2,12 @@
 
 from litestar import get
 
-from holdfast.core.views import OverviewInfo, SettingsInfo
 from holdfast.http.context import context_of
 from holdfast.http.events import MEDIA_TYPE, EventAnswer, EventStream
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, needs
 from holdfast.http.requests import ApiRequest
+from holdfast.schemas.views import OverviewInfo, SettingsInfo
 
 _TAGS = ["node"]
 

@@ -8,9 +8,9 @@ from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.core.infos import PacketTarget
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, needs
+from holdfast.schemas.infos import PacketTarget
 
 _PATH = "/v1/packet-log"
 _TAGS = ["node"]

@@ -3,12 +3,12 @@
 from litestar import delete, get, post
 from litestar.params import JSONBody
 
-from holdfast.core.infos import PlacementInfo
-from holdfast.core.wishes import StartPlacement
 from holdfast.http.answers import Answer, path_to
 from holdfast.http.bodies import PlacementList, QueueList
 from holdfast.http.keys import Scope
 from holdfast.http.operations import LOCATION, Node, PlacementPath, needs
+from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.requests import StartPlacement
 
 _PATH = "/v1/placements"
 _TAGS = ["placements"]

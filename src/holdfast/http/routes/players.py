@@ -3,10 +3,10 @@
 from litestar import get
 from litestar.di import NamedDependency
 
-from holdfast.core.infos import PlayerInfo, PlayerPage
 from holdfast.http.bodies import PlayerQuery
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, PlayerPath, needs
+from holdfast.schemas.infos import PlayerInfo, PlayerPage
 
 _PATH = "/v1/players"
 _TAGS = ["players"]

@@ -6,13 +6,13 @@ from litestar.params import JSONBody
 from msgspec.structs import asdict, replace
 
 from holdfast.core.errors import Conflict
-from holdfast.core.infos import RoomInfo, RoomPage
-from holdfast.core.wishes import Create, Search, Update
 from holdfast.http.answers import Answer, of_room, path_to
 from holdfast.http.bodies import ReasonQuery, RoomQuery, RoomUpdate
 from holdfast.http.keys import Scope
 from holdfast.http.operations import ETAG, LOCATION, IdempotencyKey, IfMatch, Node, RoomPath, needs, number_in
 from holdfast.http.problems import Mistaken, ProblemError
+from holdfast.schemas.infos import RoomInfo, RoomPage
+from holdfast.schemas.requests import Create, Search, Update
 
 _PATH = "/v1/rooms"
 _TAGS = ["rooms"]

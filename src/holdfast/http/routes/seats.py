@@ -4,11 +4,11 @@ from litestar import delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from holdfast.core.infos import ReservationInfo
-from holdfast.core.wishes import Release, Reserve
 from holdfast.http.bodies import NewReservation, ReasonQuery, SeatList
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, PlayerPath, RoomPath, needs
+from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.requests import Release, Reserve
 
 _PATH = "/v1/rooms/{room_id:str}"
 _TAGS = ["seats"]

@@ -3,10 +3,10 @@
 from litestar import delete, get, post
 from litestar.di import NamedDependency
 
-from holdfast.core.infos import SessionInfo, SessionPage
 from holdfast.http.bodies import ReasonQuery, SessionQuery
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, SessionPath, needs
+from holdfast.schemas.infos import SessionInfo, SessionPage
 
 _PATH = "/v1/sessions"
 _TAGS = ["sessions"]

@@ -3,11 +3,11 @@
 from litestar import post
 from litestar.params import JSONBody
 
-from holdfast.core.infos import TicketInfo
 from holdfast.http.answers import Answer
 from holdfast.http.bodies import NewTicket
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, needs
+from holdfast.schemas.infos import TicketInfo
 
 _TAGS = ["tickets"]
 

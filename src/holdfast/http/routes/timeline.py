@@ -2,9 +2,9 @@
 
 from litestar import get
 
-from holdfast.core.infos import TimelineInfo
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, PlayerPath, SessionPath, needs
+from holdfast.schemas.infos import TimelineInfo
 
 
 @get(

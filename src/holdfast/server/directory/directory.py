@@ -5,8 +5,16 @@ from collections.abc import Collection, Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.address_quota import AddressQuota
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
-from holdfast.core.events import (
+from holdfast.core.ids import new_id
+from holdfast.core.listing import Listing, Once, RoomEvent, check_properties, check_wish
+from holdfast.core.player import Player, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.roles import check_role
+from holdfast.core.room import Room
+from holdfast.core.session import PlayerId
+from holdfast.schemas.events import (
     RoomCreated,
     RoomEnded,
     RoomFailed,
@@ -17,24 +25,16 @@ from holdfast.core.events import (
     SeatReserved,
     SeatTaken,
 )
-from holdfast.core.ids import new_id
-from holdfast.core.listing import Listing, Once, RoomEvent, check_properties, check_wish
-from holdfast.core.player import Player, SeatState
-from holdfast.core.reasons import Reason
-from holdfast.core.roles import check_role
-from holdfast.core.room import Room
-from holdfast.core.session import PlayerId
-from holdfast.core.shares import AddressQuota
-from holdfast.core.wishes import Create
+from holdfast.schemas.requests import Create
 from holdfast.server.directory.entries import Entries
 from holdfast.server.directory.listings import Listings
 from holdfast.server.directory.room_passwords import RoomPasswords
-from holdfast.server.durable.dice import Dice
-from holdfast.server.durable.host import DurableHost
+from holdfast.server.durability.dice import Dice
+from holdfast.server.durability.host import DurableHost
 from holdfast.server.messages.check import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
 from holdfast.server.rooms.makers import Makers
-from holdfast.server.rooms.room_host import RoomHost
+from holdfast.server.rooms.runner import RoomRunner
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -56,13 +56,13 @@ class Directory:
         self._node = node
         self._loop = loop
         self._types: dict[str, type[Room[Any]]] = {}
-        self._hosts: dict[str, RoomHost] = {}
+        self._hosts: dict[str, RoomRunner] = {}
         # Rooms that are being made, and until when they must have begun.
-        self._beginning: dict[RoomHost, asyncio.Timeout] = {}
+        self._beginning: dict[RoomRunner, asyncio.Timeout] = {}
         self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
         # In which rooms a player has a seat, or one that is reserved.
-        self._of_player: dict[str, dict[RoomHost, None]] = {}
+        self._of_player: dict[str, dict[RoomRunner, None]] = {}
         self.makers = Makers()
         self._quota: AddressQuota[str] = AddressQuota(node.shares)
         self.entries = Entries(node.limits, node.random, node.now)
@@ -82,7 +82,7 @@ class Directory:
         host = self._hosts.get(room_id)
         return host.room if host is not None else None
 
-    def host(self, room_id: str) -> RoomHost:
+    def host(self, room_id: str) -> RoomRunner:
         """The host of a room, or `NotFound`."""
         host = self._hosts.get(room_id)
         if host is None and self._node.recovery is not None:
@@ -94,24 +94,26 @@ class Directory:
             raise NotFound(f"there is no room {room_id!r}; it may have ended")
         return host
 
-    def host_of(self, player: Player[Any]) -> RoomHost:
+    def host_of(self, player: Player[Any]) -> RoomRunner:
         """The host of the room a player is in."""
-        assert isinstance(player.host, RoomHost)
+        assert isinstance(player.host, RoomRunner)
         return player.host
 
-    def hosts(self) -> list[RoomHost]:
+    def hosts(self) -> list[RoomRunner]:
         """The rooms, oldest first: a copy."""
         return list(self._hosts.values())
 
     def offer(self, room_types: Iterable[type[Room[Any]]]) -> None:
         """Make kinds of rooms known; a mistake in their settings is an error now, not at the first player."""
         for room_type in room_types:
-            check_room_type(room_type, has_store=self._node.ledger is not None)
+            check_room_type(room_type, has_store=self._node.committer is not None)
             if room_type.kind in self._types:
                 raise ValueError(f"two kinds of rooms are called {room_type.kind!r}: set `kind` on one of them")
             self._types[room_type.kind] = room_type
 
-    async def create(self, wish: Create, creator: str = "", *, address: str = "", is_trusted: bool = False) -> RoomHost:
+    async def create(
+        self, wish: Create, creator: str = "", *, address: str = "", is_trusted: bool = False
+    ) -> RoomRunner:
         """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no.
 
         A creator has `rooms_per_player_max`, and the address a share of all rooms; agents and operators have neither.
@@ -150,7 +152,7 @@ class Directory:
         room = host.room
         room.max_players = wish.max_players or room_type.max_players
         room.listing = Listing(
-            created_at=self._node.wall(),
+            created_at=self._node.wall_clock(),
             name=wish.name,
             visibility=wish.visibility,
             password=password,
@@ -214,12 +216,12 @@ class Directory:
             raise Throttled("this node is not well, and takes no new rooms")
         if len(self._hosts) + len(self._beginning) >= self._node.limits.rooms_max:
             raise Throttled("this node has no space for another room")
-        ledger = self._node.ledger
-        if room_type.durability != "memory" and ledger is not None and ledger.is_failing:
+        committer = self._node.committer
+        if room_type.durability != "memory" and committer is not None and committer.is_failing:
             raise Throttled("the store does not save at the moment; try again")
         return room_type
 
-    async def _begin(self, host: RoomHost, wish: Create) -> None:
+    async def _begin(self, host: RoomRunner, wish: Create) -> None:
         activation_s = self._node.limits.activation_s
         deadline = self._beginning[host] = asyncio.timeout(activation_s)
         try:
@@ -236,16 +238,16 @@ class Directory:
         if host.room.is_closing:
             raise NotFound("the room closed at once")
 
-    def new_host(self, room_type: type[Room[Any]], room_id: str, position: int | None = None) -> RoomHost:
+    def new_host(self, room_type: type[Room[Any]], room_id: str, position: int | None = None) -> RoomRunner:
         """A host for a room that begins, or for one that goes on with its dice at this position."""
         node = self._node
         seed = node.random.getrandbits(64) if position is None else position
         if room_type.durability == "memory":
-            return RoomHost(node, self._loop, room_type, room_id, Random(seed))  # noqa: S311 - for games, and repeatable
-        assert node.ledger is not None
-        return DurableHost(node, self._loop, room_type, room_id, Dice(seed), node.ledger)
+            return RoomRunner(node, self._loop, room_type, room_id, Random(seed))  # noqa: S311 - for games, and repeatable
+        assert node.committer is not None
+        return DurableHost(node, self._loop, room_type, room_id, Dice(seed), node.committer)
 
-    def add(self, host: RoomHost) -> None:
+    def add(self, host: RoomRunner) -> None:
         """A room that is there from now on: a new one, or one that came back from the store."""
         room = host.room
         self._hosts[room.id] = host
@@ -291,7 +293,7 @@ class Directory:
                 self._failed(host, "abandoned")
                 host.abandon()
 
-    def _failed(self, host: RoomHost, why: str) -> None:
+    def _failed(self, host: RoomRunner, why: str) -> None:
         self._node.publish(RoomFailed(room=host.room.id, kind=host.room.kind, why=why))
 
     def suspend_all(self) -> None:
@@ -301,7 +303,7 @@ class Directory:
                 self._node.publish(RoomReleased(room=host.room.id, reason=Reason.STOPPING))
                 host.suspended()
 
-    def forget(self, host: RoomHost) -> None:
+    def forget(self, host: RoomRunner) -> None:
         """A room has ended, or is not ours any more."""
         room = host.room
         for player_id in [*(seat.id for seat in room.seats), *(each for each, _ in room.reservations)]:
@@ -324,13 +326,13 @@ class Directory:
 
     # What is shown of rooms
 
-    def find(self, room_id: str, code: str) -> RoomHost:
+    def find(self, room_id: str, code: str) -> RoomRunner:
         """The host of a room, by its id or by its code."""
         if bool(room_id) == bool(code):
             raise Invalid("name the room by its id, or by its code")
         return self.host(room_id or self.entries.room_of_code(code))
 
-    def listed(self, host: RoomHost) -> None:
+    def listed(self, host: RoomRunner) -> None:
         """What is shown of a room has changed."""
         self.listings.touch(host)
 
@@ -346,7 +348,7 @@ class Directory:
 
     # Who is where
 
-    def rooms_of(self, player_id: str) -> list[RoomHost]:
+    def rooms_of(self, player_id: str) -> list[RoomRunner]:
         """Where a player has a seat, or one that is reserved."""
         if self._node.recovery is not None:
             self._node.recovery.restore_rooms_of(player_id)
@@ -356,7 +358,7 @@ class Directory:
         """Everybody who has a seat somewhere, or one that is reserved."""
         return list(self._of_player)
 
-    def seat_changed(self, host: RoomHost, player_id: str, state: SeatState) -> None:
+    def seat_changed(self, host: RoomRunner, player_id: str, state: SeatState) -> None:
         """A seat is in another state."""
         if state not in {SeatState.FREED, SeatState.EXPIRED}:
             self._of_player.setdefault(player_id, {})[host] = None
@@ -371,7 +373,7 @@ class Directory:
         for host in self.makers.rooms(player_id):
             host.door.maker_gone(player_id)
 
-    def _not_in(self, host: RoomHost, player_id: str) -> None:
+    def _not_in(self, host: RoomRunner, player_id: str) -> None:
         rooms = self._of_player.get(player_id)
         if rooms is not None:
             rooms.pop(host, None)

@@ -9,10 +9,10 @@ from random import Random
 from msgspec import structs
 
 from holdfast.core.errors import Conflict, Expired, NameTaken, NotFound, Throttled
-from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import Limits
 from holdfast.core.listing import CODE_LENGTH, Listing, Once, join_code, spelled
-from holdfast.core.wishes import Create, fingerprint
+from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.requests import Create, fingerprint
 
 
 @dataclass(slots=True)

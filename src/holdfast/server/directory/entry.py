@@ -3,21 +3,21 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core import events
 from holdfast.core.election import elect
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.infos import RoomInfo
 from holdfast.core.listing import Password, RoomStatus, check_properties
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.core.player import Player
-from holdfast.core.query import Row
 from holdfast.core.updates import apply_update
-from holdfast.core.wishes import Update
 from holdfast.logs import get_logger
+from holdfast.schemas import events
+from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.requests import Update
+from holdfast.search import Row
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.rooms.room_host import RoomHost
+    from holdfast.server.rooms.runner import RoomRunner
 
 log = get_logger("holdfast.server")
 
@@ -25,7 +25,7 @@ log = get_logger("holdfast.server")
 class Entry:
     """One room's entry. Every change of it is a turn of the room, or part of one."""
 
-    def __init__(self, host: "RoomHost", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, host: "RoomRunner", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._room = host.room
         self._node = node

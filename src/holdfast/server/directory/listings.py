@@ -7,18 +7,18 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import NotFound
-from holdfast.core.frames import FRAME_HEAD_BYTES
-from holdfast.core.infos import RoomInfo, RoomPage
-from holdfast.core.query import Index, Query, Row, parse_query
-from holdfast.core.query.ast import Comparison, Operator, Term, conjunction
 from holdfast.core.session import PlayerId, Session
-from holdfast.core.wishes import Search, Watch
+from holdfast.schemas.frames import FRAME_HEAD_BYTES
+from holdfast.schemas.infos import RoomInfo, RoomPage
+from holdfast.schemas.requests import Search, Watch
+from holdfast.search import Index, Query, Row, parse_query
+from holdfast.search.ast import Comparison, Operator, Term, conjunction
 from holdfast.server.directory.slices import Slices
 from holdfast.server.directory.watches import Watches, size_of
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.rooms.room_host import RoomHost
+    from holdfast.server.rooms.runner import RoomRunner
 
 # Rooms whose row is brought up to date in one go: about two milliseconds.
 _REFRESHED_AT_ONCE = 32
@@ -34,7 +34,7 @@ class Viewer:
 
     __slots__ = ("_hosts", "_player_id")
 
-    def __init__(self, hosts: "dict[str, RoomHost]", player_id: PlayerId) -> None:
+    def __init__(self, hosts: "dict[str, RoomRunner]", player_id: PlayerId) -> None:
         self._hosts = hosts
         self._player_id = player_id
 
@@ -43,7 +43,7 @@ class Viewer:
         host = self._hosts[row.id]
         return host.room.listing.visibility == "public" or self.knows(host)
 
-    def knows(self, host: "RoomHost") -> bool:
+    def knows(self, host: "RoomRunner") -> bool:
         """Whether it is one of theirs: then they see its code, too."""
         room = host.room
         return (
@@ -60,11 +60,11 @@ class Listings:
         self._node = node
         self._limits = node.limits
         self._index = Index(columns_max=node.limits.indexed_properties_max)
-        self._hosts: dict[str, RoomHost] = {}
+        self._hosts: dict[str, RoomRunner] = {}
         # Those whose row is out of date, longest first.
-        self._stale: dict[RoomHost, None] = {}
+        self._stale: dict[RoomRunner, None] = {}
         # At which touch each has changed last, in that order: what changes while somebody looks for an opening.
-        self._touched: dict[RoomHost, int] = {}
+        self._touched: dict[RoomRunner, int] = {}
         self._touches = 0
         self._is_catching_up = False
         self._slices = Slices(loop)
@@ -73,12 +73,12 @@ class Listings:
 
     # Rooms
 
-    def add(self, host: "RoomHost") -> None:
+    def add(self, host: "RoomRunner") -> None:
         """A room can be found from now on."""
         self._hosts[host.room.id] = host
         self.touch(host)
 
-    def touch(self, host: "RoomHost") -> None:
+    def touch(self, host: "RoomRunner") -> None:
         """What is shown of a room has changed; looked at when somebody asks, or there are many of them."""
         if self._hosts.get(host.room.id) is not host:
             return
@@ -91,7 +91,7 @@ class Listings:
             self._is_catching_up = True
             self._slices.add(self._catch_up)
 
-    def remove(self, host: "RoomHost") -> None:
+    def remove(self, host: "RoomRunner") -> None:
         """A room cannot be found any more."""
         if self._hosts.get(host.room.id) is host:
             del self._hosts[host.room.id]
@@ -100,7 +100,7 @@ class Listings:
             self._index.remove(host.room.id)
             self._watches.changed(host.room.id)
 
-    def host(self, room_id: str) -> "RoomHost":
+    def host(self, room_id: str) -> "RoomRunner":
         """The host of a room that has a row."""
         return self._hosts[room_id]
 
@@ -113,7 +113,7 @@ class Listings:
 
     # Keeping up
 
-    def _refresh(self, host: "RoomHost") -> None:
+    def _refresh(self, host: "RoomRunner") -> None:
         del self._stale[host]
         try:
             self._index.put(host.entry.row())
@@ -159,7 +159,7 @@ class Listings:
             await self._caught_up()
             found = self._index.search(
                 query,
-                now=self._node.wall(),
+                now=self._node.wall_clock(),
                 limit=wish.limit - len(rooms),
                 cursor=cursor,
                 budget=self._limits.search_slice_max,
@@ -178,7 +178,7 @@ class Listings:
             if len(rooms) >= wish.limit or not cursor or looked >= self._limits.search_looked_max:
                 return RoomPage(rooms, cursor)
 
-    async def openings(self, wanted: Query) -> AsyncGenerator["RoomHost"]:
+    async def openings(self, wanted: Query) -> AsyncGenerator["RoomRunner"]:
         """Rooms that a newcomer might join without a password, oldest first; last, those that changed meanwhile.
 
         Each is open when it is told of, and at the end there is no other: whoever goes on from there without an
@@ -190,7 +190,7 @@ class Listings:
         while True:
             found = self._index.search(
                 query,
-                now=self._node.wall(),
+                now=self._node.wall_clock(),
                 limit=_OPENINGS_AT_ONCE,
                 cursor=cursor,
                 budget=self._limits.search_slice_max,
@@ -206,14 +206,14 @@ class Listings:
             async for host in opened:
                 yield host
 
-    async def _opened_since(self, since: int, query: Query) -> AsyncGenerator["RoomHost"]:
+    async def _opened_since(self, since: int, query: Query) -> AsyncGenerator["RoomRunner"]:
         looked = 0
         while looked < self._limits.search_looked_max:
             changed = list(islice(self._open_and_touched(since), self._limits.search_slice_max))
             since, looked = self._touches, looked + len(changed)
             for number, host in enumerate(changed, 1):
                 row = self.row(host.room.id)
-                if row is not None and self._is_public(row) and query.matches(row, self._node.wall()):
+                if row is not None and self._is_public(row) and query.matches(row, self._node.wall_clock()):
                     yield host
                 if number % _REFRESHED_AT_ONCE == 0:
                     await self._slices.turn()
@@ -221,7 +221,7 @@ class Listings:
                 # Nothing can have changed since.
                 return
 
-    def _open_and_touched(self, since: int) -> "Iterator[RoomHost]":
+    def _open_and_touched(self, since: int) -> "Iterator[RoomRunner]":
         touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
         return (host for host, _ in touched if host.entry.open_seats > 0)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.core.errors import AlreadySeated, NotAllowed, NotSeated, Throttled, WrongPassword
-from holdfast.core.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
-from holdfast.core.wishes import (
+from holdfast.schemas.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.schemas.requests import (
     Confirm,
     Create,
     GetPlacement,
@@ -30,10 +30,10 @@ from holdfast.core.wishes import (
     Wait,
     Watch,
 )
+from holdfast.server.admission.linking import Linking
 from holdfast.server.directory.guesses import CODES, Guesses
 from holdfast.server.directory.quick_join import QuickJoin
-from holdfast.server.entrance.linking import Linking
-from holdfast.server.rooms.room_host import RoomHost
+from holdfast.server.rooms.runner import RoomRunner
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -46,7 +46,7 @@ class DirectoryDesk:
         self._node = node
         self._quick = QuickJoin(node)
         # Whose request takes or frees a seat of which room.
-        self._doors: dict[Session, RoomHost] = {}
+        self._doors: dict[Session, RoomRunner] = {}
         self._linking = Linking(node)
         self._guesses = Guesses(node.limits)
         self.is_stopped = False
@@ -167,7 +167,7 @@ class DirectoryDesk:
         await host.call(host.door.line.stop_waiting, session.player_id)
         await host.saved()
 
-    async def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomHost:
+    async def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomRunner:
         """The room, for somebody who may know of it: with its password, or a seat in it already."""
         if code:
             await self._take_guess(session, CODES)
@@ -181,12 +181,12 @@ class DirectoryDesk:
         host.door.check_role(session)
         return host
 
-    def _is_known(self, session: Session, host: RoomHost) -> bool:
+    def _is_known(self, session: Session, host: RoomRunner) -> bool:
         room = host.room
         is_expected = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
         return is_expected or room.listing.password is None
 
-    async def _check_password(self, session: Session, host: RoomHost, password: str) -> None:
+    async def _check_password(self, session: Session, host: RoomRunner, password: str) -> None:
         if not password:
             raise WrongPassword("this room has a password")
         room = host.room
@@ -218,16 +218,16 @@ class DirectoryDesk:
         if self.is_stopped:
             raise Throttled("this node is stopping")
 
-    async def _join(self, session: Session, host: RoomHost) -> RoomInfo:
+    async def _join(self, session: Session, host: RoomRunner) -> RoomInfo:
         self._check_free(session)
-        if self._node.ledger is not None:
+        if self._node.committer is not None:
             # What happened in the room it has just left must not be saved after what happens in this one.
-            await self._node.ledger.settled(session)
+            await self._node.committer.settled(session)
         self._doors[session] = host
         await host.join(session, host.wire_outlet)
         return self._shown(session, host)
 
-    def _shown(self, session: Session, host: RoomHost) -> RoomInfo:
+    def _shown(self, session: Session, host: RoomRunner) -> RoomInfo:
         viewer = self._node.rooms.listings.visible_to(session.player_id)
         return host.entry.info(sees_code=viewer.knows(host))
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from holdfast.core.errors import NotAllowed, Refused
-from holdfast.core.infos import RoomInfo
-from holdfast.core.query import Query, Row, parse_query
 from holdfast.core.roles import check_role
 from holdfast.core.session import PlayerId, Session
-from holdfast.core.wishes import Create, JoinOrCreate, fingerprint
+from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.requests import Create, JoinOrCreate, fingerprint
+from holdfast.search import Query, Row, parse_query
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.rooms.room_host import RoomHost
+    from holdfast.server.rooms.runner import RoomRunner
 
 # A game may close each room as somebody comes: then they hear of that, and not of a new room each time.
 _TRIES_MAX = 3
 
-TakeSeat = Callable[[Session, "RoomHost"], Awaitable[RoomInfo]]
+TakeSeat = Callable[[Session, "RoomRunner"], Awaitable[RoomInfo]]
 
 
 class _Making:
@@ -34,7 +34,7 @@ class _Making:
         self.guests: list[PlayerId] = []
         self.refusals: dict[PlayerId, Refused] = {}
         """Who did not get one after all."""
-        self.task: asyncio.Task[RoomHost]
+        self.task: asyncio.Task[RoomRunner]
 
     @property
     def has_seats(self) -> bool:
@@ -76,7 +76,7 @@ class QuickJoin:
                 if tries == 0 or not (isinstance(error, Refused) and host.room.is_closing):
                     raise
 
-    async def _find(self, session: Session, wish: JoinOrCreate, wanted: Query) -> "tuple[RoomHost, bool]":
+    async def _find(self, session: Session, wish: JoinOrCreate, wanted: Query) -> "tuple[RoomRunner, bool]":
         """A room with a seat that is this player's or reserved for them; and whether it was before."""
         player_id = session.player_id
         while True:
@@ -107,7 +107,7 @@ class QuickJoin:
             # It has fewer seats than it might have had: look again. With each room somebody's search is over, so all
             # of them come to an end.
 
-    async def _found(self, session: Session, kind: str, wanted: Query) -> "tuple[RoomHost, bool] | None":
+    async def _found(self, session: Session, kind: str, wanted: Query) -> "tuple[RoomRunner, bool] | None":
         player_id = session.player_id
         for host in self._node.rooms.rooms_of(player_id):
             is_back = host.door.keeps_own(player_id) or _has_own(host, player_id)
@@ -122,7 +122,7 @@ class QuickJoin:
         return None
 
     @staticmethod
-    def _has_seat(host: "RoomHost", session: Session) -> bool:
+    def _has_seat(host: "RoomRunner", session: Session) -> bool:
         player_id = session.player_id
         if _has_own(host, player_id):
             return True
@@ -135,7 +135,7 @@ class QuickJoin:
         return True
 
     def _under_way(self, wanted: Query) -> _Making | None:
-        now = self._node.wall()
+        now = self._node.wall_clock()
         return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
 
     def _make(self, wish: JoinOrCreate, session: Session) -> _Making:
@@ -147,7 +147,7 @@ class QuickJoin:
             name=wish.name,
             max_players=seats,
             open_seats=seats,
-            created_at=self._node.wall(),
+            created_at=self._node.wall_clock(),
             phase="lobby",
             properties=wish.properties,
             creator=session.player_id,
@@ -159,7 +159,7 @@ class QuickJoin:
         self._making[making] = None
         return making
 
-    async def _made(self, making: _Making, creator: PlayerId, address: str) -> "RoomHost":
+    async def _made(self, making: _Making, creator: PlayerId, address: str) -> "RoomRunner":
         try:
             host = await self._node.rooms.create(_plain(making.wish), creator, address=address)
         finally:
@@ -175,7 +175,7 @@ class QuickJoin:
         return host
 
 
-def _has_own(host: "RoomHost", player_id: PlayerId) -> bool:
+def _has_own(host: "RoomRunner", player_id: PlayerId) -> bool:
     """Whether a player has a seat to come back to; where they may have a second one, they want that."""
     return host.room.duplicate != "allow" and host.room.seat_of(player_id) is not None
 

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from holdfast.core.codec import CODECS, DECODE_ERRORS, MSGPACK
 from holdfast.core.errors import Failed, Invalid, NotFound, ProtocolError, Refused, Throttled
-from holdfast.core.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sentence
-from holdfast.core.infos import LinkInfo
 from holdfast.core.nesting import check_nesting
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
+from holdfast.schemas.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sentence
+from holdfast.schemas.infos import LinkInfo
 from holdfast.server.directory.operations import OPERATIONS, READS, DirectoryDesk
-from holdfast.server.rooms.door import Interrupted
-from holdfast.server.seeing.packet_secrets import secrets_in
+from holdfast.server.observability.packet_secrets import secrets_in
+from holdfast.server.rooms.joining import Interrupted
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -56,7 +56,7 @@ class RequestDesk:
 
     def receive(self, session: Session, request: Request, *, is_throttled: bool = False) -> None:
         """A request came in: answer it, or answer it again; if there were too many, only say so."""
-        if self._is_stopped and self._node.ledger is not None and session in self._node.ledger:
+        if self._is_stopped and self._node.committer is not None and session in self._node.committer:
             # The connection is about to be closed, and the client asks the next server again.
             return
         is_new = request.id > session.last_request
@@ -138,8 +138,8 @@ class RequestDesk:
     def _settle(self, session: Session) -> None:
         """What a request did and its answer are saved together, and then heard of."""
         self._directory.settle(session)
-        if self._node.ledger is not None:
-            self._node.ledger.hold(session)
+        if self._node.committer is not None:
+            self._node.committer.hold(session)
 
     async def _answer(self, session: Session, request: Request) -> _Answer | None:
         try:

@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from holdfast.core.address_quota import AddressQuota
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import NotFound, Throttled
-from holdfast.core.frames import FRAME_HEAD_BYTES
-from holdfast.core.infos import RoomInfo
 from holdfast.core.limits import KIB
-from holdfast.core.query import Query, Row
 from holdfast.core.session import Session
-from holdfast.core.shares import AddressQuota
+from holdfast.schemas.frames import FRAME_HEAD_BYTES
+from holdfast.schemas.infos import RoomInfo
+from holdfast.search import Query, Row
 from holdfast.server.directory.slices import Slices
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Watches:
         if watch.missed is not None:
             watch.missed.update(dict.fromkeys(rows))
             return 0
-        now = self._node.wall()
+        now = self._node.wall_clock()
         changed: list[RoomInfo] = []
         removed: list[str] = []
         for room_id, row in rows.items():

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 from msgspec import inspect as mi
 
 from holdfast.core.messages import Message
-from holdfast.core.wishes import MESSAGE_VERSION_CHARS_MAX
+from holdfast.schemas.requests import MESSAGE_VERSION_CHARS_MAX
 from holdfast.server.messages.parts import (
     Direction,
     Record,

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core.errors import NotFound, Throttled
-from holdfast.core.infos import AccountInfo, TicketInfo
 from holdfast.identity.port import Accounts, Busy, Issuing
+from holdfast.schemas.infos import AccountInfo, TicketInfo
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -38,7 +38,7 @@ class AccountOperator:
 
     async def _sign_out(self, account: AccountInfo, why: str) -> None:
         if account.player:
-            await self._node.standing.sign_out(account.player, why)
+            await self._node.access.sign_out(account.player, why)
 
     def issue_ticket(self, player: str, *, roles: Iterable[str], ttl_s: float | None) -> TicketInfo:
         """A ticket with which a player signs in."""

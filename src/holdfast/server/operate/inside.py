@@ -7,16 +7,16 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
-from holdfast.core.infos import EventInfo
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.parts import Parts
 from holdfast.core.room import Room
-from holdfast.core.views import PlayerState, RoomState
 from holdfast.logs import get_logger
+from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.views import PlayerState, RoomState
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.rooms.room_host import RoomHost
+    from holdfast.server.rooms.runner import RoomRunner
 
 log = get_logger("holdfast.server")
 
@@ -39,7 +39,7 @@ class InsideOperator:
 
     _node: "Node"
     # Until when nobody looks into a room again.
-    _rests: "WeakKeyDictionary[RoomHost, float]"
+    _rests: "WeakKeyDictionary[RoomRunner, float]"
 
     def room_state(self, room_id: str) -> RoomState:
         """What is inside a room as it is now, which may be in the middle of a turn."""
@@ -94,7 +94,7 @@ class InsideOperator:
         await host.saved()
         return len(host.room.players)
 
-    def _host(self, room_id: str) -> "RoomHost":
+    def _host(self, room_id: str) -> "RoomRunner":
         host = self._node.rooms.host(room_id)
         if host.room.listing.is_over:
             raise NotFound(f"room {room_id!r} has ended")

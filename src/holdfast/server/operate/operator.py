@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from holdfast.core.errors import NotFound, Throttled
-from holdfast.core.infos import (
+from holdfast.core.metrics import Reading
+from holdfast.core.player import Player, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.session import PlayerId, Session
+from holdfast.schemas.infos import (
     EventInfo,
     NodeInfo,
     PacketTarget,
@@ -22,33 +26,29 @@ from holdfast.core.infos import (
     SessionInfo,
     SessionPage,
 )
-from holdfast.core.metrics import Reading
-from holdfast.core.player import Player, SeatState
-from holdfast.core.reasons import Reason
-from holdfast.core.session import PlayerId, Session
-from holdfast.core.wishes import Create, Release, Reserve, Search, StartPlacement, Update
-from holdfast.server.durable.host import DurableHost
+from holdfast.schemas.requests import Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.server.durability.host import DurableHost
+from holdfast.server.observability.metrics import read_metrics
+from holdfast.server.operate.access import AccessOperator
 from holdfast.server.operate.accounts import AccountOperator
 from holdfast.server.operate.inside import InsideOperator
 from holdfast.server.operate.overview import OverviewOperator, SharedLook
-from holdfast.server.operate.standing import StandingOperator
 from holdfast.server.operate.timeline import TimelineOperator
 from holdfast.server.pages import page_of
-from holdfast.server.seeing.metrics import read_metrics
 
 if TYPE_CHECKING:
-    from holdfast.server.entrance.doors import Doors
+    from holdfast.server.admission.doors import Doors
     from holdfast.server.node import Node
-    from holdfast.server.rooms.room_host import RoomHost
+    from holdfast.server.rooms.runner import RoomRunner
 
 
-class Operator(StandingOperator, AccountOperator, TimelineOperator, OverviewOperator, InsideOperator):
+class Operator(AccessOperator, AccountOperator, TimelineOperator, OverviewOperator, InsideOperator):
     """See `holdfast.http.port.Backend`: it sees everything."""
 
     def __init__(self, node: "Node", doors: "Doors | None" = None) -> None:
         super().__init__(node)
         self._doors = doors
-        self._started_at = node.wall()
+        self._started_at = node.wall_clock()
         self._rests = WeakKeyDictionary()
         self._shared_look = SharedLook()
 
@@ -80,10 +80,10 @@ class Operator(StandingOperator, AccountOperator, TimelineOperator, OverviewOper
         host = self._node.rooms.host(room_id)
         host.end(reason or "ended_by_operator")
         if isinstance(host, DurableHost):
-            await self._saved(host.keeper.ended())
+            await self._saved(host.writer.ended())
         return self._info(host)
 
-    def _info(self, host: "RoomHost") -> RoomInfo:
+    def _info(self, host: "RoomRunner") -> RoomInfo:
         return host.entry.info(sees_code=True)
 
     # Seats
@@ -155,7 +155,7 @@ class Operator(StandingOperator, AccountOperator, TimelineOperator, OverviewOper
         """End a session for good: its token is dead also after a crash."""
         session = self._find_session(session_id)
         self._node.end_session(session, Reason.KICKED, reason)
-        keep = self._node.ledger.keep_of(session) if self._node.ledger is not None else None
+        keep = self._node.committer.keep_of(session) if self._node.committer is not None else None
         if keep is not None:
             await self._saved(keep.ended())
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.histogram import Histogram
-from holdfast.core.infos import EventInfo
 from holdfast.core.limits import Limits
 from holdfast.core.room import Room
 from holdfast.core.session import SessionState
-from holdfast.core.views import (
+from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.views import (
     KindInfo,
     LimitHit,
     LimitInfo,
@@ -23,11 +23,11 @@ from holdfast.core.views import (
     SettingsInfo,
     SpreadInfo,
 )
-from holdfast.server.seeing.metrics import holdfast_version, slices
+from holdfast.server.observability.metrics import holdfast_version, slices
 from holdfast.stores.port import Store
 
 if TYPE_CHECKING:
-    from holdfast.server.entrance.doors import Doors
+    from holdfast.server.admission.doors import Doors
     from holdfast.server.node import Node
 
 OVERVIEW_S = 1.0
@@ -79,7 +79,7 @@ class OverviewOperator:
         async for hosts in slices(node.rooms.hosts()):
             rooms.update(host.room.kind for host in hosts)
         return OverviewInfo(
-            at=node.wall(),
+            at=node.wall_clock(),
             node=node.health.info(),
             players=len(players),
             sessions={state.value: sessions[state] for state in _STATES},
@@ -120,7 +120,7 @@ class OverviewOperator:
             urls=dict(doors.urls) if doors is not None else {},
             origins=list(doors.settings.origins) if doors is not None else [],
             auth=sorted(node.authenticators),
-            store=_store_kind(node.ledger.store) if node.ledger is not None else "",
+            store=_store_kind(node.committer.store) if node.committer is not None else "",
             grace_s=node.grace_s,
             too_many_sessions=node.too_many_sessions,
             limits=[

@@ -7,11 +7,11 @@ from holdfast.core.backlog import Backlog, Waiting
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused, Throttled
-from holdfast.core.frames import Data, Latest, sentence
 from holdfast.core.handlers import Handler, bounded
 from holdfast.core.messages import Message, MessageRefused
 from holdfast.core.player import Outlet, Player, SeatState
 from holdfast.core.room import Room
+from holdfast.schemas.frames import Data, Latest, sentence
 from holdfast.server.rooms.turns import RoomEnded, Turns
 
 if TYPE_CHECKING:

@@ -105,15 +105,15 @@ class Outbox:
             attempt += 1
 
     async def _forget(self, key: str, revision: int) -> None:
-        ledger = self._node.ledger
-        assert ledger is not None
+        committer = self._node.committer
+        assert committer is not None
         while True:
             try:
-                await ledger.store.delete(key, revision)
+                await committer.store.delete(key, revision)
             except Conflict:
                 return
             except Broken as error:
-                ledger.broken(error)
+                committer.broken(error)
                 return
             except StoreError as error:
                 log.warning("an effect was carried out but cannot be struck off; trying again", effect=key, error=error)

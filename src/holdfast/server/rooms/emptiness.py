@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
-    from holdfast.server.rooms.room_host import RoomHost
+    from holdfast.server.rooms.runner import RoomRunner
 
 
 class Emptiness:
     """The wait of one room that nobody is in."""
 
-    def __init__(self, host: "RoomHost", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, host: "RoomRunner", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._node = node
         self._loop = loop

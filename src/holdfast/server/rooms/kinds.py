@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
-from holdfast.core.frames import NAME_CHARS_MAX
 from holdfast.core.messages import Message
 from holdfast.core.room import CHOICES, Room
-from holdfast.server.durable.images import check_savable
+from holdfast.schemas.frames import NAME_CHARS_MAX
+from holdfast.server.durability.images import check_savable
 
 # Settings that are numbers, and what is the least.
 _LEAST = {

@@ -6,9 +6,9 @@ from holdfast.core.backlog import Backlog
 from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.errors import Invalid
-from holdfast.core.frames import FRAME_HEAD_BYTES
 from holdfast.core.messages import Message
 from holdfast.core.session import Session
+from holdfast.schemas.frames import FRAME_HEAD_BYTES
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

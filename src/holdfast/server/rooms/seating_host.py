@@ -8,18 +8,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import NotSeated
-from holdfast.core.frames import sentence
 from holdfast.core.messages import RoomUpdated, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
+from holdfast.schemas.frames import sentence
 from holdfast.server.directory.entry import Entry
-from holdfast.server.rooms.door import Door
+from holdfast.server.observability import happenings
+from holdfast.server.rooms.joining import Door
 from holdfast.server.rooms.saves import Saves
 from holdfast.server.rooms.turns import RoomEnded, Turns
-from holdfast.server.seeing import happenings
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -30,7 +30,7 @@ OutletOf = Callable[[Session], Outlet]
 
 
 class SeatingHost:
-    """What happens to the seats of one room. The rest of the host is a `RoomHost`, which makes all of this."""
+    """What happens to the seats of one room. The rest of the host is a `RoomRunner`, which makes all of this."""
 
     room: Room[Any]
     door: Door

@@ -1,0 +1,50 @@
+"""A search, read and ready to be asked."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from holdfast.search.ast import Comparison, Expression, Operator, Term, conjunction
+from holdfast.search.cursor import read_cursor, write_cursor
+from holdfast.search.order import Order, Position
+from holdfast.search.parser import parse_order, parse_where
+from holdfast.search.predicate import predicate, weight_of
+from holdfast.search.row import Row
+
+_FINGERPRINT_BYTES = 6
+# So many comparisons are part of looking at a room; with more, it counts as several.
+COMPARISONS = 4
+
+
+class Query:
+    """What is searched for, and in which order it is wanted; `matches(row, now)` tells whether a row is found."""
+
+    __slots__ = ("_fingerprint", "cost", "matches", "order", "where")
+
+    def __init__(self, where: Expression, order: Order, fingerprint: bytes) -> None:
+        self.where = where
+        self.order = order
+        self.matches = predicate(where)
+        self.cost = max(1, -(-weight_of(where) // COMPARISONS))
+        """As how many a room counts that is looked at."""
+        self._fingerprint = fingerprint
+
+    def cursor_after(self, row: Row) -> str:
+        """The cursor that goes on after this row."""
+        return self.cursor_at(self.order.position(row))
+
+    def cursor_at(self, position: Position) -> str:
+        """The cursor that goes on after this position."""
+        return write_cursor(position, self._fingerprint)
+
+    def position(self, cursor: str) -> Position | None:
+        """Where a cursor goes on, None for an empty one, or `Invalid`."""
+        return read_cursor(cursor, self._fingerprint, len(self.order.rungs)) if cursor else None
+
+
+def parse_query(where: str, order_by: Sequence[str], kind: str | None = None) -> Query:
+    """Read a search; `kind` narrows it to one kind of rooms. `Invalid` says what was expected, and in which column."""
+    expression = parse_where(where)
+    if kind is not None:
+        expression = conjunction(Comparison(Term("kind"), Operator.EQ, kind), expression)
+    said = repr((where, list(order_by), kind)).encode("utf-8", "backslashreplace")
+    return Query(expression, Order.of(parse_order(order_by)), blake2b(said, digest_size=_FINGERPRINT_BYTES).digest())

@@ -1,0 +1,152 @@
+"""Walks: the rooms of an index in an order, piece by piece, as they stand in the columns.
+
+A column has its rooms by one term and then by age. Only if more terms follow there is something to sort: the rooms that
+are alike so far. Small piles of them are sorted. For a large one the column of the next term is walked instead, and the
+rooms on it that are not of the pile are passed over.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
+
+from holdfast.search.ast import Term
+from holdfast.search.columns import Bucket, Column, Columns, Span, by_birth, overlap, size_of
+from holdfast.search.order import BEHIND_ALL, Order, Position, Rung
+from holdfast.search.row import Place, Row
+from holdfast.search.values import MISSING, Key
+
+T = TypeVar("T")
+
+# Rooms that are sorted at a time. With fewer, time is lost between the piles; with more, what is found first waits for
+# the rest to be sorted.
+PILE_MIN, PILE_MAX = 100, 2000
+
+_row = attrgetter("row")
+
+
+class Stretch(NamedTuple):
+    """Rows in order. Of the first terms of the order they must have these keys: others are passed over."""
+
+    rows: Iterable[Row]
+    keys: tuple[Key, ...] = ()
+
+
+class Pile(NamedTuple):
+    """So many rows, oldest first, which are still to be put in an order. `end` is the place behind them all."""
+
+    rows: Iterable[Row]
+    size: int
+    order: Order
+    after: Position | None
+    keys: tuple[Key, ...] = ()
+    """As of a stretch: the order is that of the terms that follow."""
+    end: Position = BEHIND_ALL
+
+
+Piece = Stretch | Pile
+
+
+class Walker:
+    """Walks through an index, for somebody who looks at no more than `rows_max` rows."""
+
+    __slots__ = ("_columns", "_pile_max", "_rows_max", "_spans")
+
+    def __init__(self, columns: Columns, spans: Mapping[Term, Span], rows_max: int) -> None:
+        self._columns = columns
+        self._spans = spans
+        self._rows_max = rows_max
+        self._pile_max = min(PILE_MAX, rows_max)
+
+    def by_age(self, bucket: Bucket, window: Span, order: Order, after: Position | None) -> Bucket:
+        """The rooms of a part of a bucket, oldest or newest first, from behind a position on."""
+        if after is not None and after.birth is not None:
+            start = bisect_right(bucket, after.birth, key=by_birth)
+            end = bisect_left(bucket, after.birth, key=by_birth)
+            window = overlap(window, (0, end) if order.is_newest_first else (start, len(bucket)))
+        # One more than can be looked at tells that there is more.
+        return _ahead(bucket, window, self._rows_max + 1, backwards=order.is_newest_first)
+
+    def walk(self, order: Order, after: Position | None, keys: tuple[Key, ...] = ()) -> Iterator[Piece]:
+        """All rooms in order, from behind a position on; `keys` are those of the terms that were walked before."""
+        if not order.rungs:
+            everyone = self._columns.everyone
+            yield Stretch(rows_of(self.by_age(everyone, (0, len(everyone)), order, after)), keys)
+            return
+        rung = order.rungs[0]
+        column = self._columns.get(rung.term)
+        assert column is not None
+        if len(order.rungs) == 1:
+            yield self._stretch(column, order, after, keys)
+        else:
+            yield from self._piles(column, order, after, keys)
+        if rung.term not in self._spans and column.scalars < len(self._columns.everyone):
+            within = _within(after, MISSING)
+            if within != BEHIND_ALL:
+                yield from self.walk(order.rest, within, (*keys, MISSING))
+
+    def _stretch(self, column: Column, order: Order, after: Position | None, keys: tuple[Key, ...]) -> Stretch:
+        """The rooms of a column in its own order."""
+        found = self._keys(order.rungs[0], column, after)
+        within = _within(after, found[0]) if found else None
+        first: Bucket = []
+        if within is not None:
+            bucket = column[found.pop(0)]
+            first = self.by_age(bucket, (0, len(bucket)), order, within)
+        buckets = map(column.__getitem__, found)
+        places = chain.from_iterable(map(reversed, buckets) if order.is_newest_first else buckets)
+        return Stretch(rows_of(chain(first, places)), keys)
+
+    def _piles(self, column: Column, order: Order, after: Position | None, keys: tuple[Key, ...]) -> Iterator[Piece]:
+        """The rooms of a column in its order, where more terms follow."""
+        for batch in self._batches(column, self._keys(order.rungs[0], column, after)):
+            buckets = [column[key] for key in batch]
+            size = size_of(buckets)
+            if size <= self._pile_max:
+                end = Position((*keys, batch[-1]), None)
+                yield Pile(rows_of(chain.from_iterable(buckets)), size, order, after, keys, end)
+            else:
+                yield from self.walk(order.rest, _within(after, batch[0]), (*keys, batch[0]))
+
+    def _batches(self, column: Column, keys: list[Key]) -> Iterator[list[Key]]:
+        """Keys that follow each other and have few rooms together, or one key that has many."""
+        batch: list[Key] = []
+        size = 0
+        for key in keys:
+            size += len(column[key])
+            if batch and size > min(PILE_MIN, self._pile_max):
+                yield batch
+                batch, size = [], len(column[key])
+            batch.append(key)
+        if batch:
+            yield batch
+
+    def _keys(self, rung: Rung, column: Column, after: Position | None) -> list[Key]:
+        """The keys of a column in order, from that of a position on, or from behind it if that is behind its rooms."""
+        keys = overlap(column.in_order, self._spans.get(rung.term, column.in_order))
+        if after is not None:
+            mark = after.keys[0]
+            if mark is MISSING:
+                return []
+            start, end = bisect_left(column.keys, mark), bisect_right(column.keys, mark)
+            if after.within(mark) == BEHIND_ALL:
+                start, end = end, start
+            keys = overlap(keys, (0, end) if rung.is_descending else (start, len(column.keys)))
+        # The first may have no room behind the position; each of the others has one to look at.
+        return _ahead(column.keys, keys, self._rows_max + 2, backwards=rung.is_descending)
+
+
+def _ahead(items: list[T], span: Span, count: int, *, backwards: bool) -> list[T]:
+    """The first items of a span, in one direction."""
+    start, end = span
+    return items[max(start, end - count) : end][::-1] if backwards else items[start : min(end, start + count)]
+
+
+def rows_of(places: Iterable[Place]) -> Iterable[Row]:
+    """The rows of these rooms."""
+    return map(_row, places)
+
+
+def _within(after: Position | None, key: Key) -> Position | None:
+    return None if after is None else after.within(key)

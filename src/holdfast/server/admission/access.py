@@ -1,0 +1,210 @@
+"""Who is welcome: who is banned, and since when a player's sessions and credentials count.
+
+Sign-outs are numbered, and a session remembers the last one that there had been when it began: that alone decides
+whether a later one has ended it, whatever the clock did meanwhile, and also if its record outlived its end in a crash.
+A ban of a player counts as one, so that no session of theirs is good again when the ban is over.
+"""
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import NotFound, Throttled
+from holdfast.core.ranges import Range, read_address
+from holdfast.core.reasons import Reason
+from holdfast.core.records import StandingRecord, Unreadable, decode_standing, encode
+from holdfast.core.session import Session
+from holdfast.identity.port import Identity, NotAuthentic
+from holdfast.logs import get_logger
+from holdfast.schemas.infos import BanInfo, BanPage
+from holdfast.schemas.requests import Ban
+from holdfast.server.admission.access_records import StandingBook
+from holdfast.server.admission.bans import Bans, ban_message, banned_range, check_player_id, key_for
+from holdfast.stores.port import Store
+
+if TYPE_CHECKING:
+    from holdfast.server.durability.bundles import SessionWriter
+    from holdfast.server.node import Node
+
+log = get_logger("holdfast.server")
+
+_EVERYBODY = ""
+_SIGNED_OUT = "signed out everywhere"
+# Sessions that a ban of addresses looks at together.
+_SESSIONS_AT_ONCE = 500
+
+
+class Access:
+    """What is held against players and addresses; kept in the store, if there is one."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, store: Store | None) -> None:
+        self._node = node
+        self._loop = loop
+        self._book = StandingBook(node, loop, store)
+        self._bans = Bans(node, loop, self._book)
+        # By player, the oldest sign-out first.
+        self._signed_out: dict[str, StandingRecord] = {}
+        self._everybody = StandingRecord(_EVERYBODY, 0, 0.0)
+        self.sign_outs = 0
+        """The number of the last sign-out."""
+
+    async def load(self) -> None:
+        """Know what the store has, before anybody is let in."""
+        await self._bans.load()
+        found: list[StandingRecord] = []
+        for entry in await self._book.read("standing/"):
+            try:
+                found.append(decode_standing(entry.value))
+            except Unreadable as error:
+                log.error("a record is not in force", key=entry.key, why=error)  # noqa: TRY400 - what it says is enough
+        for access in sorted(found, key=lambda each: each.sign_out):
+            self.sign_outs = max(self.sign_outs, access.sign_out)
+            if access.player == _EVERYBODY:
+                self._everybody = access
+            else:
+                self._signed_out[access.player] = access
+
+    async def stop(self, within_s: float) -> None:
+        """See to it that what is in force will be after a restart."""
+        self._bans.stop()
+        await self._book.stop(within_s)
+
+    # Who is welcome
+
+    def ban_of(self, player_id: str, address: str) -> BanInfo | None:
+        """The ban that keeps a player or an address out; None if they are welcome."""
+        return self._bans.of(player_id, address)
+
+    def check(self, identity: Identity, began: int) -> None:
+        """Refuse a credential that was issued before its player was signed out everywhere: `NotAuthentic`.
+
+        Also one whose proof had begun before that (`began` is the number of the last sign-out then): a password may
+        have been changed since it was looked at.
+        """
+        if began < self._sign_out_of(identity.player_id):
+            raise NotAuthentic("you were signed out everywhere meanwhile; sign in again")
+        if identity.issued_at is not None and identity.issued_at < self.not_before(identity.player_id):
+            raise NotAuthentic("this credential was issued before you were signed out everywhere; get a new one")
+
+    def not_before(self, player_id: str) -> float:
+        """Credentials of the player that were issued before this do not count."""
+        known = self._signed_out.get(player_id, self._everybody)
+        return max(known.not_before, self._everybody.not_before)
+
+    def came_back(self, session: Session) -> None:
+        """A session was brought back from the store: it ends at once if it should not have been there any more."""
+        # A sign-out that was not saved before a crash may have been its last: the next one has a higher number.
+        self.sign_outs = max(self.sign_outs, session.sign_outs)
+        ban = self.ban_of(session.player_id, session.address)
+        if ban is not None:
+            self._node.end_session(session, Reason.BANNED, ban_message(ban))
+        elif session.sign_outs < self._sign_out_of(session.player_id):
+            self._node.end_session(session, Reason.SIGNED_OUT, _SIGNED_OUT)
+
+    def _sign_out_of(self, player_id: str) -> int:
+        known = self._signed_out.get(player_id)
+        return known.sign_out if known is not None else 0
+
+    # Bans
+
+    def bans(self) -> list[BanInfo]:
+        """Those that are in force, the oldest first."""
+        return self._bans.all()
+
+    def ban_page(self, limit: int, cursor: str) -> BanPage:
+        """A page of them, by subject."""
+        return self._bans.page(limit, cursor)
+
+    async def ban(self, wish: Ban) -> BanInfo:
+        """Keep a player or a range of addresses out from now on, and end their sessions."""
+        ban = self._bans.put(wish)
+        ended: list[SessionWriter] = []
+        if wish.player:
+            # Their credentials are as good as before when the ban is over.
+            self._end_sessions(wish.player, self.not_before(wish.player), Reason.BANNED, ban_message(ban))
+        else:
+            ended = await self._end_sessions_from(banned_range(wish.address), ban_message(ban))
+        await self._saved(*ended)
+        return ban
+
+    async def unban(self, subject: str) -> None:
+        """Lift a ban, as in "player:ann"; `NotFound` if there is none."""
+        self._bans.lift(subject)
+        await self._saved()
+
+    # Sign-outs
+
+    async def sign_out(self, player_id: str, why: str = "") -> None:
+        """End all sessions of a player; credentials that were issued before now do not count any more."""
+        check_player_id(player_id)
+        self._end_sessions(player_id, self._node.wall_clock(), Reason.SIGNED_OUT, why or _SIGNED_OUT)
+        await self._saved()
+
+    def _number(self, player_id: str, not_before: float) -> None:
+        """A sign-out: sessions that began before it are over."""
+        self.sign_outs += 1
+        access = StandingRecord(player_id, self.sign_outs, not_before)
+        # At the end: it is the newest.
+        self._signed_out.pop(player_id, None)
+        self._signed_out[player_id] = access
+        self._book.want(key_for("standing/", player_id), encode(access))
+        while len(self._signed_out) > self._node.limits.sign_outs_max:
+            self._forget(self._signed_out.pop(next(iter(self._signed_out))))
+
+    def _forget(self, oldest: StandingRecord) -> None:
+        """Too many are remembered: what the oldest says of one player's credentials counts for everybody's."""
+        self._book.want(key_for("standing/", oldest.player), None)
+        if oldest.not_before > self._everybody.not_before:
+            self._everybody = StandingRecord(_EVERYBODY, oldest.sign_out, oldest.not_before)
+            self._book.want(key_for("standing/", _EVERYBODY), encode(self._everybody))
+
+    # Their sessions
+
+    def _end_sessions(self, player_id: str, not_before: float, reason: Reason, message: str) -> None:
+        if self._node.recovery is not None:
+            # Those that wait in the store end too, and their seats are free.
+            self._node.recovery.restore_sessions_of(player_id)
+        self._number(player_id, not_before)
+        for session in self._node.sessions.of_player(player_id):
+            self._node.end_session(session, reason, message)
+
+    async def _end_sessions_from(self, network: Range, message: str) -> "list[SessionWriter]":
+        """Also those that are away and were last heard from there, and links that have not said who they are."""
+        node = self._node
+        ended: list[SessionWriter] = []
+        for number, session in enumerate(node.sessions, start=1):
+            if number % _SESSIONS_AT_ONCE == 0:
+                # Or the games would have to wait.
+                await asyncio.sleep(0)
+            if _is_in(network, session.address):
+                node.end_session(session, Reason.BANNED, message)
+                keep = node.committer.keep_of(session) if node.committer is not None else None
+                if keep is not None:
+                    ended.append(keep)
+        for connection in list(node.connections.values()):
+            if connection.session is None and _is_in(network, connection.address):
+                connection.close(Reason.BANNED, message)
+        return ended
+
+    async def _saved(self, *ended: "SessionWriter") -> None:
+        """Wait until all of it holds after a crash too: what is in force, and the ends of these sessions."""
+        limits = self._node.limits
+        # A session's end is not saved before its room's present turn is over.
+        within_s = limits.commit_timeout_s + (limits.turn_s if ended else 0.0)
+        try:
+            async with asyncio.timeout(within_s):
+                await asyncio.gather(self._book.saved(), *map(self._over, ended))
+        except TimeoutError:
+            raise Throttled("it is in force, but the store does not save that at the moment") from None
+
+    async def _over(self, keep: "SessionWriter") -> None:
+        committer = self._node.committer
+        if committer is not None and committer.keep_of(keep.session) is keep:
+            # If another server has taken it over, it is not ours to end.
+            with contextlib.suppress(NotFound):
+                await keep.ended()
+
+
+def _is_in(network: Range, address: str) -> bool:
+    known = read_address(address)
+    return known is not None and known in network

@@ -1,0 +1,193 @@
+"""The bans of a node: players and ranges of addresses, each until it is lifted or over."""
+
+import asyncio
+import hashlib
+import heapq
+from datetime import UTC, datetime
+from math import inf
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import Invalid, NotFound, Throttled
+from holdfast.core.ranges import Range, RangeTable, read_range
+from holdfast.core.records import BanRecord, Unreadable, decode_ban, encode
+from holdfast.core.tokens import printable
+from holdfast.logs import get_logger
+from holdfast.schemas.events import BanLifted, Banned
+from holdfast.schemas.infos import BanInfo, BanPage
+from holdfast.schemas.requests import BAN_UNTIL_MAX, PLAYER_CHARS_MAX, WHY_CHARS_MAX, Ban
+from holdfast.server.admission.access_records import StandingBook
+from holdfast.server.pages import page_of
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+log = get_logger("holdfast.server")
+
+_PLAYER, _ADDRESS = "player:", "address:"
+# The wall clock may be set: ends of bans are looked for at least this often.
+_LOOK_S = 3600.0
+
+
+def ban_message(ban: BanInfo) -> str:
+    """What somebody who is banned is told."""
+    until = f" until {datetime.fromtimestamp(ban.until, UTC):%Y-%m-%d %H:%M} UTC" if ban.until else ""
+    return f"banned{until}: {ban.why}" if ban.why else f"banned{until}"
+
+
+def subject_of(player: str, address: str) -> str:
+    """What a ban of a player or of a range of addresses is called; `Invalid` if it is neither, or both."""
+    if bool(player) == bool(address):
+        raise Invalid("name a player or an address: one of them")
+    if address:
+        return f"{_ADDRESS}{banned_range(address)}"
+    check_player_id(player)
+    return f"{_PLAYER}{player}"
+
+
+def check_player_id(player_id: str) -> None:
+    """Refuse what nobody can be called."""
+    if not 0 < len(player_id) <= PLAYER_CHARS_MAX:
+        raise Invalid(f"player: an id has 1 to {PLAYER_CHARS_MAX} characters; got {len(player_id)}")
+    if player_id in {".", ".."}:
+        raise Invalid(f"player: nobody can be called {player_id!r}")
+    try:
+        player_id.encode()
+    except UnicodeEncodeError:
+        raise Invalid("player: it is no Unicode") from None
+
+
+def banned_range(address: str) -> Range:
+    """The range of addresses that somebody wrote, or `Invalid`."""
+    try:
+        return read_range(address)
+    except ValueError:
+        raise Invalid(
+            f"address: {address[:64]!r} is no range of addresses; write it as in 203.0.113.0/24 or 2001:db8::/32"
+        ) from None
+
+
+def key_for(prefix: str, text: str) -> str:
+    """Where a record lies: short, and such as a key may be, whatever a player's id is."""
+    return f"{prefix}{printable(hashlib.sha256(text.encode()).digest())}"
+
+
+class Bans:
+    """Who is kept out, and until when."""
+
+    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, book: StandingBook) -> None:
+        self._node = node
+        self._loop = loop
+        self._book = book
+        self._bans: dict[str, BanInfo] = {}
+        self._ranges: RangeTable[BanInfo] = RangeTable()
+        # When bans end, the next first; those that were lifted or replaced meanwhile are passed over.
+        self._ends: list[tuple[float, str]] = []
+        self._next_look: asyncio.TimerHandle | None = None
+
+    async def load(self) -> None:
+        """Know what the store has."""
+        for entry in await self._book.read("ban/"):
+            try:
+                record = decode_ban(entry.value)
+                self._add(BanInfo(record.subject, record.why, record.until, record.since))
+            except (Unreadable, Invalid) as error:
+                log.error("a record is not in force", key=entry.key, why=error)  # noqa: TRY400 - what it says is enough
+        self._bans = {ban.subject: ban for ban in sorted(self._bans.values(), key=lambda ban: ban.since)}
+        self._watch_ends()
+
+    def stop(self) -> None:
+        """Look for ends no more."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+
+    def of(self, player_id: str, address: str) -> BanInfo | None:
+        """The ban that keeps a player or an address out, the longest of them; None if they are welcome."""
+        found = [*self._ranges.around(address)]
+        if (of_player := self._bans.get(f"{_PLAYER}{player_id}")) is not None:
+            found.append(of_player)
+        ban = max(found, key=_end_of, default=None)
+        return ban if ban is not None and _end_of(ban) > self._node.wall_clock() else None
+
+    def all(self) -> list[BanInfo]:
+        """Those that are in force, the oldest first."""
+        now = self._node.wall_clock()
+        return [ban for ban in self._bans.values() if _end_of(ban) > now]
+
+    def page(self, limit: int, cursor: str) -> BanPage:
+        """So many of them, by subject."""
+        now = self._node.wall_clock()
+        page, more = page_of((ban.subject for ban in self._bans.values() if _end_of(ban) > now), limit, cursor)
+        return BanPage([self._bans[subject] for subject in page], more)
+
+    def put(self, wish: Ban) -> BanInfo:
+        """Keep somebody out from now on; it is saved by and by."""
+        ban = self._checked(wish)
+        self._remove(ban.subject)
+        self._add(ban)
+        self._book.want(key_for("ban/", ban.subject), encode(BanRecord(ban.subject, ban.why, ban.until, ban.since)))
+        self._watch_ends()
+        self._node.publish(Banned(subject=ban.subject, why=ban.why, until=ban.until))
+        return ban
+
+    def lift(self, subject: str) -> None:
+        """Let somebody in again: "player:ann", "address:203.0.113.0/24"; `NotFound` if nothing keeps them out."""
+        if subject.startswith(_ADDRESS):
+            subject = subject_of("", subject.removeprefix(_ADDRESS))
+        if subject not in self._bans:
+            raise NotFound(f"there is no ban of {subject[:128]!r}; what is banned is called player:ID or address:RANGE")
+        self._lift(subject)
+
+    def _checked(self, wish: Ban) -> BanInfo:
+        subject = subject_of(wish.player, wish.address)
+        now = self._node.wall_clock()
+        if wish.for_s is not None and wish.until:
+            raise Invalid("say until or for_s: one of them")
+        until = wish.until if wish.for_s is None else now + wish.for_s
+        if until and not now < until <= BAN_UNTIL_MAX:
+            raise Invalid("until: the ban would be over already, or last beyond the year 9999; 0 is for good")
+        if len(wish.why) > WHY_CHARS_MAX:
+            raise Invalid(f"why: at most {WHY_CHARS_MAX} characters; got {len(wish.why)}")
+        most = self._node.limits.bans_max
+        if subject not in self._bans and len(self._bans) >= most:
+            raise Throttled(f"{most} bans are in force, and no more are kept: lift some, or ban a wider range")
+        return BanInfo(subject, wish.why, until, now)
+
+    def _add(self, ban: BanInfo) -> None:
+        if ban.subject.startswith(_ADDRESS):
+            self._ranges.put(banned_range(ban.subject.removeprefix(_ADDRESS)), ban)
+        self._bans[ban.subject] = ban
+        if ban.until:
+            heapq.heappush(self._ends, (ban.until, ban.subject))
+
+    def _remove(self, subject: str) -> None:
+        if self._bans.pop(subject, None) is not None and subject.startswith(_ADDRESS):
+            self._ranges.remove(banned_range(subject.removeprefix(_ADDRESS)))
+
+    def _lift(self, subject: str) -> None:
+        self._remove(subject)
+        self._book.want(key_for("ban/", subject), None)
+        self._node.publish(BanLifted(subject=subject))
+
+    # Their ends
+
+    def _watch_ends(self) -> None:
+        self.stop()
+        if len(self._ends) > 2 * self._node.limits.bans_max:
+            # Bans that are replaced again and again must not pile up.
+            self._ends = [(ban.until, ban.subject) for ban in self._bans.values() if ban.until]
+            heapq.heapify(self._ends)
+        if self._ends:
+            wait_s = min(max(self._ends[0][0] - self._node.wall_clock(), 0.0), _LOOK_S)
+            self._next_look = self._loop.call_later(wait_s, self._look)
+
+    def _look(self) -> None:
+        while self._ends and self._ends[0][0] <= self._node.wall_clock():
+            until, subject = heapq.heappop(self._ends)
+            ban = self._bans.get(subject)
+            if ban is not None and ban.until == until:
+                self._lift(subject)
+        self._watch_ends()
+
+
+def _end_of(ban: BanInfo) -> float:
+    return ban.until or inf

@@ -1,0 +1,144 @@
+"""The doorman: who may come in and knock, before anybody knows who they are.
+
+Everything is counted by household, an address or an IPv6 network. A link costs its household one of its hellos; who
+comes back with a good token gets it back, so that hundreds of players behind one address can return at once. Links of a
+household that has none left, or too many failures, are heard late: to knock again and again costs whoever does it time,
+and the node little. Who is refused is told when to come back, each at another time.
+"""
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.address_quota import AddressQuota, share_of
+from holdfast.core.addresses import household_of
+from holdfast.core.admission import AddressBook, Governor
+from holdfast.core.reasons import Reason
+from holdfast.core.session import Session
+from holdfast.server.connection.connection import LiveConnection
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class ConnectionLimiter:
+    """Counts strangers, hellos and wrong credentials, by address and in all; spreads a storm over time."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._book = AddressBook(node.limits)
+        self._governor = Governor(node.limits)
+        # Who has not said who they are, and whether that has cost their household one of its hellos.
+        self._strangers: dict[LiveConnection, tuple[str, bool]] = {}
+        self._quota: AddressQuota[LiveConnection] = AddressQuota(node.shares)
+        self._refused: set[LiveConnection] = set()
+
+    def turned_away(self, limit: str, address: str) -> None:
+        """A door closed in somebody's face, before there was a link to tell them by; no limit, for what it heard."""
+        self._node.counters.connections_refused += 1
+        if limit:
+            self._node.alarms.tell(limit, "refused", address=address)
+
+    def came(self, connection: LiveConnection) -> bool:
+        """A link is up: whether it may stay; if not, it was told why."""
+        limits = self._node.limits
+        now = self._node.now()
+        name = household_of(connection.address)
+        household = self._book.household(name)
+        if len(self._node.connections) >= limits.connections_max:
+            wait_s = limits.hello_s + self._governor.turned_away_s(now)
+            self._refuse(connection, "connections_max", Reason.BUSY, wait_s)
+            return False
+        if self._quota.is_full(connection.address, limits.connections_max):
+            self._refuse(connection, "address_share", Reason.THROTTLED, household.come_back_s(now))
+            return False
+        if self._book.strangers >= limits.strangers_max:
+            self._refuse(connection, "strangers_max", Reason.BUSY, self._governor.turned_away_s(now))
+            return False
+        if household.strangers >= limits.strangers_per_address_max:
+            self._refuse(connection, "strangers_per_address_max", Reason.THROTTLED, household.come_back_s(now))
+            return False
+        self._quota.take(connection, connection.address)
+        self._book.came(name)
+        has_paid = household.hellos.take(now)
+        self._strangers[connection] = (name, has_paid)
+        if not has_paid or household.barred_s(now):
+            self._node.lane.rest(connection, limits.late_hello_s)
+        return True
+
+    def _refuse(self, connection: LiveConnection, limit: str, reason: Reason, wait_s: float) -> None:
+        self._node.counters.connections_refused += 1
+        self._node.alarms.tell(limit, "refused", address=connection.address)
+        if len(self._refused) < self._node.limits.strangers_max:
+            self._refused.add(connection)
+            connection.close(reason, "too many at once; come back in a while", retry_after_s=wait_s)
+        else:
+            # Even to tell them takes a while, and the descriptors are needed.
+            connection.cut(reason)
+
+    def wait_s(self, connection: LiveConnection, *, is_resume: bool) -> float:
+        """How long the sender of a hello has to wait before it is looked at; 0 if it is at once."""
+        now = self._node.now()
+        if is_resume:
+            limit, wait_s = "resumes_per_s", self._governor.resume_s(now)
+        else:
+            limit, wait_s = self._sign_in_wait(connection, now)
+        if wait_s:
+            self._node.counters.hellos_throttled += 1
+            self._node.alarms.tell(limit, "refused", address=connection.address)
+        return wait_s
+
+    def _sign_in_wait(self, connection: LiveConnection, now: float) -> tuple[str, float]:
+        name, has_paid = self._strangers[connection]
+        household = self._book.household(name)
+        barred_s = household.barred_s(now)
+        if barred_s:
+            return "failures_per_address_per_s", barred_s + household.come_back_s(now)
+        if not has_paid:
+            return "hellos_per_address_per_s", household.come_back_s(now)
+        most, part = self._node.limits.connections_max, self._node.limits.resume_reserve
+        if len(self._node.connections) > most - int(most * part):
+            return "connections_max", self._node.limits.hello_s + self._governor.turned_away_s(now)
+        share = share_of(most, self._node.shares.share)
+        if self._quota.count(connection.address) > share - int(share * part):
+            return "address_share", household.come_back_s(now)
+        return "sign_ins_per_s", self._governor.sign_in_s(now)
+
+    def not_resumed(self) -> None:
+        """Somebody was let in to come back, and had nothing to come back to: it costs those nothing who have."""
+        self._governor.not_resumed()
+
+    def failed(self, connection: LiveConnection) -> None:
+        """A credential proved nothing, or its owner flooded the node."""
+        household = self._book.household(household_of(connection.address))
+        household.failed(self._node.now())
+        if household.barred_s(self._node.now()):
+            self._node.alarms.tell("failures_per_address_burst", "refused", address=connection.address)
+
+    def known(self, connection: LiveConnection, *, is_resumed: bool) -> None:
+        """A stranger has said who it is. One who came back with a good token costs the household nothing."""
+        stranger = self._strangers.pop(connection, None)
+        if stranger is not None:
+            name, has_paid = stranger
+            self._book.went(name)
+            if is_resumed and has_paid:
+                self._book.household(name).hellos.give_back()
+
+    def lost(self, connection: LiveConnection) -> None:
+        """A connection is no longer one of the node's."""
+        self._quota.give_back(connection)
+
+    def gone(self, connection: LiveConnection) -> None:
+        """A link has ended."""
+        self._refused.discard(connection)
+        stranger = self._strangers.pop(connection, None)
+        if stranger is not None:
+            self._book.went(stranger[0])
+
+    # Accounts to link to
+
+    def may_guess(self, session: Session) -> bool:
+        """Whether somebody from this session's household may try another account."""
+        return not self._book.household(household_of(session.address)).guesses.wait_s(self._node.now())
+
+    def guessed_wrong(self, session: Session) -> None:
+        """They did, and it was wrong."""
+        self._book.household(household_of(session.address)).guesses.take(self._node.now())

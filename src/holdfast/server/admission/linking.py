@@ -1,0 +1,99 @@
+"""Linking: a guest becomes a player with an account, and stays the same player: id, data, seat, session.
+
+Who it is has been proven anew, so the session gets a new token, the old one is good only until the client confirms that
+it has the new one, and other sessions of the guest end: somebody else may have begun them. The new token is in the
+answer as it is sent, and nowhere else. Answers are kept, also in the store, to be repeated after a resume; that one is
+kept without the token, for a welcome has brought a newer one by then.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import Conflict, Invalid, NotAllowed, NotFound, Throttled
+from holdfast.core.reasons import Reason
+from holdfast.core.session import Session, SessionState
+from holdfast.core.tokens import TOKEN_BYTES
+from holdfast.identity.players import checked_identity, is_guest
+from holdfast.identity.port import Approach, Busy, Identity, Linkable, NotAuthentic
+from holdfast.schemas.events import Authenticated, SignInFailed
+from holdfast.schemas.infos import LinkInfo
+from holdfast.schemas.requests import Confirm, Link
+from holdfast.server.connection.connection import LiveConnection
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class Linking:
+    """What a guest asks for to get an account."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    async def link(self, session: Session, wish: Link) -> LinkInfo:
+        """Let a credential prove the session's player from now on."""
+        authenticator = self._node.authenticators.get(wish.scheme)
+        if authenticator is None:
+            known = ", ".join(sorted(self._node.authenticators))
+            raise NotFound(f"no way to sign in is called {wish.scheme!r}; there is {known}")
+        if not isinstance(authenticator, Linkable):
+            raise Invalid(f"a guest cannot be linked to a {wish.scheme}")
+        if not is_guest(session.player_id):
+            raise Conflict("this player has an account already: only a guest can be linked to one")
+        identity = checked_identity(await self._proven(session, wish, authenticator), wish.scheme)
+        if session.state is SessionState.ENDED:
+            # They were signed out meanwhile, or have linked another session: this one is not to end that.
+            raise Conflict("this session has ended")
+        if identity.player_id != session.player_id:
+            raise RuntimeError(f"the authenticator of {wish.scheme!r} has linked another player than it was asked to")
+        session.roles = identity.roles
+        roles = sorted(identity.roles)
+        self._node.publish(Authenticated(session=session.id, player=session.player_id, scheme=wish.scheme, roles=roles))
+        if self._node.recovery is not None:
+            # Those that wait in the store end too.
+            self._node.recovery.restore_sessions_of(session.player_id)
+        for other in self._node.sessions.of_player(session.player_id):
+            if other is not session:
+                self._node.end_session(other, Reason.SIGNED_OUT, "this guest has an account now; sign in with that")
+        return LinkInfo(session.player_id, roles, self._new_token(session))
+
+    async def confirm(self, session: Session, wish: Confirm) -> None:
+        """The client has the token that came with an answer: the one before is dead."""
+        if self._is_heard(session):
+            session.tokens.confirm()
+
+    async def _proven(self, session: Session, wish: Link, authenticator: Linkable) -> Identity:
+        connection_limiter = self._node.connection_limiter
+        if session.wrong_guesses >= self._node.limits.wrong_guesses_max or not connection_limiter.may_guess(session):
+            raise Throttled("too many wrong credentials: try again later")
+        connection = self._node.connection_of(session)
+        approach = Approach(session.address)
+        if connection is not None:
+            approach = Approach(session.address, connection.transport_kind, connection.is_encrypted)
+        try:
+            async with asyncio.timeout(self._node.limits.auth_s):
+                return await authenticator.link(wish.credential, approach, session.player_id)
+        except NotAuthentic as error:
+            session.wrong_guesses += 1
+            connection_limiter.guessed_wrong(session)
+            if connection is not None:
+                connection_limiter.failed(connection)
+            failed = SignInFailed(scheme=wish.scheme, reason=Reason.AUTH_FAILED, address=session.address)
+            self._node.publish(failed)
+            raise NotAllowed(str(error)) from None
+        except Busy as error:
+            raise Throttled(str(error)) from None
+        except TimeoutError:
+            raise Throttled("to find out who this is took too long; ask again") from None
+
+    def _new_token(self, session: Session) -> str:
+        """The token that the client comes back with next, or none if it will have one that is as new anyway."""
+        return session.tokens.rotate(self._node.random.randbytes(TOKEN_BYTES)) if self._is_heard(session) else ""
+
+    def _is_heard(self, session: Session) -> bool:
+        """Whether the client has said something on its connection, and so has the token of its last welcome.
+
+        If it has not, that token is neither to be given up for another one nor taken for confirmed.
+        """
+        connection = self._node.connection_of(session)
+        return isinstance(connection, LiveConnection) and connection.is_confirmed

@@ -1,0 +1,183 @@
+"""Coming back to a session with its token; every resume gets exactly one honest answer (P3)."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.channel import Channel
+from holdfast.core.errors import ProtocolError
+from holdfast.core.lineage import LINEAGE_BYTES
+from holdfast.core.reasons import Reason
+from holdfast.core.session import Session
+from holdfast.core.tokens import TOKEN_BYTES, Verdict, printable
+from holdfast.schemas.events import Resumed, TokenReused
+from holdfast.schemas.frames import Outcome, Position, Resume
+from holdfast.server.admission.bans import ban_message
+from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.durability.rollbacks import Rollbacks
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+_RETRY_ELSEWHERE_S = 1.0
+
+
+class ComingBack:
+    """What a hello with a token leads to."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._rollbacks = Rollbacks(node)
+
+    def resumed(self, connection: LiveConnection, resume: Resume) -> bool:
+        """Whether there was a session to come back to. If not, and the link is open still, its client may sign in."""
+        session = self._proven(connection, resume)
+        if session is not None and self._may_resume(connection, session):
+            self._resume(connection, session, resume)
+        return session is not None
+
+    def why_not(self, connection: LiveConnection, resume: Resume) -> Reason:
+        """Why there is no session to come back to, as far as it can be known: nobody has proven anything."""
+        session = self._node.sessions.get(resume.session)
+        if session is None or not session.lineage.forks or session.lineage.includes(resume):
+            return Reason.EXPIRED
+        # Its token was made after what the store remembers.
+        self._rollbacks.noticed(session, resume, "reset", peer=connection.peer)
+        return Reason.ROLLED_BACK
+
+    def _proven(self, connection: LiveConnection, resume: Resume) -> Session | None:
+        if self._node.recovery is not None:
+            self._node.recovery.restore_session(resume.session)
+        session = self._node.sessions.get(resume.session)
+        if session is None and self._node.is_elsewhere(resume.session):
+            connection.close(Reason.MOVED, "this session is on another server now", retry_after_s=_RETRY_ELSEWHERE_S)
+        if session is None or session.codec is None:
+            return None
+        committer = self._node.committer
+        if committer is not None and committer.is_failing and session in committer:
+            self._node.turn_away(connection)
+            return None
+        verdict = session.tokens.present(resume.token)
+        if verdict is Verdict.REUSED:
+            self._node.counters.tokens_reused += 1
+            self._node.publish(TokenReused(session=session.id, player=session.player_id, peer=connection.peer))
+            self._node.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
+            connection.close(Reason.TOKEN_REUSED, "this token was used before; sign in again")
+            return None
+        if verdict is Verdict.UNKNOWN:
+            return None
+        ban = self._node.access.ban_of(session.player_id, connection.address)
+        if ban is not None:
+            # Also if it is the address: who has the token and calls from there is not to have the session either.
+            connection.close(Reason.BANNED, ban_message(ban))
+            return None
+        if session.codec is not connection.codec:
+            raise ProtocolError(f"this session speaks {session.codec.name}; resume with the same dialect")
+        return session
+
+    def _may_resume(self, connection: LiveConnection, session: Session) -> bool:
+        """Not before a flood is forgiven, and not again and again: a resume counts as a request."""
+        flood, now = session.flood, self._node.now()
+        if flood is None:
+            return True
+        if flood.barred_until > now:
+            wait_s = flood.barred_until - now
+            connection.close(Reason.FLOODING, "this session has said too much", retry_after_s=wait_s)
+        elif not flood.requests.take(now):
+            wait_s = flood.requests.wait_s(now)
+            connection.close(Reason.THROTTLED, "this session comes back too often", retry_after_s=wait_s)
+        return connection.is_open
+
+    def _resume(self, connection: LiveConnection, session: Session, resume: Resume) -> None:
+        node = self._node
+        # Not from the end of the grace: that moves with the room, and when the store was away.
+        away_s = node.now() - session.dropped_at if session.dropped_at is not None else 0.0
+        old = node.sessions.attach(session, connection, node.now())
+        if old is not None:
+            node.supersede(old, session)
+            if not connection.is_open:
+                # The game heard of the drop and ended the session.
+                return
+        node.graces.over(session)
+        session.resumes += 1
+        knows_more = self._knows_more(connection, session, resume)
+        replayed, lost = self._continue_channels(session, resume.positions, knows_more=knows_more)
+        session.replayed += replayed
+        node.counters.messages_replayed += replayed
+        outcome = self._outcome(session, resume.lineage, replayed, is_lost=bool(lost), knows_more=knows_more)
+        if outcome.kind == "resynced":
+            node.counters.resynced += 1
+        else:
+            node.counters.resumed += 1
+        node.publish(
+            Resumed(
+                session=session.id,
+                player=session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+                outcome=outcome.kind,
+                replayed=replayed,
+                away_s=round(away_s, 3),
+                peer=connection.peer,
+            )
+        )
+        token = session.tokens.rotate(node.random.randbytes(TOKEN_BYTES))
+        if session.lineage.is_forked:
+            session.lineage.begin(printable(node.random.randbytes(LINEAGE_BYTES)))
+        node.handshake.welcome(connection, session, token, outcome)
+        if node.committer is not None:
+            # The client will come back with this token and this lineage: it must not have them before the store does.
+            node.committer.hold(session)
+            if session.channel in lost:
+                # Nor the numbers with which its streams go on, which are the room's.
+                node.committer.moved(session)
+        if session.player is not None:
+            node.rooms.host_of(session.player).returned(session.player, is_resynced=session.channel in lost)
+
+    def _knows_more(self, connection: LiveConnection, session: Session, resume: Resume) -> bool:
+        """Whether the client knows something that is not part of our history: the store went back in time."""
+        # Of a room that came back from a checkpoint it may: that is no fault of the store.
+        but = session.channels_opened if session.rewound_s is not None else 0
+        if session.lineage.includes(resume, but=but):
+            return False
+        self._rollbacks.noticed(session, resume, "resynced", peer=connection.peer)
+        # It counts its requests on from here.
+        session.requests_announced = max(session.requests_announced, resume.requests)
+        return True
+
+    @staticmethod
+    def _outcome(session: Session, lineage: str, replayed: int, *, is_lost: bool, knows_more: bool) -> Outcome:
+        """What the client is told; the same again until it is heard, for the welcome may be lost."""
+        drop_reason = session.drop_reason or ""
+        if not knows_more and session.rewound_s is None:
+            return Outcome("resynced" if is_lost else "resumed", replayed, drop_reason=drop_reason)
+        age_s = session.rewound_s if session.rewound_s is not None else session.lineage.age_s(lineage)
+        age_s = round(age_s, 3) if age_s is not None else None
+        return Outcome("resynced", replayed, Reason.ROLLED_BACK, age_s, drop_reason)
+
+    @staticmethod
+    def _continue_channels(
+        session: Session, positions: list[Position], *, knows_more: bool
+    ) -> tuple[int, list[Channel]]:
+        """How many messages will be sent again, and the channels whose messages could not be kept."""
+        known = {position.channel: position for position in positions}
+        replayed = 0
+        lost: list[Channel] = []
+        for channel in list(session.channels()):
+            position = known.get(channel.number, Position(channel.number, channel.generation, 0))
+            # Also if its seat was freed since: the client may have seen other messages under the same numbers.
+            if knows_more or (session.rewound_s is not None and channel.number == session.channels_opened):
+                channel.forget_to(position.acked, position.generation)
+                kept = None
+            else:
+                kept = channel.resume(position.generation, position.received)
+            if kept is not None:
+                replayed += kept
+                if channel.is_over:
+                    session.closing.remove(channel)
+                continue
+            lost.append(channel)
+            if channel is session.channel:
+                channel.resync()
+            else:
+                # Its seat is gone, so there is no state to send: the client learns from the welcome that it is over.
+                session.closing.remove(channel)
+        return replayed, lost

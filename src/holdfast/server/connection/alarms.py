@@ -1,0 +1,63 @@
+"""That somebody reached a limit, told at most once a second for each limit and whom it concerns.
+
+The first time is told at once, those that follow together: `LimitExceeded.times` says how many there were. Whoever
+floods a node must not flood those who watch it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from holdfast.schemas.events import LimitExceeded
+
+_WINDOW_S = 1.0
+
+
+@dataclass(slots=True)
+class _Alarm:
+    """What is told, and how often it happened since."""
+
+    event: LimitExceeded
+    times: int = 0
+
+
+class Alarms:
+    """Publishes `LimitExceeded`, seldom."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, publish: Callable[[LimitExceeded], None]) -> None:
+        self._loop = loop
+        self._publish = publish
+        # What was told in this second.
+        self._told: dict[tuple[str, str, str], _Alarm] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def tell(self, limit: str, action: str, *, address: str = "", session: str = "", player: str = "") -> None:
+        """Somebody reached a limit: "warned", "dropped", "disconnected", "refused" is what was done."""
+        key = (limit, action, session or player or address)
+        known = self._told.get(key)
+        if known is not None:
+            known.times += 1
+            return
+        event = LimitExceeded(limit=limit, action=action, address=address, session=session, player=player)
+        self._told[key] = _Alarm(event)
+        if self._timer is None:
+            self._timer = self._loop.call_later(_WINDOW_S, self._tell_rest)
+        self._publish(event)
+
+    def _tell_rest(self) -> None:
+        """The second is over: tell what happened again in it."""
+        again = {key: alarm for key, alarm in self._told.items() if alarm.times}
+        self._told = {key: _Alarm(alarm.event) for key, alarm in again.items()}
+        self._timer = self._loop.call_later(_WINDOW_S, self._tell_rest) if again else None
+        for alarm in again.values():
+            self._publish(structs.replace(alarm.event, times=alarm.times))
+
+    def close(self) -> None:
+        """Tell what is left, and nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._tell_rest()
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,96 @@
+"""What becomes of a client that says more than its session may: told, slowed down, refused, cut off (`core.flood`)."""
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.flood import Rates, Step
+from holdfast.core.player import Player
+from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Data
+from holdfast.server.connection.connection import LiveConnection
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class Throttle:
+    """The rare path: `LiveConnection` comes here only when an allowance is used up."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self.rates = Rates(node.limits)
+
+    def allows_latest(self, connection: LiveConnection) -> bool:
+        """Whether an unreliable message may be carried out."""
+        assert connection.session is not None
+        assert connection.session.flood is not None
+        if connection.session.flood.latest.take(connection.heard_at):
+            return True
+        is_carried_out = self.over(connection, "latest_per_s") == "warn"
+        self._node.counters.latest_throttled += not is_carried_out
+        return is_carried_out
+
+    def allows_request(self, connection: LiveConnection) -> bool:
+        """Whether a request may be carried out."""
+        assert connection.session is not None
+        assert connection.session.flood is not None
+        if connection.session.flood.requests.take(connection.heard_at):
+            return True
+        is_carried_out = self.over(connection, "requests_per_s") == "warn"
+        self._node.counters.requests_throttled += not is_carried_out
+        return is_carried_out
+
+    def over(self, connection: LiveConnection, limit: str) -> Step:
+        """Something was beyond its allowance: what becomes of it. With "disconnect", the connection is closed."""
+        if connection.session is None:
+            self.cut_off(connection, limit)
+            return "disconnect"
+        step = self._step(connection)
+        self._act(connection, limit, step)
+        return step
+
+    def over_message(self, connection: LiveConnection, player: Player[Any], frame: Data) -> bool:
+        """A reliable message was; False if it is to be carried out all the same."""
+        step = self._step(connection)
+        if step != "warn":
+            # Also before the end: it was accepted, and a client that comes back will not send it again.
+            self._node.counters.messages_throttled += 1
+            player.host.refuse(player, frame)
+        self._act(connection, "messages_per_s", step)
+        return step != "warn"
+
+    def _step(self, connection: LiveConnection) -> Step:
+        session = connection.session
+        assert session is not None
+        assert session.flood is not None
+        return session.flood.over(self._node.now())
+
+    def _act(self, connection: LiveConnection, limit: str, step: Step) -> None:
+        match step:
+            case "warn":
+                self._tell(connection, limit, "warned")
+            case "drop":
+                self._tell(connection, limit, "dropped")
+                # What it says meanwhile waits in its own buffers: to read and refuse it would cost us more than it.
+                self._node.lane.rest(connection, self._node.limits.flood_pause_s)
+            case "disconnect":
+                self.cut_off(connection, limit)
+
+    def cut_off(self, connection: LiveConnection, limit: str) -> None:
+        """It is far too much, whatever the policy: the connection ends, and its session may come back later."""
+        node, session = self._node, connection.session
+        self._tell(connection, limit, "disconnected")
+        if session is None:
+            connection.close(Reason.FLOODING, "too much before a hello", retry_after_s=node.limits.hello_s)
+            return
+        assert session.flood is not None
+        session.flood.bar(node.now())
+        node.counters.floods += 1
+        node.connection_limiter.failed(connection)
+        wait_s = node.limits.retry_after_max_s
+        connection.close(Reason.FLOODING, f"too much at once ({limit})", retry_after_s=wait_s)
+
+    def _tell(self, connection: LiveConnection, limit: str, action: str) -> None:
+        session = connection.session
+        player_id = session.player_id if session is not None else ""
+        session_id = session.id if session is not None else ""
+        self._node.alarms.tell(limit, action, address=connection.address, session=session_id, player=player_id)

@@ -1,0 +1,369 @@
+"""The keeper of one durable room: turns it into a record between two turns, and remembers what the store has of it."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from holdfast.core.errors import Failed, NotFound
+from holdfast.core.player import Player
+from holdfast.core.records import (
+    ChannelRecord,
+    EffectRecord,
+    RoomRecord,
+    SeatRecord,
+    digest,
+    encode,
+    encode_listed,
+)
+from holdfast.core.saving import channel_record, listing_record
+from holdfast.core.session import Session
+from holdfast.logs import get_logger
+from holdfast.server.durability.beside import Beside, BesideChange
+from holdfast.server.durability.dice import Dice
+from holdfast.server.durability.gate import GatedOutlet
+from holdfast.server.durability.images import saved_type, state_reader
+from holdfast.server.durability.lists import RoomLists
+from holdfast.server.durability.state import StateKeep
+from holdfast.server.durability.unsavable import unsavable_field
+from holdfast.stores.port import ABSENT, Entry, Write
+
+if TYPE_CHECKING:
+    from holdfast.server.durability.host import DurableHost
+    from holdfast.server.node import Node
+
+log = get_logger("holdfast.server")
+
+# A room that cannot be saved says so this often, not with every turn.
+_COMPLAINT_S = 10.0
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def room_key(room_id: str) -> str:
+    """Where a room's record is; what lies beside it begins with this and a slash."""
+    return f"room/{room_id}"
+
+
+_NOTHING = Raw(_encode(None))
+
+
+class RoomWriter:
+    """What the store has of one room, and how to write what it has not."""
+
+    def __init__(self, node: "Node", host: "DurableHost") -> None:
+        self._node = node
+        self._host = host
+        self._room = host.room
+        self._key = room_key(host.room.id)
+        self.checkpoint_s = host.room.checkpoint_s if host.room.durability == "checkpoint" else None
+        """How often it is saved; None: with every commit."""
+        self.epoch = 1
+        self.index = 0
+        self.previous = b""
+        self.revision = ABSENT
+        self.is_dirty = False
+        """Whether the ledger has it in its list."""
+        self.is_claimed = True
+        """Whether the store's record is one of ours: not yet for a room that has just come back."""
+        self.is_ended = False
+        self.is_gone = False
+        """The store has been told of its end."""
+        self.waiters: list[asyncio.Future[None]] = []
+        """Who waits for the next commit."""
+        self._end_waiters: list[asyncio.Future[None]] = []
+        self._waiting: list[GatedOutlet] = []
+        self._waiting_since = self._leaving_since = 0.0
+        self._leaving: list[GatedOutlet] = []
+        self._leaving_waiters: list[asyncio.Future[None]] = []
+        self._beside = beside = Beside(self._key)
+        self._state = StateKeep(
+            saved_type(type(host.room)), beside, inline_bytes_max=node.limits.record_state_bytes_max
+        )
+        self._lists = RoomLists(beside, inline_bytes_max=node.limits.record_list_bytes_max)
+        self._seats: dict[Player[Any], tuple[tuple[Any, ...], bytes]] = {}
+        self._pending = _Pending(beside.unchanged())
+        self._effects: list[EffectRecord] = []
+        self._read_data = state_reader(host.room.data_type)
+        self._is_paused = False
+        self._may_complain_at = 0.0
+        self._unsavable_since: float | None = None
+
+    def restored(self, record: RoomRecord, entries: list[Entry]) -> None:
+        """Go on from what a former node has left; the next record is ours."""
+        self.is_claimed = False
+        self.epoch = record.epoch + 1
+        self.index = record.index
+        self.previous = digest(entries[0].value)
+        self.revision = entries[0].revision
+        self._beside.restored(record.parts, entries[1:])
+        self._state.restored(self._room.state)
+        self._lists.restored(self._key, entries[1:])
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the room is between two turns."""
+        return self._host.is_at_rest
+
+    @property
+    def room_id(self) -> str:
+        """The room."""
+        return self._room.id
+
+    def has_seat_of(self, session: Session) -> bool:
+        """Whether the session's seat is in this room, and the room has heard of it."""
+        player = session.player
+        return player is not None and player.host is self._host and self._host.has_joined(player)
+
+    def staged(self, outlet: GatedOutlet) -> None:
+        """Something waits for the next commit."""
+        outlet.is_waiting = True
+        if not self._waiting:
+            self._waiting_since = self._node.now()
+        self._waiting.append(outlet)
+        self._host.staged()
+
+    def freeze(self) -> None:
+        """Take no further turn: the store does not save them."""
+        self._host.freeze()
+
+    def thaw(self) -> None:
+        """Go on."""
+        self._host.thaw()
+
+    def pause(self) -> None:
+        """Take no further turn before the room was cut."""
+        self._is_paused = True
+        self._host.freeze()
+
+    def unpause(self) -> None:
+        """The room was cut: go on."""
+        if self._is_paused:
+            self._is_paused = False
+            self._host.thaw()
+
+    # A commit
+
+    def cut(self, *, is_final: bool) -> list[Write]:
+        """What the store must be told; the room is at rest. Raises if the game's own data cannot be saved."""
+        if self.is_ended:
+            self._cut_outlets()
+            pending = _Pending(self._beside.deletions())
+        else:
+            # What is the game's own comes first: it may fail, and then nothing has happened.
+            properties = Raw(_encode(dict(self._room.properties)))
+            self._check_settings()
+            data = {player: self._cut_data(player) for player in self._room.players if self._host.has_joined(player)}
+            dice = self._room.random
+            if not isinstance(dice, Dice):
+                raise TypeError("`random` of a durable room is saved with it: do not put another in its place")
+            pending = _Pending(self._beside.unchanged())
+            state = self._state.cut(self._room.snapshot(), pending.beside)
+            self._cut_outlets()
+            record = self._record(
+                state,
+                pending.beside,
+                properties=properties,
+                data=data,
+                position=dice.position,
+                is_final=is_final,
+            )
+            pending.record = encode(record)
+        self._cut_effects(pending)
+        self._pending = pending
+        return [
+            # A room that ends before it was ever saved has no record to delete.
+            *([Write(self._key, pending.record, self.revision)] if pending.record or self.revision != ABSENT else []),
+            *self._beside.writes(pending.beside),
+            *(Write(key, encode(effect), ABSENT) for key, effect in pending.effects.items()),
+        ]
+
+    def _cut_outlets(self) -> None:
+        self._leaving, self._waiting = self._waiting, []
+        self._leaving_since = self._waiting_since
+        self._leaving_waiters, self.waiters = self.waiters, []
+        for outlet in self._leaving:
+            outlet.cut()
+
+    def _cut_effects(self, pending: "_Pending") -> None:
+        # With the life of the server: after a rollback the store counts the same records again, for other effects.
+        record = f"{self._node.incarnation}.{self.epoch}.{self.index + 1}"
+        for number, effect in enumerate(self._effects):
+            pending.effects[f"effect/{self._room.id}/{record}.{number}"] = effect
+        self._effects.clear()
+
+    def committed(self, revisions: list[int]) -> None:
+        """The store has it: open the gate."""
+        pending = self._pending
+        ahead = iter(revisions)
+        if pending.record or self.revision != ABSENT:
+            self.revision = next(ahead)
+        self.is_claimed = True
+        self.is_gone = pending.record is None
+        if self._unsavable_since is not None:
+            log.info("the room can be saved again", room=self._room.id, kind=self._room.kind)
+            self._unsavable_since = None
+        if pending.record:
+            self.index += 1
+            self.previous = digest(pending.record)
+        self._beside.committed(pending.beside, ahead)
+        for key, effect in pending.effects.items():
+            self._node.outbox.start(key, effect, next(ahead))
+        leaving, self._leaving = self._leaving, []
+        if leaving:
+            self._node.meters.gate_wait.add(self._node.now() - self._leaving_since)
+        for outlet in leaving:
+            outlet.release()
+        waiters, self._leaving_waiters = self._leaving_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    @property
+    def effects_wanted(self) -> int:
+        """How many wait for the next commit."""
+        return len(self._effects)
+
+    def wants(self, effect: EffectRecord) -> None:
+        """Have something done outside once the present turn is saved."""
+        self._effects.append(effect)
+
+    def fenced(self) -> None:
+        """Somebody else has written the room: nothing of what waits may leave."""
+        log.error("the room was taken over by another server", room=self._room.id, kind=self._room.kind)
+        self._host.fenced()
+
+    def removed(self) -> None:
+        """No commit of the room follows: whoever waits for one hears whether the last has ended it."""
+        for waiter in [*self.waiters, *self._leaving_waiters, *self._end_waiters]:
+            if waiter.done():
+                continue
+            if self.is_gone:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(NotFound("another server has this room"))
+        self.waiters.clear()
+        self._end_waiters.clear()
+
+    async def ended(self) -> None:
+        """Wait until the room, which ends, has no record any more."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._end_waiters.append(ended)
+        await ended
+
+    def cannot_be_saved(self, error: Exception) -> None:
+        """The game has put something into the room that has no place in a record: its players wait until it is out."""
+        now = self._node.now()
+        if self._unsavable_since is None:
+            self._unsavable_since = now
+        self._node.counters.turns_failed += 1
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_exception(Failed(f"the room cannot be saved: {error}"))
+        self.waiters.clear()
+        if now >= self._may_complain_at:
+            self._may_complain_at = now + _COMPLAINT_S
+            log.error(
+                "the room cannot be saved, so nothing it says leaves the server: give the field a value that can be "
+                "saved, or write snapshot() and restore(); the room goes on by itself then",
+                room=self._room.id,
+                kind=self._room.kind,
+                field=unsavable_field(self._room),
+                for_s=round(now - self._unsavable_since, 1),
+                error=error,
+            )
+
+    # The record
+
+    def _record(  # noqa: PLR0913 - one call site, all but the state by keyword
+        self,
+        state: Raw | None,
+        change: BesideChange,
+        *,
+        properties: Raw,
+        data: dict[Player[Any], bytes],
+        position: int,
+        is_final: bool,
+    ) -> RoomRecord:
+        room = self._room
+        return RoomRecord(
+            kind=room.kind,
+            node=self._node.incarnation,
+            epoch=self.epoch,
+            index=self.index + 1,
+            previous=self.previous,
+            saved_at=self._node.wall_clock(),
+            phase=room.phase,
+            is_locked=room.is_locked,
+            max_players=room.max_players,
+            was_joined=self._host.was_joined,
+            properties=properties,
+            random=position,
+            state=_NOTHING if state is None else state,
+            has_state_beside=state is None,
+            seats=self._lists.cut_seats(self._cut_seats(data), change),
+            objects=self._lists.cut_objects(room.objects, change),
+            timers=self._lists.cut_timers(self._host.timers, change),
+            # Behind those: they add to it.
+            parts=change.sum,
+            created_at=room.listing.created_at,
+            is_final=is_final,
+            listing=listing_record(room, self._node.now(), self._node.wall_clock()),
+            clock=self._node.now(),
+        )
+
+    def _cut_seats(self, data: dict[Player[Any], bytes]) -> dict[int, bytes]:
+        self._seats = {player: self._cut_seat(player, each) for player, each in data.items()}
+        return {player.number: encoded for player, (_, encoded) in self._seats.items()}
+
+    def _check_settings(self) -> None:
+        room = self._room
+        if not isinstance(room.max_players, int):
+            raise TypeError(f"max_players must be a whole number; it is {room.max_players!r}")
+        if not all(isinstance(name, str) for name in room.properties):
+            raise TypeError("properties are named by text")
+        if not isinstance(room.is_locked, bool):
+            raise TypeError("use lock() and unlock(); `is_locked` is True or False")
+        if not isinstance(room.host, Player | None):
+            raise TypeError("the host is a player of the room: use name_host(player)")
+        if not isinstance(room.successor, str):
+            raise TypeError("the successor is named by the player's id")
+        room.successor.encode()
+
+    def _cut_data(self, player: Player[Any]) -> bytes:
+        data = _encode(player.data)
+        known = self._seats.get(player)
+        if known is None or known[0][0] != data:
+            self._read_data(data)
+        return data
+
+    def _cut_seat(self, player: Player[Any], data: bytes) -> tuple[tuple[Any, ...], bytes]:
+        channel = self.channel_record(player)
+        if channel is not None and self._host.owes_state_to(player):
+            # Saved before `on_resync` had its turn: if that never comes, the next server begins the stream anew again.
+            channel = msgspec.structs.replace(channel, is_overflowed=True)
+        session = player.session
+        facts = (data, channel, session, session.rewound_s)
+        known = self._seats.get(player)
+        if known is not None and known[0] == facts:
+            return known
+        session_id = session.id if channel is not None else ""
+        seat = SeatRecord(player.id, session_id, Raw(data), player.number, channel, session.rewound_s)
+        return facts, encode_listed(seat)
+
+    @staticmethod
+    def channel_record(player: Player[Any]) -> ChannelRecord | None:
+        """The streams of a seat; None for an agent's."""
+        if isinstance(player.outlet, GatedOutlet):
+            return player.outlet.record()
+        channel = player.session.channel
+        return channel_record(channel) if channel is not None else None
+
+
+class _Pending(msgspec.Struct):
+    """What will be so once the commit has succeeded."""
+
+    beside: BesideChange
+    record: bytes | None = None
+    """None: the room's is deleted."""
+    effects: dict[str, EffectRecord] = {}

@@ -1,0 +1,191 @@
+"""The timelines of a node's sessions: what happened to each, for whoever asks why it dropped or ended.
+
+One is kept as bytes: a few dozen for each event, in one object that the garbage collector need not look at. It is read
+when somebody asks, which is rare; written when something happens to a session, which is not often either.
+"""
+
+from collections.abc import Callable
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.limits import Limits
+from holdfast.schemas.events import Ended, Event, LimitExceeded, Released, Restored, SessionEvent, SessionOpened
+
+# Whose they are is known from where they are kept.
+_UNSAID = frozenset({"at", "session", "player"})
+_KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded)
+_FIELDS = {
+    kind: (number, tuple(name for name in kind.__struct_fields__ if name not in _UNSAID))
+    for number, kind in enumerate(_KINDS)
+}
+# What a game, an operator or a client's farewell says at length is cut: the whole of it is in the event itself.
+_TEXT_CHARS_MAX = 200
+# Of a full timeline, this part gives way at once: not one entry with every new one.
+_FORGOTTEN_SHARE = 4
+
+# Two numbers of two bytes: how many entries are forgotten, and how many follow. The second is how MessagePack says
+# that an array begins, after its tag.
+_NOTHING = bytes(4)
+_COUNT_MAX = 0xFFFF
+_ARRAY = b"\xdc"
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[list[Any]]).decode
+
+
+class Timeline(NamedTuple):
+    """What is known of one session."""
+
+    session: str
+    player: str
+    events: list[Event]
+    forgotten: int
+    """Earlier events that are not kept any more."""
+    status: str
+    """"live", "ended" or "released"."""
+
+
+class _Past(Struct):
+    """Of a session that is over."""
+
+    at: float
+    player: str
+    status: str
+    kept: bytes
+
+
+class Timelines:
+    """Observes the bus. Those of sessions that are over are kept for a while."""
+
+    def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
+        self._limits = limits
+        self._now = now
+        self._live: dict[str, bytes] = {}
+        # In the order of their end.
+        self._past: dict[str, _Past] = {}
+        self._last_of: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._live) + len(self._past)
+
+    def record(self, event: Event) -> None:
+        """Something has happened."""
+        if not isinstance(event, SessionEvent | LimitExceeded) or not event.session:
+            return
+        known = _FIELDS.get(type(event))
+        if known is None or self._limits.timeline_max <= 0:
+            return
+        match event:
+            case SessionOpened():
+                self._live[event.session] = _NOTHING
+            case Restored():
+                # It may have been here before, and have been released.
+                past = self._forget(event.session)
+                self._live[event.session] = past.kept if past is not None else _NOTHING
+            case _:
+                pass
+        self._add(event, known)
+        if isinstance(event, Ended | Released):
+            self._over(event)
+
+    def get(self, session_id: str, player_id: str = "") -> Timeline | None:
+        """What happened to a session that is here, and its player's id; or to one that was a while ago."""
+        self._prune()
+        kept = self._live.get(session_id)
+        if kept is not None:
+            return _read(session_id, player_id, kept, "live")
+        past = self._past.get(session_id)
+        return _read(session_id, past.player, past.kept, past.status) if past is not None else None
+
+    def last_of(self, player_id: str) -> str | None:
+        """The session of a player that was over last, if that is still known."""
+        self._prune()
+        return self._last_of.get(player_id)
+
+    def _add(self, event: SessionEvent | LimitExceeded, known: tuple[int, tuple[str, ...]]) -> None:
+        kept = self._live.get(event.session)
+        past = self._past.get(event.session) if kept is None else None
+        if kept is None:
+            if past is None:
+                return
+            kept = past.kept
+        number, names = known
+        entry = [number, event.at, *(_short(getattr(event, name)) for name in names)]
+        kept = _with(kept, entry, self._limits.timeline_max)
+        if past is not None:
+            # A room that was in the middle of a turn when the session ended.
+            past.kept = kept
+        else:
+            self._live[event.session] = kept
+
+    def _over(self, event: Ended | Released) -> None:
+        kept = self._live.pop(event.session, None)
+        if kept is None or self._limits.timelines_kept_max <= 0:
+            return
+        status = "ended" if isinstance(event, Ended) else "released"
+        self._past[event.session] = _Past(self._now(), event.player, status, kept)
+        self._last_of[event.player] = event.session
+        self._prune()
+
+    def _prune(self) -> None:
+        too_old = self._now() - self._limits.timeline_kept_s
+        while self._past:
+            session_id, past = next(iter(self._past.items()))
+            if past.at > too_old and len(self._past) <= self._limits.timelines_kept_max:
+                return
+            self._forget(session_id)
+
+    def _forget(self, session_id: str) -> _Past | None:
+        past = self._past.pop(session_id, None)
+        if past is not None and self._last_of.get(past.player) == session_id:
+            del self._last_of[past.player]
+        return past
+
+
+def _short(value: Any) -> Any:
+    return f"{value[: _TEXT_CHARS_MAX - 1]}…" if isinstance(value, str) and len(value) > _TEXT_CHARS_MAX else value
+
+
+def _with(kept: bytes, entry: list[Any], most: int) -> bytes:
+    """The same with one entry more."""
+    count = int.from_bytes(kept[2:4], "big")
+    is_of_limit = _KINDS[entry[0]] is LimitExceeded
+    if count < most and not is_of_limit:
+        return kept[:2] + (count + 1).to_bytes(2, "big") + kept[4:] + _encode(entry)
+    forgotten, entries = int.from_bytes(kept[:2], "big"), _entries(kept)
+    known = _same_limit(entries, entry) if is_of_limit else None
+    if known is not None:
+        # Who floods must not push everything else out.
+        known[_TIMES] += entry[_TIMES]
+    else:
+        surplus = max(1, most // _FORGOTTEN_SHARE) if count >= most else 0
+        forgotten = min(forgotten + surplus, _COUNT_MAX)
+        entries = [*entries[surplus:], entry]
+    head = forgotten.to_bytes(2, "big") + len(entries).to_bytes(2, "big")
+    return head + b"".join(map(_encode, entries))
+
+
+def _entries(kept: bytes) -> list[list[Any]]:
+    return _decode(_ARRAY + kept[2:])
+
+
+# Where an entry of `LimitExceeded` has which field: after its kind and its time.
+_LIMIT, _ACTION, _TIMES = (2 + _FIELDS[LimitExceeded][1].index(name) for name in ("limit", "action", "times"))
+
+
+def _same_limit(entries: list[list[Any]], entry: list[Any]) -> list[Any] | None:
+    """The entry of the same limit and action, if nothing but limits came after it: who floods may reach several."""
+    last = takewhile(lambda each: each[0] == entry[0], reversed(entries))
+    return next((each for each in last if each[_LIMIT] == entry[_LIMIT] and each[_ACTION] == entry[_ACTION]), None)
+
+
+def _read(session_id: str, player_id: str, kept: bytes, status: str) -> Timeline:
+    events: list[Event] = []
+    for number, at, *values in _entries(kept):
+        kind = _KINDS[number]
+        said = dict(zip(_FIELDS[kind][1], values, strict=True))
+        events.append(kind(at=at, session=session_id, player=player_id, **said))
+    return Timeline(session_id, player_id, events, int.from_bytes(kept[:2], "big"), status)

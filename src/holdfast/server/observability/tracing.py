@@ -1,0 +1,228 @@
+"""Traces of single messages, for OpenTelemetry: what a player's message waits for on its way through the node.
+
+    holdfast.frame    from the payload's arrival until the message is handed to its room
+    holdfast.turn     the room's turn: whatever the game does in its handler, with spans of its own, is within it
+    holdfast.commit   in a room that commits: from the cut until the store has it
+    holdfast.send     until the first payload that carries the answer, or the acknowledgement, is written
+
+Each is the child of the one before, and what lies between two of them is waiting. Only a sample of the messages is
+traced. Importing this module imports OpenTelemetry; without it, nobody pays for more than a look whether it is there.
+"""
+
+import weakref
+from collections.abc import Callable, Collection, Coroutine
+from random import Random
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+try:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import (
+        Span,
+        SpanKind,
+        Status,
+        StatusCode,
+        TracerProvider,
+        get_tracer_provider,
+        set_span_in_context,
+        use_span,
+    )
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("traces need OpenTelemetry: pip install holdfast[telemetry]") from missing
+
+from holdfast.core.errors import Refused
+from holdfast.core.player import Player
+from holdfast.core.room import Room
+from holdfast.core.session import Session
+from holdfast.schemas.frames import Data
+from holdfast.server.durability.gate import GatedOutlet
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+Run = Callable[..., Any]
+Done = Callable[..., None]
+
+# Traces that wait for a commit: more are not begun while the store is slow.
+_WAITING_MAX = 1_000
+
+
+class Tracing:
+    """What to trace and where to: `Server(tracing=Tracing(sample=0.01))` traces one message in a hundred."""
+
+    def __init__(self, *, tracer_provider: TracerProvider | None = None, sample: float = 0.01) -> None:
+        """`tracer_provider` is OpenTelemetry's own, or the one that was set for the whole process."""
+        if not 0.0 <= sample <= 1.0:
+            raise ValueError(f"sample is the share of messages to trace, from 0 to 1; got {sample}")
+        self._provider = tracer_provider
+        self._sample = sample
+
+    def of(self, node: "Node") -> "NodeTracing":
+        """The traces of one node."""
+        return NodeTracing(node, self._provider or get_tracer_provider(), self._sample)
+
+
+class NodeTracing:
+    """Chooses messages, and follows them to the commit that they wait for."""
+
+    def __init__(self, node: "Node", provider: TracerProvider, sample: float) -> None:
+        self._sample = sample
+        # Not the node's own: whether a message is traced must not change what the game draws next.
+        self._entropy = Random().random  # noqa: S311 - a sample, not a secret
+        self._waiting: dict[str, list[MessageTrace]] = {}
+        self._leaving: dict[str, list[MessageTrace]] = {}
+        self._leaving_since = 0.0
+        self._waiting_count = 0
+        self.node = node
+        self.tracer = provider.get_tracer("holdfast")
+
+    def message(self, room: Room[Any], player: Player[Any], frame: Data, *, run: Run, done: Done) -> tuple[Run, Done]:
+        """A player's message is handed to its room: what to run and to call in the place of these."""
+        if self._entropy() >= self._sample or self._waiting_count >= _WAITING_MAX:
+            return run, done
+        trace = MessageTrace(self, room, player.session, frame)
+        turn = TracedTurn(trace, run, done)
+        return turn.run, turn.done
+
+    # Commits
+
+    def wait(self, room_id: str, trace: "MessageTrace") -> None:
+        """A message was applied, and its room's next commit holds it."""
+        self._waiting.setdefault(room_id, []).append(trace)
+        self._waiting_count += 1
+
+    def cut(self, room_ids: Collection[str]) -> None:
+        """A commit begins with all that these rooms have applied."""
+        self._leaving = {room_id: self._waiting.pop(room_id) for room_id in room_ids if room_id in self._waiting}
+        self._waiting_count = sum(map(len, self._waiting.values()))
+        self._leaving_since = self.node.now()
+
+    def committed(self, room_id: str) -> None:
+        """The store has it, and the gate is about to open."""
+        for trace in self._leaving.pop(room_id, ()):
+            trace.step("holdfast.commit", self._leaving_since)
+            trace.answer()
+
+    def forget(self, room_id: str) -> None:
+        """The room is not ours any more: nothing of it will be sent from here."""
+        self._leaving.pop(room_id, None)
+        self._waiting_count -= len(self._waiting.pop(room_id, ()))
+
+
+class MessageTrace:
+    """The trace of one message: each step is a child of the last."""
+
+    __slots__ = ("_attributes", "_context", "_epoch_s", "_session", "_since", "_tracing", "room_id")
+
+    def __init__(self, tracing: NodeTracing, room: Room[Any], session: Session, frame: Data) -> None:
+        node = tracing.node
+        self._tracing = tracing
+        self._session = session
+        # The spans of one trace are measured by one clock, whatever happens to the other meanwhile.
+        self._epoch_s = node.wall_clock() - node.now()
+        self._context = Context()
+        self._since = 0.0
+        self.room_id = room.id
+        self._attributes: dict[str, str | int] = {
+            "holdfast.session.id": session.id,
+            "holdfast.room.id": room.id,
+            "holdfast.room.kind": room.kind,
+            # A client may call it anything: only what the game has named is told.
+            "holdfast.message.type": frame.type if frame.type in room.handlers else "unknown",
+            "holdfast.message.seq": frame.seq,
+        }
+        connection = node.connection_of(session)
+        arrived_at = connection.heard_at if connection is not None else node.now()
+        self.step("holdfast.frame", arrived_at, {"holdfast.message.bytes": len(frame.body)})
+
+    def begin(self, name: str, at: float, more: dict[str, int] | None = None) -> Span:
+        """The next step."""
+        # What comes from a client begins a trace here, and is no child of what this process happens to do.
+        kind = SpanKind.INTERNAL if self._context else SpanKind.SERVER
+        return self._tracing.tracer.start_span(
+            name, self._context, kind, {**self._attributes, **(more or {})}, start_time=self._ns(at)
+        )
+
+    def end(self, span: Span) -> None:
+        """That step is over."""
+        self._since = self._tracing.node.now()
+        self._context = set_span_in_context(span, self._context)
+        span.end(self._ns(self._since))
+
+    def step(self, name: str, began_at: float, more: dict[str, int] | None = None) -> None:
+        """A step that has just ended."""
+        self.end(self.begin(name, began_at, more))
+
+    def answer(self) -> None:
+        """What the message brought about may leave: with the next payload to who sent it, if they are still there."""
+        connection = self._tracing.node.connection_of(self._session)
+        if connection is not None:
+            connection.traces = [*(connection.traces or ()), self]
+
+    def sent(self, frames: int, size: int) -> None:
+        """That payload was written."""
+        self.step("holdfast.send", self._since, {"holdfast.send.frames": frames, "holdfast.send.bytes": size})
+
+    def now(self) -> float:
+        """By the node's clock."""
+        return self._tracing.node.now()
+
+    def applied(self, *, is_gated: bool) -> None:
+        """The turn is over: on to the commit, or out."""
+        if is_gated:
+            self._tracing.wait(self.room_id, self)
+        else:
+            self.answer()
+
+    def _ns(self, at: float) -> int:
+        return int((self._epoch_s + at) * 1e9)
+
+
+class TracedTurn:
+    """A turn with a span around it, in which the game's own spans find their place."""
+
+    __slots__ = ("_done", "_run", "_span", "_trace")
+
+    def __init__(self, trace: MessageTrace, run: Run, done: Done) -> None:
+        self._trace = trace
+        self._run = run
+        self._done = done
+        self._span: Span | None = None
+
+    def run(self, *args: Any) -> Any:
+        """The room takes the turn."""
+        span = self._span = self._trace.begin("holdfast.turn", self._trace.now())
+        with _within(span):
+            result = self._run(*args)
+        if type(result) is not CoroutineType:
+            return result
+        around = self._await(span, result)
+        # If nobody ever awaits it, nobody awaits what is in it, and that is nobody's mistake.
+        weakref.finalize(around, result.close)
+        return around
+
+    @staticmethod
+    async def _await(span: Span, work: Coroutine[Any, Any, Any]) -> Any:
+        with _within(span):
+            return await work
+
+    def done(self, error: Exception | None, result: Any, *args: Any) -> None:
+        """It is over, or will never be taken."""
+        try:
+            self._done(error, result, *args)
+        finally:
+            if self._span is not None:
+                self._ended(self._span, error, *args)
+
+    def _ended(self, span: Span, error: Exception | None, _: Any, outlet: object, *__: Any) -> None:
+        outcome = "applied" if error is None else "refused" if isinstance(error, Refused) else "failed"
+        span.set_attribute("holdfast.turn.outcome", outcome)
+        if outcome == "failed":
+            # Its name only: its words may hold what the player said.
+            span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+        self._trace.end(span)
+        self._trace.applied(is_gated=isinstance(outlet, GatedOutlet))
+
+
+def _within(span: Span) -> Any:
+    return use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)

@@ -1,0 +1,204 @@
+"""Agents: sessions with no socket, for bots and NPCs. Objects in, objects out; to a room they are players like any."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.backlog import Backlog
+from holdfast.core.codec import Codec
+from holdfast.core.connection import Connection, ConnectionEvent
+from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
+from holdfast.core.messages import Message, SeatLeft
+from holdfast.core.player import Player
+from holdfast.core.reasons import Reason
+from holdfast.core.session import Session, SessionState
+from holdfast.identity.port import Identity
+from holdfast.schemas.events import Resumed, SessionOpened
+from holdfast.schemas.requests import Create
+from holdfast.server.admission.sign_in import new_session
+from holdfast.server.rooms.joining import Interrupted
+from holdfast.server.rooms.runner import RoomRunner
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+_AWAY = "the agent was disconnected: call its resume() first"
+
+
+class Inbox:
+    """The outlet of an agent's seat: the messages themselves, waiting to be read."""
+
+    def __init__(self, node: "Node", session: Session) -> None:
+        self._node = node
+        self._session = session
+        self._messages: deque[Message] = deque()
+        self._arrived = asyncio.Event()
+        self.farewell: Message | None = None
+        self.waiting_bytes = self.latest_waiting_bytes = 0
+        self.backlog: Backlog | None = None
+        self.is_full = False
+
+    def overflow(self) -> None:
+        """An agent that does not read is ended, by name."""
+        self._messages.clear()
+        self._node.end_session(self._session, Reason.SLOW, "the agent does not read its messages")
+
+    def send(self, message: Message) -> None:
+        """Put a message in."""
+        if self.farewell is not None:
+            return
+        self._messages.append(message)
+        self._arrived.set()
+        if len(self._messages) > self._node.limits.kept_messages_max:
+            self.overflow()
+
+    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """Nothing is encoded for an agent."""
+
+    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """The same object for every agent: treat it as read-only."""
+        self.send(message)
+
+    def send_latest(self, message: Message, key: str) -> None:
+        """Nothing is lost in this process."""
+        self.send(message)
+
+    def applied(self, seq: int) -> None:
+        """An agent needs no acknowledgement."""
+
+    def finish(self, farewell: Message) -> None:
+        """The seat is freed."""
+        self.farewell = farewell
+        self._arrived.set()
+
+    async def next(self) -> Message | None:
+        """The next message, or None when the seat is gone and everything has been read."""
+        while not self._messages:
+            if self.farewell is not None:
+                return None
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._messages.popleft()
+
+
+class AgentRoom:
+    """An agent's seat in a room, with the face of a client's."""
+
+    def __init__(self, host: RoomRunner, player: Player[Any], inbox: Inbox) -> None:
+        self._host = host
+        self._player = player
+        self._inbox = inbox
+        self.id = host.room.id
+        self.kind = host.room.kind
+
+    @property
+    def left(self) -> SeatLeft | None:
+        """Why the seat was freed; None while the agent sits."""
+        farewell = self._inbox.farewell
+        return farewell if isinstance(farewell, SeatLeft) else None
+
+    async def send(self, message: Message) -> None:
+        """Say something to the room."""
+        session = self._player.session
+        if session.player is not self._player:
+            raise NotSeated("the agent has no seat in this room any more")
+        if session.state is not SessionState.CONNECTED:
+            raise NotSeated(_AWAY)
+        self._host.deliver_native(self._player, message)
+
+    async def leave(self) -> None:
+        """Give the seat back; what was said before is applied before."""
+        self._host.leave(self._player)
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while (message := await self._inbox.next()) is not None:
+            yield message
+
+
+class Agent:
+    """A player made of code. Open one with `server.open_agent(name)`."""
+
+    def __init__(self, node: "Node", name: str, roles: frozenset[str]) -> None:
+        if len(node.sessions) >= node.limits.sessions_max:
+            raise Throttled("this node has no space for another session")
+        self._node = node
+        self.session = new_session(node, Identity(name, roles))
+        connection = self._attach()
+        node.publish(
+            SessionOpened(
+                session=self.session.id,
+                player=self.session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+            )
+        )
+
+    def _attach(self) -> Connection:
+        node = self._node
+        connection = Connection(node.next_connection_id(), node.now())
+        connection.transport_kind = "agent"
+        connection.happened(ConnectionEvent.WELCOMED)
+        node.sessions.attach(self.session, connection, node.now())
+        return connection
+
+    def resume(self) -> None:
+        """Come back after `session.disconnect()`, to the same seat; what the room sent meanwhile waits to be read."""
+        session, node = self.session, self._node
+        if session.state is SessionState.ENDED:
+            raise self._ended()
+        if session.state is SessionState.CONNECTED:
+            return
+        away_s = node.now() - session.dropped_at if session.dropped_at is not None else 0.0
+        connection = self._attach()
+        node.graces.over(session)
+        session.resumes += 1
+        session.drop_reason = None
+        node.publish(
+            Resumed(
+                session=session.id,
+                player=session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+                outcome="resumed",
+                replayed=0,
+                away_s=round(away_s, 3),
+            )
+        )
+        if session.player is not None:
+            node.rooms.host_of(session.player).returned(session.player, is_resynced=False)
+
+    async def create(
+        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
+    ) -> str:
+        """Make a room and return its id."""
+        wish = Create(kind, dict(properties or {}), max_players)
+        self._node.rooms.check_role(kind, self.session.roles)
+        host = await self._node.rooms.create(wish, self.session.player_id, is_trusted=True)
+        return host.room.id
+
+    async def join(self, room_id: str) -> AgentRoom:
+        """Take a seat in a room."""
+        if self.session.state is SessionState.ENDED:
+            raise self._ended()
+        if self.session.state is SessionState.DISCONNECTED:
+            raise NotSeated(_AWAY)
+        if self.session.player is not None:
+            raise AlreadySeated("this agent has a seat already; leave it first")
+        host = self._node.rooms.host(room_id)
+        inbox = Inbox(self._node, self.session)
+        try:
+            player = await host.join(self.session, lambda _: inbox)
+        except Interrupted:
+            # It was ended, or disconnected, while it was joining.
+            raise self._ended() if self.session.end_reason is not None else NotSeated(_AWAY) from None
+        return AgentRoom(host, player, inbox)
+
+    def _ended(self) -> SessionEnded:
+        assert self.session.end_reason is not None
+        return SessionEnded(self.session.end_reason)
+
+    def end(self) -> None:
+        """End the agent's session; its seat is freed."""
+        self._node.end_session(self.session, Reason.BYE)

@@ -1,0 +1,56 @@
+"""The fleet as this node knows it: itself. Placements are written against a list of nodes, which a cluster fills."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.placement import NodeView
+from holdfast.core.session import PlayerId
+from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.requests import Create, StartPlacement
+from holdfast.server.rooms.waitlist import check_reserved
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+class OwnFleet:
+    """One node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def nodes(self) -> list[NodeView]:
+        """The nodes that rooms can be placed on."""
+        info = self._node.health.info()
+        return [NodeView(info.name, info.region, info.is_ready, info.is_healthy, info.rooms, info.rooms_max)]
+
+    async def place(self, node: str, wish: StartPlacement, owner: str, address: str) -> RoomInfo:
+        """Make the room, with a seat for everybody or not at all."""
+        directory = self._node.rooms
+        self._check_party(wish)
+        # Before the room is made, or one would be made and ended again at each attempt.
+        check_reserved(self._node, owner, len(wish.players))
+        host = await directory.create(
+            Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility), owner, address=address
+        )
+        try:
+            party = [PlayerId(player.id) for player in wish.players]
+            await host.call(host.door.reserve_placed, party, owner)
+            await host.saved()
+        except BaseException:
+            # Also if it is cancelled: nothing is left behind.
+            host.end("placement_failed")
+            raise
+        return host.entry.info(sees_code=True)
+
+    def _check_party(self, wish: StartPlacement) -> None:
+        """Refuse for good what no room of this kind will ever hold."""
+        kind = self._node.rooms.type_of(wish.kind)
+        if kind is not None and len(wish.players) > kind.max_players:
+            raise Invalid(f"{len(wish.players)} players do not fit in a room for {kind.max_players}")
+
+    async def give_up(self, node: str, room_id: str) -> None:
+        """Nobody wants the room any more."""
+        with suppress(NotFound):
+            self._node.rooms.host(room_id).end("placement_cancelled")

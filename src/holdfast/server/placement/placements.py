@@ -1,0 +1,316 @@
+"""Placements: a room is wanted somewhere in the fleet, and a node that takes it is looked for until one does.
+
+Each pending placement has a task that asks the nodes, best first, and a timer for its timeout. Neither waits for the
+other: a room that is made after the placement has ended is given up again.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from msgspec import structs
+
+from holdfast.core.address_quota import AddressQuota
+from holdfast.core.errors import Conflict, Invalid, NotFound, Refused, Throttled
+from holdfast.core.placement import (
+    PLACEMENT_TABLE,
+    NodeView,
+    PlacementEvent,
+    PlacementState,
+    Queue,
+    check_players,
+    next_relaxation_s,
+    ranking,
+    why_nowhere,
+)
+from holdfast.logs import get_logger
+from holdfast.schemas.frames import sentence
+from holdfast.schemas.infos import PlacementInfo, QueueInfo, RoomInfo
+from holdfast.schemas.requests import StartPlacement
+
+log = get_logger("holdfast.server")
+
+# What a node would say again, however often it was asked.
+_FOR_GOOD = (Invalid, NotFound)
+
+
+class Fleet(Protocol):
+    """The nodes on which rooms can be made."""
+
+    def nodes(self) -> list[NodeView]:
+        """The nodes as they are now. Rooms that are still being made do not count: the desk knows its own."""
+
+    async def place(self, node: str, wish: StartPlacement, owner: str, address: str) -> RoomInfo:
+        """Make the room on a node and reserve its players' seats, all or none, in the name of `owner` at `address`.
+
+        `Refused` if the node cannot, and nothing else: `Invalid` or `NotFound` if it never will, as when it has no such
+        kind of room. Refused or cancelled, it leaves nothing behind.
+        """
+
+    async def give_up(self, node: str, room_id: str) -> None:
+        """End a room that `place` made for a placement which has ended meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class _Placement:
+    wish: StartPlacement
+    owner: str
+    address: str
+    """Where its owner called from; empty for an operator."""
+    queue: Queue
+    info: PlacementInfo
+    timeout: asyncio.TimerHandle
+    over: asyncio.Future[None]
+    started: float
+    """By the loop's clock, as `ended`; what is shown is by the wall's."""
+    state: PlacementState = PLACEMENT_TABLE.start
+    ended: float = 0.0
+
+    @property
+    def is_pending(self) -> bool:
+        return self.state is PlacementState.PENDING
+
+
+class Placements:
+    """One node's desk for placements: it starts them, tells how far they are, and stops them."""
+
+    def __init__(  # noqa: PLR0913 - one call site, all but the first two by keyword
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fleet: Fleet,
+        *,
+        queues: Iterable[Queue],
+        now: Callable[[], float],
+        wall_clock: Callable[[], float],
+        make_id: Callable[[], str],
+        changed: Callable[[PlacementInfo, str], None],
+        quota: AddressQuota[str],
+        pending_max: int = 1000,
+        pending_per_owner_max: int = 8,
+        kept_max: int = 1000,
+        kept_s: float = 600.0,
+        retry_s: float = 1.0,
+        close_s: float = 2.0,
+    ) -> None:
+        self._loop = loop
+        self._fleet = fleet
+        self._now = now
+        self._wall_clock = wall_clock
+        self._make_id = make_id
+        self._changed = changed
+        self._quota = quota
+        self._pending_max = pending_max
+        self._pending_per_owner_max = pending_per_owner_max
+        self._kept_max = kept_max
+        self._kept_s = kept_s
+        self._retry_s = retry_s
+        self._close_s = close_s
+        self._queues: dict[str, Queue] = {}
+        for queue in queues:
+            if queue.name in self._queues:
+                raise ValueError(f"two queues are called {queue.name!r}: rename one of them")
+            self._queues[queue.name] = queue
+        self._pending: dict[str, _Placement] = {}
+        # In the order they ended.
+        self._ended: dict[str, _Placement] = {}
+        # Also of those that have ended while a node was still making their room.
+        self._tasks: dict[_Placement, asyncio.Task[None]] = {}
+        self._rooms_under_way: Counter[str] = Counter()
+        self._is_closed = False
+
+    # What can be asked
+
+    def start(self, wish: StartPlacement, owner: str = "", address: str = "") -> PlacementInfo:
+        """Look for a node from now on; with an `id` that is known, the placement that has it. `owner` "": operators."""
+        self._prune()
+        known = self._known(wish.id)
+        if known is not None:
+            if (known.wish, known.owner) != (wish, owner):
+                raise Conflict(f"placement {wish.id!r} stands for another wish; use another id")
+            return known.info
+        self._check(wish, owner, address)
+        placement = self._opened(wish, owner, address)
+        self._changed(placement.info, owner)
+        return placement.info
+
+    def get(self, placement_id: str, owner: str | None = None) -> PlacementInfo:
+        """How far a placement is; with an owner, only of their own."""
+        return self._find(placement_id, owner).info
+
+    def stop(self, placement_id: str, owner: str | None = None) -> PlacementInfo:
+        """Give up a placement that is pending; one that was stopped before stays as it is."""
+        placement = self._find(placement_id, owner)
+        if placement.is_pending:
+            self._end(placement, PlacementEvent.STOPPED, "it was stopped")
+        elif placement.state is not PlacementState.CANCELLED:
+            raise Conflict(f"placement {placement_id!r} is {placement.state.value}; only a pending one can be stopped")
+        return placement.info
+
+    def queues(self) -> list[QueueInfo]:
+        """Where placements can be started, and how many wait there."""
+        pending = Counter(placement.queue.name for placement in self._pending.values())
+        return [
+            QueueInfo(queue.name, list(queue.destinations), queue.timeout_s, pending[queue.name])
+            for queue in self._queues.values()
+        ]
+
+    def list(self) -> list[PlacementInfo]:
+        """Those that are pending and those that ended a short while ago, oldest first."""
+        self._prune()
+        known = [*self._ended.values(), *self._pending.values()]
+        return [placement.info for placement in sorted(known, key=lambda placement: placement.started)]
+
+    async def close(self) -> None:
+        """Cancel what is pending, and give up the rooms that are still being made."""
+        self._is_closed = True
+        for placement in list(self._pending.values()):
+            self._end(placement, PlacementEvent.STOPPED, "the node is stopping")
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks.values(), timeout=self._close_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    # Beginning and end
+
+    def _check(self, wish: StartPlacement, owner: str, address: str) -> None:
+        if wish.queue not in self._queues:
+            raise NotFound(f"no queue is called {wish.queue!r}; there is {', '.join(sorted(self._queues)) or 'none'}")
+        check_players(wish)
+        if self._is_closed:
+            raise Throttled("this node is stopping")
+        if len(self._tasks) >= self._pending_max:
+            raise Throttled(f"{len(self._tasks)} placements are under way; try again when some have ended")
+        own = sum(placement.owner == owner for placement in self._tasks) if owner else 0
+        if own >= self._pending_per_owner_max:
+            raise Throttled(f"{own} placements of yours are under way; stop one or wait")
+        if self._quota.is_full(address, self._pending_max):
+            raise Throttled("too many placements are under way from your address; try again when some have ended")
+
+    def _opened(self, wish: StartPlacement, owner: str, address: str) -> _Placement:
+        queue = self._queues[wish.queue]
+        placement_id = wish.id or self._make_id()
+        # A player may have chosen the very id that we would.
+        while self._known(placement_id) is not None:
+            placement_id = self._make_id()
+        players = [player.id for player in wish.players]
+        info = PlacementInfo(
+            placement_id, queue.name, PLACEMENT_TABLE.start.value, players, started_at=self._wall_clock()
+        )
+        timeout = self._loop.call_later(queue.timeout_s, self._time_out, placement_id)
+        placement = _Placement(wish, owner, address, queue, info, timeout, self._loop.create_future(), self._now())
+        self._pending[placement_id] = placement
+        task = self._tasks[placement] = self._loop.create_task(self._look_for_node(placement))
+        self._quota.take(placement_id, address)
+        task.add_done_callback(lambda _: self._over(placement))
+        return placement
+
+    def _over(self, placement: _Placement) -> None:
+        del self._tasks[placement]
+        self._quota.give_back(placement.info.id)
+
+    def _time_out(self, placement_id: str) -> None:
+        placement = self._pending[placement_id]
+        last = f": {placement.info.reason}" if placement.info.reason else ""
+        self._end(placement, PlacementEvent.EXPIRED, f"no node took it within {placement.queue.timeout_s:g} s{last}")
+
+    def _end(self, placement: _Placement, event: PlacementEvent, reason: str) -> None:
+        placement.state = PLACEMENT_TABLE.after(placement.state, event)
+        placement.info = structs.replace(
+            placement.info, status=placement.state.value, reason=sentence(reason), ended_at=self._wall_clock()
+        )
+        placement.ended = self._now()
+        placement.timeout.cancel()
+        placement.over.set_result(None)
+        del self._pending[placement.info.id]
+        self._ended[placement.info.id] = placement
+        self._changed(placement.info, placement.owner)
+
+    def _known(self, placement_id: str) -> _Placement | None:
+        return self._pending.get(placement_id) or self._ended.get(placement_id)
+
+    def _find(self, placement_id: str, owner: str | None) -> _Placement:
+        self._prune()
+        placement = self._known(placement_id)
+        if placement is None or owner not in (None, placement.owner):
+            raise NotFound(f"there is no placement {placement_id!r}; one that has ended is kept for {self._kept_s:g} s")
+        return placement
+
+    def _prune(self) -> None:
+        ended_before = self._now() - self._kept_s
+        while self._ended:
+            oldest = next(iter(self._ended.values()))
+            if len(self._ended) <= self._kept_max and oldest.ended > ended_before:
+                break
+            del self._ended[oldest.info.id]
+
+    # In between. After every await the placement may have ended.
+
+    async def _look_for_node(self, placement: _Placement) -> None:
+        waited_s = 0.0
+        try:
+            while placement.is_pending:
+                relaxed_s = next_relaxation_s(placement.queue, waited_s)
+                known_reason = placement.info.reason
+                await self._ask_nodes(placement, waited_s)
+                if not placement.over.done() and placement.info.reason != known_reason:
+                    self._changed(placement.info, placement.owner)
+                waited_s = max(waited_s, self._now() - placement.started)
+                until_s = waited_s + self._retry_s
+                if relaxed_s is not None:
+                    until_s = min(until_s, max(relaxed_s, waited_s))
+                await asyncio.wait([placement.over], timeout=until_s - waited_s)
+                # A timer may ring a little early; a policy that ends then has ended.
+                waited_s = max(until_s, self._now() - placement.started)
+        except Exception:
+            log.exception("a placement failed", placement=placement.info.id)
+            if placement.is_pending:
+                self._end(placement, PlacementEvent.BROKEN, "the placement failed; the details are in the server's log")
+
+    async def _ask_nodes(self, placement: _Placement, waited_s: float) -> None:
+        nodes = [replace(node, rooms=node.rooms + self._rooms_under_way[node.name]) for node in self._fleet.nodes()]
+        players = placement.wish.players
+        ranked = ranking(placement.queue, nodes, players, waited_s)
+        if not ranked:
+            self._note(placement, why_nowhere(placement.queue, nodes, players, waited_s))
+            return
+        is_for_good = True
+        for node in ranked:
+            try:
+                room = await self._place(node.name, placement)
+            except Refused as error:
+                self._note(placement, str(error))
+                is_for_good = is_for_good and isinstance(error, _FOR_GOOD)
+            else:
+                await self._placed(placement, node.name, room)
+            if not placement.is_pending:
+                return
+        # Only when all were asked: not every node of a fleet hosts every kind of room.
+        if is_for_good:
+            self._end(placement, PlacementEvent.BROKEN, placement.info.reason)
+
+    async def _place(self, node: str, placement: _Placement) -> RoomInfo:
+        # They count as rooms at once, or a burst of placements would all find the same node the least loaded.
+        self._rooms_under_way[node] += 1
+        try:
+            return await self._fleet.place(node, placement.wish, placement.owner, placement.address)
+        finally:
+            # Unlike -= 1, this forgets a node that has none.
+            self._rooms_under_way -= Counter((node,))
+
+    async def _placed(self, placement: _Placement, node: str, room: RoomInfo) -> None:
+        if placement.is_pending:
+            placement.info = structs.replace(placement.info, node=node, room=room)
+            self._end(placement, PlacementEvent.PLACED, "")
+            return
+        try:
+            await self._fleet.give_up(node, room.id)
+        except Refused as error:
+            log.warning("a room came too late and cannot be given up", room=room.id, node=node, error=error)
+
+    def _note(self, placement: _Placement, reason: str) -> None:
+        """Why it is still pending."""
+        if placement.is_pending:
+            placement.info = structs.replace(placement.info, reason=sentence(reason))

@@ -1,0 +1,181 @@
+"""A room's sense of time: its tick, its timers and its outside work. Everything comes back to the room as a turn."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.errors import Throttled
+from holdfast.core.room import Room
+from holdfast.logs import get_logger
+from holdfast.server.rooms.turns import Turns
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+log = get_logger("holdfast.server")
+
+Failure = Callable[[Exception, str], None]
+
+# A room that cannot keep its rate says so this often, not with every tick.
+_COMPLAINT_S = 10.0
+
+
+class RoomTimer:
+    """A pending `after`: `method` will be called at `due_at`, with what `arguments` says if the room is durable."""
+
+    def __init__(
+        self, handle: asyncio.TimerHandle, forget: Callable[["RoomTimer"], None], due_at: float, method: str
+    ) -> None:
+        self._handle = handle
+        self._forget = forget
+        self.due_at = due_at
+        self.method = method
+        self.number = 0
+        """Timers of a room are numbered as they are set."""
+        self.arguments: list[tuple[str, Any]] = []
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Do not call it any more, also if it has rung and waits for its turn."""
+        self.is_cancelled = True
+        self._handle.cancel()
+        self._forget(self)
+
+
+class RoomTimers:
+    """The tick, timers and tasks of one room."""
+
+    def __init__(
+        self, room: Room[Any], loop: asyncio.AbstractEventLoop, node: "Node", turns: Turns, failed: Failure
+    ) -> None:
+        self._room = room
+        self._loop = loop
+        self._now = node.now
+        self._limits = node.limits
+        self._counters = node.counters
+        self._turns = turns
+        self._failed = failed
+        # In the order they were set: a set's order would differ from run to run.
+        self._timers: dict[RoomTimer, None] = {}
+        self._timers_set = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tick_handle: asyncio.TimerHandle | None = None
+        self._ticked_at = 0.0
+        self._tick_waits = False
+        self._skipped = 0
+        self._may_complain_at = 0.0
+
+    def stop(self) -> None:
+        """Cancel everything."""
+        if self._tick_handle is not None:
+            self._tick_handle.cancel()
+        for timer in list(self._timers):
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    # Tick
+
+    def start_ticking(self) -> None:
+        """Call `on_tick` at the room's rate from now on."""
+        if self._room.tick_hz > 0:
+            self._ticked_at = self._now()
+            self._arm_tick(self._ticked_at + 1.0 / self._room.tick_hz)
+
+    def _arm_tick(self, when: float) -> None:
+        self._tick_handle = self._loop.call_at(when, self._tick, when)
+
+    def _tick(self, due: float) -> None:
+        period = 1.0 / self._room.tick_hz
+        late = self._now() - due
+        # A tick that comes too late does not bring the missed ones with it: dt_s tells the game how long it was.
+        missed = int(late / period)
+        self._arm_tick(due + (missed + 1) * period)
+        if missed or self._tick_waits:
+            self._skip(missed + self._tick_waits)
+        if self._tick_waits:
+            return
+        self._tick_waits = True
+        self._turns.take(self._run_tick, (), self._tick_ended)
+
+    def _skip(self, ticks: int) -> None:
+        self._counters.ticks_skipped += ticks
+        self._skipped += ticks
+        now = self._now()
+        if now >= self._may_complain_at:
+            room = self._room
+            log.warning(
+                "ticks were skipped: so many a second are too many",
+                room=room.id,
+                kind=room.kind,
+                skipped=self._skipped,
+                tick_hz=room.tick_hz,
+            )
+            self._skipped = 0
+            self._may_complain_at = now + _COMPLAINT_S
+
+    def _run_tick(self) -> Any:
+        now = self._now()
+        dt_s, self._ticked_at = now - self._ticked_at, now
+        return self._room.on_tick(dt_s)
+
+    def _tick_ended(self, error: Exception | None, _: Any) -> None:
+        self._tick_waits = False
+        if error is not None:
+            self._failed(error, "on_tick")
+
+    # Timers
+
+    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> RoomTimer:
+        """Call a method later, as a turn."""
+        if len(self._timers) >= self._limits.timers_max:
+            raise Throttled(f"this room has {len(self._timers)} timers pending; cancel some or raise Limits.timers_max")
+        timer: RoomTimer
+
+        def ring() -> None:
+            self._turns.take(run, (), self._turn_ended, (method.__name__,))
+
+        def run() -> Any:
+            self._timers.pop(timer, None)
+            return None if timer.is_cancelled else method(*args)
+
+        due_at = self._now() + seconds
+        timer = RoomTimer(self._loop.call_later(seconds, ring), self._forget, due_at, method.__name__)
+        self._timers_set += 1
+        timer.number = self._timers_set
+        self._timers[timer] = None
+        return timer
+
+    def _forget(self, timer: RoomTimer) -> None:
+        self._timers.pop(timer, None)
+
+    @property
+    def timers(self) -> list[RoomTimer]:
+        """Those that are pending, or have rung and wait for their turn."""
+        return list(self._timers)
+
+    # Outside work
+
+    def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
+        """Run a coroutine beside the room; its result comes back as a turn of `then`."""
+        if len(self._tasks) >= self._limits.spawned_max:
+            work.close()
+            raise Throttled(f"this room has {len(self._tasks)} tasks running; raise Limits.spawned_max or spawn fewer")
+        task = self._loop.create_task(self._work(work, then))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # Cancelled before it began, it would complain that it was never awaited.
+        task.add_done_callback(lambda _: work.close())
+
+    async def _work(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
+        try:
+            result = await work
+        except Exception as error:  # noqa: BLE001 - the game's code; contained and logged
+            self._failed(error, "spawned work")
+            return
+        if then is not None:
+            self._turns.take(then, (result,), self._turn_ended, (getattr(then, "__name__", "spawned work"),))
+
+    def _turn_ended(self, error: Exception | None, _: Any, name: str) -> None:
+        if error is not None:
+            self._failed(error, name)
