@@ -1,5 +1,5 @@
-"""The bodies of requests: core keeps its requests as data (`schemas.requests`), these are their HTTP spelling."""
-stands in the path, lists stand in an object that can grow, and parameters are structs too."""
+"""The bodies of requests: `schemas.requests` has each request as data, here is its HTTP spelling: what a client
+names stands in the path, lists stand in an object that can grow, and parameters are structs too."""
 
 from typing import Annotated, Any
 
