@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from holdfast import PlayerData, Room
-from holdfast.server.observability.meters import TURNS_PER_SAMPLE
-from holdfast.server.observability.metrics import read_metrics
+from holdfast.observability.meters import TURNS_PER_SAMPLE
+from holdfast.observability.metrics import read_metrics
 from holdfast.testing import MemoryServer, run
 
 ROOT = Path(__file__).parents[2]

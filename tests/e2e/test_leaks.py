@@ -7,8 +7,8 @@ import pytest
 
 from holdfast import Limits
 from holdfast.core.codec import MSGPACK
+from holdfast.observability.packet_text import PacketReader
 from holdfast.schemas.frames import Auth, Close, Hello
-from holdfast.server.observability.packet_text import PacketReader
 from tests.e2e.leaks import leaks_in
 
 SECRET = "Qm9-_rK8sPz0vTj4xYw2aLc6dNf1hGb5eUo7iRt3MqA"

@@ -22,7 +22,16 @@ from holdfast.core.tokens import printable
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.logs import get_logger
-from holdfast.schemas.events import Ended, PlacementChanged, Released, Resynced, Superseded
+from holdfast.observability.bus import Bus
+from holdfast.observability.counters import Counters
+from holdfast.observability.events import EventLog
+from holdfast.observability.journal import Journal, tell_left_out
+from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.loop_lag import LoopLag
+from holdfast.observability.meters import Meters
+from holdfast.observability.packet_log import PacketLog
+from holdfast.observability.timeline import Timelines
+from holdfast.schemas.events import ConnectionRefused, Dropped, Ended, PlacementChanged, Released, Resynced, Superseded
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.infos import PlacementInfo
 from holdfast.server.admission.access import Access
@@ -42,18 +51,8 @@ from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.lost_rooms import LostRooms
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.graces import Graces
+from holdfast.server.health import Health
 from holdfast.server.notices import Notices
-from holdfast.server.observability import happenings
-from holdfast.server.observability.bus import Bus
-from holdfast.server.observability.counters import Counters
-from holdfast.server.observability.events import EventLog
-from holdfast.server.observability.health import Health
-from holdfast.server.observability.journal import Journal, tell_left_out
-from holdfast.server.observability.line_limit import LineLimit
-from holdfast.server.observability.loop_lag import LoopLag
-from holdfast.server.observability.meters import Meters
-from holdfast.server.observability.packet_log import PacketLog
-from holdfast.server.observability.timeline import Timelines
 from holdfast.server.placement.fleet import OwnFleet
 from holdfast.server.placement.placements import Placements
 from holdfast.server.rooms.effects import Carry, Outbox
@@ -61,7 +60,7 @@ from holdfast.server.rooms.saves import Saving
 from holdfast.stores.port import Store
 
 if TYPE_CHECKING:
-    from holdfast.server.observability.tracing import NodeTracing
+    from holdfast.observability.tracing import NodeTracing
 
 log = get_logger("holdfast.server")
 
@@ -204,7 +203,14 @@ class Node:
 
     def turned_away(self, connection: Connection, reason: Reason) -> None:
         """A stranger's connection is being closed."""
-        self.publish(happenings.refused(connection, reason))
+        self.publish(
+            ConnectionRefused(
+                connection=connection.id,
+                transport=connection.transport_kind,
+                reason=reason,
+                address=connection.address,
+            )
+        )
 
     def unlinked(self, connection: LiveConnection) -> None:
         """A transport has ended: nothing of this connection is left."""
@@ -235,7 +241,7 @@ class Node:
     def _dropped(self, session: Session, connection: Connection) -> None:
         self.counters.drops += 1
         session.drop_reason = connection.end_reason if connection.end_reason is not Reason.DROPPED else None
-        self.publish(happenings.dropped(session, connection, self.now()))
+        self.publish(_drop_of(session, connection, self.now()))
         self.desk.dropped(session)
         self.rooms.listings.dropped(session)
         self._tell_drop(session)
@@ -398,3 +404,20 @@ class Node:
         self.raised(error, where)
         if self.lines.allow(where):
             log.error("internal error", where=where, **ids, exc_info=error, hide=hide)
+
+
+def _drop_of(session: Session, connection: Connection, now: float) -> Dropped:
+    latency = session.latency
+    return Dropped(
+        session=session.id,
+        player=session.player_id,
+        connection=connection.id,
+        reason=connection.end_reason or Reason.DROPPED,
+        grace_s=session.grace_s,
+        silent_s=round(now - connection.heard_at, 3),
+        pings=connection.pings_unanswered if isinstance(connection, LiveConnection) else 0,
+        latency_ms=round(latency.smoothed_ms, 3),
+        last_ms=round(latency.last_ms, 3),
+        worst_ms=round(latency.worst_ms, 3),
+        code=connection.end_code,
+    )

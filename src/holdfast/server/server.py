@@ -18,6 +18,9 @@ from holdfast.identity.guest import Guest
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.identity.shelf import MemoryShelf
+from holdfast.observability.counters import Counters
+from holdfast.observability.listening import Listening
+from holdfast.observability.log_guard import LogGuard
 from holdfast.schemas.infos import BanInfo
 from holdfast.schemas.requests import Ban, Create, Visibility
 from holdfast.server.admission.bans import subject_of
@@ -31,9 +34,6 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.fatal import end_process
 from holdfast.server.node import Node
-from holdfast.server.observability.counters import Counters
-from holdfast.server.observability.listening import Listening
-from holdfast.server.observability.log_guard import LogGuard
 from holdfast.server.operate.operator import Operator
 from holdfast.server.placement.agents import Agent
 from holdfast.server.rooms.effects import Carry
@@ -44,7 +44,7 @@ from holdfast.transports.keys import KeySource
 from holdfast.transports.secure import Lock
 
 if TYPE_CHECKING:
-    from holdfast.server.observability.tracing import Tracing
+    from holdfast.observability.tracing import Tracing
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.observability.events import EventLog
 from holdfast.schemas.events import Event, RoomCreated, RoomEnded
 from holdfast.schemas.infos import EventInfo
-from holdfast.server.observability.events import EventLog
 from holdfast.server.operate.operator import Operator
 from tests.server.world import World, chat
 

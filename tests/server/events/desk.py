@@ -2,8 +2,8 @@
 
 import asyncio
 
+from holdfast.observability.bus import Bus
 from holdfast.schemas.events import RoomEvent, SessionEvent
-from holdfast.server.observability.bus import Bus
 
 
 class Counted(SessionEvent, frozen=True, kw_only=True, tag="counted"):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.observability import bus as bus_module
 from holdfast.schemas.events import Event, RoomEvent, SessionEvent
-from holdfast.server.observability import bus as bus_module
 from tests.server.durability.bench import in_virtual_time
 from tests.server.events.desk import Built, Counted, Desk, Slow, a_turn
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import Reason
-from holdfast.core.reason_words import WORDS
+from holdfast.observability.reason_words import WORDS
 from holdfast.schemas.events import ConnectionRefused, Dropped, Ended, PlayerLeft, Released, SignInFailed
 from tests.server.durability.bench import in_virtual_time
 from tests.server.events.endings import CASES, Case

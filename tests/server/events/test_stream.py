@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import fields
 
 from holdfast.http.answers import whole
+from holdfast.observability.events import EventLog
 from holdfast.schemas import events
 from holdfast.schemas.events import Event
-from holdfast.server.observability.events import EventLog
 
 DAY_ONE = 1_800_000_000.0
 EXAMPLES: dict[Any, object] = {str: "x", float: 1.5, float | None: 1.5, int: 7, bool: True, list[str]: ["a", "b"]}

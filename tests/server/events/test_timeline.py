@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from holdfast import Limits
+from holdfast.observability.timeline import Timelines
 from holdfast.schemas.events import (
     Authenticated,
     Dropped,
@@ -27,7 +28,6 @@ from holdfast.schemas.events import (
     SignInFailed,
     TokenReused,
 )
-from holdfast.server.observability.timeline import Timelines
 
 DAY_ONE = 1_800_000_000.0
 

@@ -8,11 +8,11 @@ import pytest
 
 import holdfast
 from holdfast import Limits
+from holdfast.observability.journal import LEVELS, Journal
+from holdfast.observability.line_limit import LineLimit
 from holdfast.schemas import events
 from holdfast.schemas.events import Event, LimitExceeded, NodeHealth, SignInFailed
 from holdfast.schemas.frames import Auth, Hello
-from holdfast.server.observability.journal import LEVELS, Journal
-from holdfast.server.observability.line_limit import LineLimit
 from holdfast.testing import MemoryServer
 from tests.log_lines import line_of
 from tests.server.durability.bench import in_virtual_time

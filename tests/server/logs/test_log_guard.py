@@ -11,11 +11,11 @@ from msgspec.structs import fields as fields_of
 
 import holdfast
 from holdfast import Limits
+from holdfast.observability.journal import LEVELS, LIMITED_BY
+from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.log_guard import GUARDED, LogGuard
 from holdfast.schemas import events
 from holdfast.schemas.events import Event, RoomEvent, SessionEvent
-from holdfast.server.observability.journal import LEVELS, LIMITED_BY
-from holdfast.server.observability.line_limit import LineLimit
-from holdfast.server.observability.log_guard import GUARDED, LogGuard
 from holdfast.testing import MemoryServer
 from tests.log_lines import line_of
 from tests.server.durability.bench import in_virtual_time

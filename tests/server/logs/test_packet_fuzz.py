@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from holdfast import Limits
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
+from holdfast.observability.packet_text import PacketReader, with_text_keys
 from holdfast.schemas.frames import Ack, Auth, Data, Frame, FromClient, Hello, Position, Request, Resume
-from holdfast.server.observability.packet_text import PacketReader, with_text_keys
 
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 STRANGER = pytest.mark.parametrize("is_stranger", [True, False], ids=["stranger", "known"])

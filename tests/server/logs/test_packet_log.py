@@ -9,9 +9,9 @@ import pytest
 
 from holdfast import Auth, Invalid, Limits, NotFound, SessionFlags, Throttled
 from holdfast.core.codec import JSON, MSGPACK, Codec
+from holdfast.observability.packet_log import PacketTap
 from holdfast.schemas.frames import Hello
 from holdfast.schemas.infos import PacketTarget
-from holdfast.server.observability.packet_log import PacketTap
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.log_lines import line_of
 from tests.server.durability.bench import in_virtual_time
@@ -291,7 +291,7 @@ async def test_a_fault_of_the_packet_log_harms_nobody(
     def break_down(*_: Any, **__: Any) -> None:
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr("holdfast.server.observability.packet_text.PacketReader.read", break_down)
+    monkeypatch.setattr("holdfast.observability.packet_text.PacketReader.read", break_down)
     server = await world.serve(chat())
     session = await world.connect(server)
     server.packet_log(session=session.id)

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from holdfast import Limits
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
+from holdfast.observability.packet_text import PacketReader, PacketText
 from holdfast.schemas.frames import (
     Ack,
     Auth,
@@ -29,7 +30,6 @@ from holdfast.schemas.frames import (
     Welcome,
 )
 from holdfast.schemas.infos import RoomInfo
-from holdfast.server.observability.packet_text import PacketReader, PacketText
 
 SECRET = "Tr0ub4dor-and-3"
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

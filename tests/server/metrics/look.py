@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast import Server
 from holdfast.core.metrics import Reading, Spread
-from holdfast.server.observability.metrics import read_metrics
+from holdfast.observability.metrics import read_metrics
 from holdfast.testing import run
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from holdfast import ClientRoom, ClientSession, Limits, Message, Player, PlayerData, Refused, Room, on
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.observability import catalogue
+from holdfast.observability.counters import Counters
+from holdfast.observability.meters import TURNS_PER_SAMPLE, TurnMeter
 from holdfast.schemas.events import LimitExceeded, SignInFailed
 from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Reserve
-from holdfast.server.observability import catalogue
-from holdfast.server.observability.counters import Counters
-from holdfast.server.observability.meters import TURNS_PER_SAMPLE, TurnMeter
 from holdfast.server.operate.operator import Operator
 from holdfast.server.rooms.turns import Turns
 from holdfast.testing import FaultyStore, MemoryServer

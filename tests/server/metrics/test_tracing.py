@@ -18,8 +18,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from holdfast import ClientRoom, Message, Player, PlayerData, Refused, Room, on
 from holdfast.core.codec import MSGPACK
+from holdfast.observability.tracing import MessageTrace, Tracing
 from holdfast.schemas.frames import Data
-from holdfast.server.observability.tracing import MessageTrace, Tracing
 from tests.deadlines import DEADLINE_S
 from tests.server.world import Gate, Say, World, player_in, room_of, server_side
 
@@ -438,7 +438,7 @@ def test_who_asks_for_traces_without_opentelemetry_is_told_what_to_install() -> 
 import sys
 sys.modules["opentelemetry"] = None
 try:
-    import holdfast.server.observability.tracing
+    import holdfast.observability.tracing
 except ModuleNotFoundError as error:
     print(error)
 """

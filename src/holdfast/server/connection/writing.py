@@ -14,9 +14,9 @@ from holdfast.schemas.frames import Ack, Frame, Latest, Ping, Welcome
 from holdfast.transports.port import Transport
 
 if TYPE_CHECKING:
+    from holdfast.observability.message_log import Tap
+    from holdfast.observability.tracing import MessageTrace
     from holdfast.server.node import Node
-    from holdfast.server.observability.message_log import Tap
-    from holdfast.server.observability.tracing import MessageTrace
 
 FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]
 

@@ -16,11 +16,11 @@ from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
+from holdfast.observability.meters import TurnMeter
 from holdfast.schemas.events import RoomReleased
 from holdfast.schemas.requests import Update
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.room_writer import RoomWriter
-from holdfast.server.observability.meters import TurnMeter
 from holdfast.server.rooms.effects import effect_record
 from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet
 from holdfast.server.rooms.runner import RoomRunner

@@ -11,6 +11,7 @@ from holdfast.core.metrics import Reading
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
+from holdfast.observability.metrics import read_metrics
 from holdfast.schemas.infos import (
     EventInfo,
     NodeInfo,
@@ -28,7 +29,6 @@ from holdfast.schemas.infos import (
 )
 from holdfast.schemas.requests import Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.server.durability.host import DurableHost
-from holdfast.server.observability.metrics import read_metrics
 from holdfast.server.operate.access import AccessOperator
 from holdfast.server.operate.accounts import AccountOperator
 from holdfast.server.operate.inside import InsideOperator

@@ -13,6 +13,7 @@ from holdfast.core.histogram import Histogram
 from holdfast.core.limits import Limits
 from holdfast.core.room import Room
 from holdfast.core.session import SessionState
+from holdfast.observability.metrics import holdfast_version, slices
 from holdfast.schemas.infos import EventInfo
 from holdfast.schemas.views import (
     KindInfo,
@@ -23,7 +24,6 @@ from holdfast.schemas.views import (
     SettingsInfo,
     SpreadInfo,
 )
-from holdfast.server.observability.metrics import holdfast_version, slices
 from holdfast.stores.port import Store
 
 if TYPE_CHECKING:

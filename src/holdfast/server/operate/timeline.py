@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import NotFound
-from holdfast.core.explain import describe, explain
+from holdfast.observability.explain import describe, explain
 from holdfast.schemas.infos import TimelineEntry, TimelineInfo
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.core.tokens import printable
+from holdfast.observability.meters import TurnMeter
 from holdfast.schemas.events import RoomStarted
 from holdfast.schemas.frames import Seat
 from holdfast.schemas.requests import Update
 from holdfast.server.directory.entry import Entry
-from holdfast.server.observability.meters import TurnMeter
 from holdfast.server.rooms.delivery import Delivery
 from holdfast.server.rooms.effects import effect_record
 from holdfast.server.rooms.emptiness import Emptiness

@@ -14,9 +14,9 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
+from holdfast.schemas.events import PlayerJoined, PlayerLeft
 from holdfast.schemas.frames import sentence
 from holdfast.server.directory.entry import Entry
-from holdfast.server.observability import happenings
 from holdfast.server.rooms.joining import Door
 from holdfast.server.rooms.saves import Saves
 from holdfast.server.rooms.turns import RoomEnded, Turns
@@ -61,7 +61,22 @@ class SeatingHost:
         self.was_joined = True
         self._give_seat(player, session, outlet_of)
         self.seat_changed(player.id, player.seat)
-        self._node.publish(happenings.joined(session, self.room))
+        self._publish_joined(session)
+
+    def _publish_joined(self, session: Session) -> None:
+        room = self.room
+        self._node.publish(PlayerJoined(session=session.id, player=session.player_id, room=room.id, kind=room.kind))
+
+    def _publish_left(self, session: Session, reason: Reason, message: str) -> None:
+        self._node.publish(
+            PlayerLeft(
+                session=session.id,
+                player=session.player_id,
+                room=self.room.id,
+                reason=reason,
+                message=sentence(message),
+            )
+        )
 
     def seat_changed(self, player_id: str, state: SeatState) -> None:
         """A seat is in another state: whoever watches the node hears of it."""
@@ -89,10 +104,10 @@ class SeatingHost:
         message = "this player joined again from elsewhere"
         self._take_seat_away(former)
         player.outlet.finish(SeatLeft(Reason.SUPERSEDED, message))
-        self._node.publish(happenings.left(former, self.room, Reason.SUPERSEDED, message))
+        self._publish_left(former, Reason.SUPERSEDED, message)
         self._node.end_session(former, Reason.SUPERSEDED, message)
         self._give_seat(player, session, outlet_of)
-        self._node.publish(happenings.joined(session, self.room))
+        self._publish_joined(session)
         if player.seat is SeatState.TAKEN:
             self._hold(player)
         if player.seat is SeatState.FREED:
@@ -172,7 +187,7 @@ class SeatingHost:
         self._resyncs.pop(player, None)
         self._take_seat_away(player.session)
         self.seat_changed(player.id, player.seat)
-        self._node.publish(happenings.left(player.session, self.room, reason, message))
+        self._publish_left(player.session, reason, message)
         if reason is not Reason.DROPPED:
             # Dropped in a room that holds no seats, they may be back before their session ends.
             self.door.maker_left(player.id)

@@ -16,7 +16,7 @@ from holdfast.core.codec import DECODE_ERRORS, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.logs.secrets import HIDDEN, is_secret
-from holdfast.server.observability.packet_secrets import FRAMES, Mask, masked_view
+from holdfast.observability.packet_secrets import FRAMES, Mask, masked_view
 
 # What every payload begins with: the heads of its arrays, and the name of a frame.
 _NAMES = [spelling for name in FRAMES for spelling in (msgspec.msgpack.encode(name), msgspec.json.encode(name))]

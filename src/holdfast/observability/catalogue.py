@@ -5,8 +5,8 @@ transports, never players. The one exception, figures of single sessions, is swi
 """
 
 from holdfast.core.metrics import Metric
-from holdfast.server.observability.loop_lag import SAMPLE_S
-from holdfast.server.observability.meters import TURNS_PER_SAMPLE
+from holdfast.observability.loop_lag import SAMPLE_S
+from holdfast.observability.meters import TURNS_PER_SAMPLE
 
 
 def _counter(name: str, help_text: str, *labels: str) -> Metric:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, overload
 
+from holdfast.observability.bus import Bus
 from holdfast.schemas.events import Event
-from holdfast.server.observability.bus import Bus
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")

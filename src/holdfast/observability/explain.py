@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.core.reason_words import WORDS, Words
 from holdfast.core.reasons import Reason
+from holdfast.observability.reason_words import WORDS, Words
 from holdfast.schemas.events import (
     Authenticated,
     Dropped,

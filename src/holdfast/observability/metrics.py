@@ -19,8 +19,8 @@ from holdfast.core.player import SeatState
 from holdfast.core.room import Phase
 from holdfast.core.session import Session, SessionState
 from holdfast.core.tally import OTHER
+from holdfast.observability import catalogue
 from holdfast.schemas.events import ROOM_FAILURES
-from holdfast.server.observability import catalogue
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

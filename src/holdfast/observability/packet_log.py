@@ -15,11 +15,11 @@ from holdfast.core.ranges import Range, read_address, read_range
 from holdfast.core.session import Session, SessionFlags
 from holdfast.logs import Block, get_logger
 from holdfast.logs.output import PACKETS
+from holdfast.observability.journal import tell_left_out
+from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.message_log import MessageLog, Tap
+from holdfast.observability.packet_text import PacketReader
 from holdfast.schemas.infos import PacketTarget
-from holdfast.server.observability.journal import tell_left_out
-from holdfast.server.observability.line_limit import LineLimit
-from holdfast.server.observability.message_log import MessageLog, Tap
-from holdfast.server.observability.packet_text import PacketReader
 
 if TYPE_CHECKING:
     from holdfast.server.connection.connection import LiveConnection

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.core.codec import CODECS, DECODE_ERRORS
+from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.packet_secrets import masked_view
+from holdfast.observability.packet_text import hide, with_text_keys
 from holdfast.schemas.events import Event, RoomEnded
 from holdfast.schemas.infos import EventInfo
-from holdfast.server.observability.line_limit import LineLimit
-from holdfast.server.observability.packet_secrets import masked_view
-from holdfast.server.observability.packet_text import hide, with_text_keys
 
 if TYPE_CHECKING:
     from holdfast.server.connection.connection import LiveConnection

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.explain import describe, explain
-from holdfast.core.reason_words import WORDS
 from holdfast.core.reasons import Reason
+from holdfast.observability.explain import describe, explain
+from holdfast.observability.reason_words import WORDS
 from holdfast.schemas.events import Event, RoomCreated, SessionEvent
-from tests.core.explain_samples import (
+from tests.observability.explain_samples import (
     NOON,
     at_play,
     dropped,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from msgspec import to_builtins
 
 from holdfast.logs import get_logger
+from holdfast.observability.line_limit import LineLimit
 from holdfast.schemas.events import (
     BanLifted,
     Banned,
@@ -25,7 +26,6 @@ from holdfast.schemas.events import (
     SignInFailed,
     TokenReused,
 )
-from holdfast.server.observability.line_limit import LineLimit
 
 log = get_logger("holdfast.events")
 

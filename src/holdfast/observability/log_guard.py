@@ -3,7 +3,7 @@
 import logging
 from weakref import ref
 
-from holdfast.server.observability.line_limit import LineLimit
+from holdfast.observability.line_limit import LineLimit
 
 # Not `holdfast.events` and `holdfast.packets`, which have limits of their own: see journal.py and packet_log.py.
 GUARDED = (
