@@ -47,9 +47,12 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionFlags
 from holdfast.core.sessions import Sessions
+from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.frames import Auth, Outcome
-from holdfast.schemas.infos import BanInfo, PlacementInfo, ReservationInfo, RoomInfo, WaitInfo
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import PlacedPlayer
+from holdfast.schemas.room import RoomInfo
 from holdfast.server.admission.tls import Tls
 from holdfast.server.collector import tune_gc
 from holdfast.server.placement.agents import Agent

@@ -11,7 +11,7 @@ import holdfast
 from holdfast import ClientSession, Outcome
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import FromClient, Notice, Problem, Reply, Request
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 from tests.client.fake_server import URL, Chance, FakeLink, FakeServer, welcome
 
 

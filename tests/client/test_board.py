@@ -9,8 +9,8 @@ from msgspec import to_builtins
 
 from holdfast.client.watch import Board, RoomsChanged
 from holdfast.core.errors import ProtocolError
-from holdfast.schemas.infos import RoomInfo
 from holdfast.schemas.requests import Watch
+from holdfast.schemas.room import RoomInfo
 from tests.client.desk import page, room
 
 

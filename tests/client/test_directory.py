@@ -18,7 +18,7 @@ from holdfast.core.errors import NotFound, ProtocolError, Refused
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.schemas import requests
 from holdfast.schemas.frames import Data, Seat
-from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.player import ReservationInfo
 from tests.client.desk import Desk, answered, page, room, until_back, visit
 from tests.client.fake_server import in_virtual_time
 

@@ -10,7 +10,7 @@ import pytest
 from holdfast import ClientSession, NotFound, SessionEnded
 from holdfast.client.placement import Placement
 from holdfast.core.errors import Conflict, ProtocolError
-from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.placement import PlacementInfo
 from tests.client.desk import Desk, answered, notice, room, until_back, visit
 from tests.client.fake_server import in_virtual_time
 

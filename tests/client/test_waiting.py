@@ -9,7 +9,7 @@ from holdfast import ClientRoom, ClientSession, NotFound, RoomFull
 from holdfast.client.line import QUESTION_S
 from holdfast.core.errors import AlreadySeated, WrongPassword
 from holdfast.schemas.frames import Seat
-from holdfast.schemas.infos import WaitInfo
+from holdfast.schemas.player import WaitInfo
 from tests.client.desk import Asked, Desk, notice, room, until_back, visit
 from tests.client.fake_server import in_virtual_time
 

@@ -7,23 +7,20 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Raw, Struct
 
-from holdfast.core.lineage import Fork, Reached
-from holdfast.core.listing import Once, Password
-from holdfast.core.records import (
-    PARTS_NONE,
-    BanRecord,
-    ChannelRecord,
+from holdfast.core.records import PARTS_NONE, encode_listed
+from holdfast.schemas.ban import BanRecord
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import (
+    CreationKey,
     EffectRecord,
     ListingRecord,
     ObjectsRecord,
+    PasswordHash,
     ReservationRecord,
     RoomRecord,
-    SeatRecord,
-    SessionRecord,
-    StandingRecord,
     TimerRecord,
-    encode_listed,
 )
+from holdfast.schemas.session import ChannelRecord, Fork, Reached, SessionRecord, StandingRecord
 
 
 def listed(entry: SeatRecord | ObjectsRecord | TimerRecord) -> Raw:
@@ -73,10 +70,10 @@ listings = st.builds(
     ListingRecord,
     name=st.text(),
     visibility=st.sampled_from(["public", "private"]),
-    password=st.none() | st.builds(Password, salt=st.binary(max_size=16), digest=hashes),
+    password=st.none() | st.builds(PasswordHash, salt=st.binary(max_size=16), digest=hashes),
     creator=st.text(),
     code=st.text(),
-    once=st.none() | st.builds(Once, creator=st.text(), key=st.text(), wish=hashes),
+    once=st.none() | st.builds(CreationKey, creator=st.text(), key=st.text(), wish=hashes),
     join_policy=st.sampled_from(["accept_all", "deny_all"]),
     version=numbers,
     host=st.text(),
@@ -141,10 +138,10 @@ TIMER = TimerRecord(2, 5000.0, "explode", [("player", "ada"), ("value", 7)])
 LISTING = ListingRecord(
     name="the desert",
     visibility="private",
-    password=Password(b"salt", bytes(range(32))),
+    password=PasswordHash(b"salt", bytes(range(32))),
     creator="ada",
     code="BCDFGH",
-    once=Once("ada", "key-1", bytes(range(32))),
+    once=CreationKey("ada", "key-1", bytes(range(32))),
     join_policy="deny_all",
     version=7,
     host="ada",

@@ -12,15 +12,6 @@ from msgspec import Raw
 
 from holdfast.core import records
 from holdfast.core.records import (
-    BanRecord,
-    EffectRecord,
-    ListingRecord,
-    ObjectsRecord,
-    RoomRecord,
-    SeatRecord,
-    SessionRecord,
-    StandingRecord,
-    TimerRecord,
     Unreadable,
     decode_ban,
     decode_effect,
@@ -32,6 +23,10 @@ from holdfast.core.records import (
     seats_of,
     timers_of,
 )
+from holdfast.schemas.ban import BanRecord
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import EffectRecord, ListingRecord, ObjectsRecord, RoomRecord, TimerRecord
+from holdfast.schemas.session import SessionRecord, StandingRecord
 from tests.core.record_samples import (
     BAN,
     CHANNEL,

@@ -7,19 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.listing import Once, Password
-from holdfast.core.listing_file import ListingEntry
-from holdfast.core.records import (
-    PARTS_NONE,
-    ListingRecord,
-    RoomRecord,
-    SeatRecord,
-    Unreadable,
-    decode_room,
-    digest,
-    encode,
-)
-from holdfast.core.room_file import NotARoom, Past, RoomFile, from_text, room_entries, room_file, to_text
+from holdfast.core.records import PARTS_NONE, Unreadable, decode_room, digest, encode
+from holdfast.core.room_file import NotARoom, Past, from_text, room_entries, room_file, to_text
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import CreationKey, ListingFile, ListingRecord, PasswordHash, RoomFile, RoomRecord
 
 FILE: dict[str, Any] = {
     "format": "holdfast-room",
@@ -199,13 +190,13 @@ def test_every_field_of_a_listing_has_its_place_in_the_file_or_a_reason_to_be_le
         "once",  # a copy is not what was asked for with that key
     }
 
-    assert set(ListingRecord.__struct_fields__) - left_out == set(ListingEntry.__struct_fields__)
+    assert set(ListingRecord.__struct_fields__) - left_out == set(ListingFile.__struct_fields__)
 
 
 def test_neither_a_password_nor_an_idempotency_key_is_in_the_file() -> None:
     record = decode_room(entries_of({**FILE, "parts": {}})[KEY])
-    password = Password(b"salt", b"sesame, hashed")
-    listing = ListingRecord(name="x", password=password, once=Once("ada", "the-key", b"wish"))
+    password = PasswordHash(b"salt", b"sesame, hashed")
+    listing = ListingRecord(name="x", password=password, once=CreationKey("ada", "the-key", b"wish"))
 
     text = to_text(room_file("r1", encode(RoomRecord(**{**_fields(record), "listing": listing})), {}, KEY))
 

@@ -10,8 +10,9 @@ from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
-from holdfast.core.records import ChannelRecord, decode_session, encode
+from holdfast.core.records import decode_session, encode
 from holdfast.core.saving import channel_record, restored_channel, session_record
+from holdfast.schemas.session import ChannelRecord
 from tests.core.samples import a_session
 
 LIMITS = replace(Limits(), window_messages_max=4, window_bytes_max=600, kept_messages_max=8, kept_bytes_max=1500)

@@ -9,11 +9,12 @@ from msgspec import Raw
 
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
 from holdfast.core.limits import Limits
-from holdfast.core.records import SessionRecord, Unreadable, decode_session, encode
+from holdfast.core.records import Unreadable, decode_session, encode
 from holdfast.core.saving import channel_record, restored_session, session_record
 from holdfast.core.session import Session
 from holdfast.core.tokens import TOKEN_BYTES, Verdict
 from holdfast.schemas.frames import Problem, Reply
+from holdfast.schemas.session import SessionRecord
 from tests.core.samples import a_connection, a_session
 
 LIMITS = Limits()

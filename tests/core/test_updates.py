@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.core.listing import Password
 from holdfast.core.player import Player
 from holdfast.core.room import Room
 from holdfast.core.updates import apply_update
 from holdfast.schemas.requests import Update
+from holdfast.schemas.room import PasswordHash
 from tests.core.room_samples import Desk, an_arena, reserved, seated
 from tests.core.samples import Hero
 
 BYTES_MAX = 2048
 
 
-KEPT = Password(argon2="of sesame")
+KEPT = PasswordHash(argon2="of sesame")
 
 
 def update(room: Room[Any], **changes: Any) -> Player[Any] | None:

@@ -9,7 +9,7 @@ import holdfast.events
 from holdfast import Limits
 from holdfast.schemas import events
 from holdfast.schemas.events import Dropped, Event, RoomFailed
-from holdfast.schemas.infos import TimelineInfo
+from holdfast.schemas.session import TimelineInfo
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "events.md").read_text("utf-8")
 ROWS = re.findall(r"^\| `([a-z_.]+)` \| `(\w+)` \| ([^|]+) \| ([^|]+) \|$", PAGE, re.MULTILINE)

@@ -22,6 +22,7 @@ from holdfast.core.codec import CODECS, JSON, MSGPACK
 from holdfast.core.errors import Refused
 from holdfast.core.messages import HostChanged, MessageRefused, RoomUpdated, SeatLeft
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
+from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.frames import (
     FRAME_HEAD_BYTES,
     NAME_CHARS_MAX,
@@ -37,8 +38,10 @@ from holdfast.schemas.frames import (
     Resume,
     Terms,
 )
-from holdfast.schemas.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
-from holdfast.schemas.requests import PlacedPlayer, Properties
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import ReservationInfo, WaitInfo
+from holdfast.schemas.requests import PlacedPlayer
+from holdfast.schemas.room import Properties, RoomInfo, RoomPage
 from holdfast.search import parse_query
 from holdfast.search.ast import PROPERTIES, TERMS, Operator
 from holdfast.server.directory.operations import OPERATIONS

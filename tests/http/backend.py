@@ -12,29 +12,14 @@ from msgspec.structs import replace
 from holdfast.core.errors import Conflict, Expired, Failed, Invalid, NameTaken, NotFound, Refused, RoomFull, Throttled
 from holdfast.core.metrics import Metric, Reading
 from holdfast.identity.accounts import checked_name, checked_player, checked_roles
-from holdfast.schemas.infos import (
-    AccountInfo,
-    BanInfo,
-    BanPage,
-    EventInfo,
-    NodeInfo,
-    PacketTarget,
-    PlacementInfo,
-    PlayerInfo,
-    PlayerPage,
-    QueueInfo,
-    ReservationInfo,
-    RoomInfo,
-    RoomPage,
-    SeatInfo,
-    SessionInfo,
-    SessionPage,
-    TicketInfo,
-    TimelineEntry,
-    TimelineInfo,
-)
+from holdfast.schemas.account import AccountInfo, TicketInfo
+from holdfast.schemas.ban import BanInfo, BanPage
+from holdfast.schemas.node import EventInfo, KindInfo, MessageKind, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
+from holdfast.schemas.placement import PlacementInfo, QueueInfo
+from holdfast.schemas.player import PlayerInfo, PlayerPage, PlayerState, ReservationInfo, SeatInfo
 from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
-from holdfast.schemas.views import KindInfo, MessageKind, OverviewInfo, PlayerState, RoomState, SettingsInfo
+from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
+from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
 
 KINDS = ("arena", "chess")
 EVENTS_KEPT = 100

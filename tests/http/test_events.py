@@ -10,7 +10,7 @@ import pytest
 from holdfast.http.app import make_app
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 from tests.deadlines import DEADLINE_S
 from tests.http.reader import reading
 from tests.http.world import World, problem_in

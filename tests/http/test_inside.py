@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 from tests.deadlines import DEADLINE_S
 from tests.http.reader import reading
 from tests.http.world import World, problem_in

@@ -11,7 +11,7 @@ from holdfast.http.app import make_app
 from holdfast.http.context import context_of
 from holdfast.http.problems import KINDS
 from holdfast.http.wording import field_sentences
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 from tests.http.backend import FakeBackend
 from tests.http.routes import NAMES, ROUTES, Route
 from tests.http.world import KEYS, World

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core import errors
 from holdfast.core.errors import Refused, refusal
 from holdfast.http.problems import KINDS
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 from tests.http.routes import ROUTES
 from tests.http.world import World, problem_in
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.identity.players import is_player_id
-from holdfast.schemas.requests import PLAYER_CHARS_MAX
+from holdfast.schemas.player import PLAYER_CHARS_MAX
 
 
 @pytest.mark.parametrize("text", ["ada", "guest-1", "a b", "…", "...", ".a", "a" * PLAYER_CHARS_MAX])

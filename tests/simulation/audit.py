@@ -16,7 +16,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.records import ChannelRecord, RoomRecord, SeatRecord, decode_room, decode_session, digest, seats_of
+from holdfast.core.records import decode_room, decode_session, digest, seats_of
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import RoomRecord
+from holdfast.schemas.session import ChannelRecord
 from holdfast.server.durability.dice import Dice
 from holdfast.stores import Batch, Write
 from holdfast.testing import Disk, FaultyStore

@@ -14,7 +14,8 @@ from holdfast.client.seats import Seats
 from holdfast.client.subscriptions import News
 from holdfast.client.watch import RoomWatch
 from holdfast.core.errors import Expired, NotFound, Refused, RoomFull
-from holdfast.schemas.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import (
     Create,
     Join,
@@ -25,10 +26,10 @@ from holdfast.schemas.requests import (
     Reserve,
     Search,
     StartPlacement,
-    Visibility,
     Wait,
     Watch,
 )
+from holdfast.schemas.room import RoomInfo, RoomPage, Visibility
 
 PAGE_MAX = 100
 """The most rooms that one page of a search can have."""

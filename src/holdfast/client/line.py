@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.subscriptions import News, Subscription
 from holdfast.core.errors import AlreadySeated, Refused
-from holdfast.schemas.infos import WaitInfo
+from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.requests import StopWaiting, Wait
 
 # How often to ask how far the line has moved, and whether the room is still there: only an offer is told unasked.

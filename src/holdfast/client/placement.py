@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.subscriptions import News, Subscription
-from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import GetPlacement, StopPlacement
 
 PENDING = "pending"

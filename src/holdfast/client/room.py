@@ -12,8 +12,8 @@ from holdfast.client.outbox import Outbox, Unconfirmed
 from holdfast.core.errors import NotSeated, Refused
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.reasons import Reason
-from holdfast.schemas.infos import RoomInfo
-from holdfast.schemas.requests import JoinPolicy, Leave, Update, Visibility
+from holdfast.schemas.requests import Leave, Update
+from holdfast.schemas.room import JoinPolicy, RoomInfo, Visibility
 
 
 class Changes(TypedDict, total=False):

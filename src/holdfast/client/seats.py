@@ -12,7 +12,7 @@ from holdfast.client.vocabulary import Vocabulary
 from holdfast.core.errors import NotSeated
 from holdfast.core.messages import HostChanged, Message, RoomUpdated, SeatLeft
 from holdfast.core.reasons import Reason
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 
 
 class _Seat(NamedTuple):

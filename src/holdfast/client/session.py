@@ -26,8 +26,8 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
+from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.frames import Auth, Outcome
-from holdfast.schemas.infos import LinkInfo
 from holdfast.schemas.requests import Confirm, Link
 from holdfast.transports.port import GOING_AWAY, NORMAL
 

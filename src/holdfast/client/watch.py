@@ -9,8 +9,8 @@ from msgspec import Struct
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.subscriptions import News, Subscription
 from holdfast.core.errors import Expired
-from holdfast.schemas.infos import RoomInfo, RoomPage
 from holdfast.schemas.requests import Unwatch, Watch
+from holdfast.schemas.room import RoomInfo, RoomPage
 
 
 class RoomsChanged(Struct, frozen=True):

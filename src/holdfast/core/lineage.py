@@ -15,52 +15,11 @@ under a lineage, older ones need not be known any more: the tokens that would go
 
 from collections.abc import Iterable
 
-from msgspec import Struct
-
-from holdfast.schemas.frames import Position, Resume
+from holdfast.schemas.frames import Resume
+from holdfast.schemas.session import Fork
 
 LINEAGE_BYTES = 6
 """Of chance in a lineage's name: two histories of one session must not be called the same."""
-
-
-class Reached(Struct, array_like=True, frozen=True, gc=False):
-    """How far a channel was when its history forked."""
-
-    number: int
-    generation: int
-    last_seq: int | None
-    """None if its stream had overflowed: it begins anew in any case."""
-    applied: int
-
-
-class Fork(Struct, array_like=True, frozen=True):
-    """Where a lineage ended: what its client may know of our history."""
-
-    lineage: str
-    channels_opened: int
-    requests: int
-    channels: list[Reached]
-    age_s: float | None = None
-    """How old the room's state was when the server came back with it; None without a room."""
-
-    def includes(self, resume: Resume, *, but: int) -> bool:
-        """Whether a client with these positions knows nothing from beyond the fork; channel `but` is not looked at."""
-        if resume.requests > self.requests:
-            return False
-        return all(self._reaches(position) for position in resume.positions if position.channel != but)
-
-    def _reaches(self, position: Position) -> bool:
-        if position.channel > self.channels_opened:
-            return False
-        reached = next((each for each in self.channels if each.number == position.channel), None)
-        if reached is None:
-            # It was over before.
-            return True
-        if position.acked > reached.applied:
-            return False
-        if position.generation != reached.generation or reached.last_seq is None:
-            return position.generation <= reached.generation
-        return max(position.received or 0, position.accepted) <= reached.last_seq
 
 
 class Lineage:

@@ -1,7 +1,5 @@
 """A room's entry in the directory: what is known of it from outside, beside the game's own state."""
 
-import hashlib
-import hmac
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from math import isfinite
@@ -14,7 +12,7 @@ from holdfast.core.codec import CODECS
 from holdfast.core.errors import Invalid
 from holdfast.core.tables import Table
 from holdfast.schemas.frames import NAME_CHARS_MAX
-from holdfast.schemas.requests import PROPERTIES_MAX, JoinPolicy, Visibility
+from holdfast.schemas.room import PROPERTIES_MAX, CreationKey, JoinPolicy, PasswordHash, Visibility
 
 CODE_LETTERS = "3479BCDFGHJKMNPQRSTVWXYZ"
 """Of join codes: nothing that looks like another, and no vowels, which would make words."""
@@ -149,38 +147,6 @@ def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
             raise Invalid(f"properties: {size} bytes are more than the {bytes_max} that a room may have")
 
 
-class Password(Struct, frozen=True, array_like=True):
-    """A room's password as it is kept: argon2id's own text, with its salt and settings.
-
-    The first two fields are of records from before that: a salted SHA-256, still good until the password is changed.
-    """
-
-    salt: bytes = b""
-    digest: bytes = b""
-    argon2: str = ""
-
-    @property
-    def is_old(self) -> bool:
-        """Whether it is one of those."""
-        return not self.argon2
-
-    def is_digest_of(self, text: str) -> bool:
-        """Whether an old one is of this password."""
-        found = hashlib.sha256(self.salt + text.encode("utf-8", "surrogatepass")).digest()
-        return self.is_old and hmac.compare_digest(found, self.digest)
-
-    def __repr__(self) -> str:
-        return "Password(***)"
-
-
-class Once(Struct, frozen=True, array_like=True):
-    """The idempotency key a room was made with: whose, and a hash of everything else that they wished for."""
-
-    creator: str
-    key: str
-    wish: bytes
-
-
 class Listing:
     """One room's entry."""
 
@@ -205,16 +171,16 @@ class Listing:
         created_at: float = 0.0,
         name: str = "",
         visibility: Visibility = "public",
-        password: Password | None = None,
+        password: PasswordHash | None = None,
         creator: str = "",
         code: str = "",
-        once: Once | None = None,
+        once: CreationKey | None = None,
     ) -> None:
         self.created_at = created_at
         self.name = name
         self.visibility: Visibility = visibility
         self.password = password
-        self.proven: tuple[Password, bytes] | None = None
+        self.proven: tuple[PasswordHash, bytes] | None = None
         """The password that somebody has proven to know, and a keyed hash of it, in memory alone."""
         self.creator = creator
         self.code = code

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.schemas.frames import NAME_CHARS_MAX
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 
 RESERVED = "holdfast."
 """Wire names that begin so are Holdfast's own."""

@@ -17,12 +17,18 @@ from typing import Any, Literal, TypeVar
 from zlib import crc32
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from holdfast.core.codec import DECODE_ERRORS
-from holdfast.core.lineage import Fork
-from holdfast.core.listing import Once, Password
-from holdfast.schemas.requests import JoinPolicy, Visibility
+from holdfast.schemas.ban import BanRecord
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import (
+    EffectRecord,
+    ObjectsRecord,
+    RoomRecord,
+    TimerRecord,
+)
+from holdfast.schemas.session import SessionRecord, StandingRecord
 
 VERSION = 2
 # The version in one byte, and the checksum of the fields, which begins with it.
@@ -65,160 +71,6 @@ STANDING_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
 
 class Unreadable(Exception):
     """A record that this version cannot make sense of. It is set aside: kept as it is, and nobody comes back to it."""
-
-
-class ChannelRecord(Struct, array_like=True, frozen=True, gc=False):
-    """Both streams of a seat: how far the player's messages were applied, and what was not acknowledged by it."""
-
-    number: int
-    generation: int
-    applied: int
-    last_seq: int
-    kept: list[tuple[str, bytes]]
-    is_finished: bool = False
-    is_overflowed: bool = False
-
-
-class SeatRecord(Struct, array_like=True, frozen=True):
-    """A seat and its player."""
-
-    player: str
-    session: str
-    data: Raw
-    number: int
-    """Seats are numbered as they are given out: this is the order of the players, too."""
-    channel: ChannelRecord | None = None
-    rewound_s: float | None = None
-    """The room came back from a checkpoint of this age, and the player has not since: they remember more of it."""
-
-
-class ObjectsRecord(Struct, array_like=True, frozen=True):
-    """Some of a room's objects, each with the number of its owner's seat."""
-
-    number: int
-    owners: dict[str, int]
-
-
-class TimerRecord(Struct, array_like=True, frozen=True):
-    """A pending `after`: when by the room's clock, which method, with what. A player is named by id."""
-
-    number: int
-    due_at: float
-    method: str
-    arguments: list[tuple[str, Any]]
-
-
-class ReservationRecord(Struct, array_like=True, frozen=True):
-    """A seat that is kept for somebody, until when by the wall clock, and at whose wish."""
-
-    player: str
-    until: float
-    by: str
-    is_placed: bool = False
-
-
-class ListingRecord(Struct, array_like=True, frozen=True):
-    """A room's entry in the directory."""
-
-    name: str = ""
-    visibility: Visibility = "public"
-    password: Password | None = None
-    creator: str = ""
-    code: str = ""
-    once: Once | None = None
-    join_policy: JoinPolicy = "accept_all"
-    version: int = 1
-    host: str = ""
-    successor: str = ""
-    reservations: list[ReservationRecord] = []
-
-
-class RoomRecord(Struct, array_like=True, frozen=True):
-    """A room between two turns."""
-
-    kind: str
-    node: str
-    epoch: int
-    index: int
-    previous: bytes
-    saved_at: float
-    phase: str
-    is_locked: bool
-    max_players: int
-    was_joined: bool
-    properties: Raw
-    random: int
-    state: Raw
-    has_state_beside: bool
-    """The state lies beside the record, under a key of its own: it is large and seldom changes."""
-    seats: list[Raw]
-    """Of `SeatRecord`. Of these three, only what is not beside the record: read them with `seats_of` and its like."""
-    objects: list[Raw]
-    """Of `ObjectsRecord`."""
-    timers: list[Raw]
-    """Of `TimerRecord`."""
-    parts: bytes
-    """The sum of the digests of everything that lies beside the record."""
-    created_at: float
-    is_final: bool
-    """Nothing happened in the room after this: its server stopped in order."""
-    listing: ListingRecord = ListingRecord()
-    clock: float = 0.0
-    """What the clock that timers go by showed when this was saved; it has nothing to do with the time of day."""
-
-
-class SessionRecord(Struct, array_like=True, frozen=True):
-    """A session whose seat is in a durable room, or was. Tokens are kept as hashes only."""
-
-    player: str
-    codec: str
-    roles: list[str]
-    epoch: int
-    room: str
-    channels_opened: int
-    closing: list[ChannelRecord]
-    token: bytes
-    next_token: bytes
-    retired_tokens: list[bytes]
-    last_request: int
-    requests_announced: int
-    replies: list[tuple[int, bytes | None, tuple[str, str] | None]]
-    sign_outs: int = 0
-    """The last sign-out that there had been when it began: a later one of its player has ended it."""
-    signed_in_at: float = 0.0
-    """When it began, by the wall clock; 0 if that is not known."""
-    address: str = ""
-    """Where its last connection came from; empty if that is not known."""
-    lineage: str = ""
-    """The history that its client was last told to be part of, and where it and older ones were forked."""
-    forks: list[Fork] = []
-
-
-class EffectRecord(Struct, array_like=True, frozen=True):
-    """Something to be done outside, once the turn that wanted it is saved."""
-
-    name: str
-    room: str
-    payload: Raw
-
-
-class BanRecord(Struct, array_like=True, frozen=True):
-    """Somebody who is not welcome; times by the wall clock, 0: for good."""
-
-    subject: str
-    why: str
-    until: float
-    since: float
-
-
-class StandingRecord(Struct, array_like=True, frozen=True):
-    """Since when a player's sessions and credentials count; of the player "" for everybody."""
-
-    player: str
-    sign_out: int
-    """Sign-outs are numbered: sessions that began before this one are over."""
-    not_before: float
-    """By the wall clock: credentials that were issued before do not count."""
 
 
 E = TypeVar("E", SeatRecord, ObjectsRecord, TimerRecord)

@@ -9,21 +9,16 @@ Of the entry in the directory, the password and the idempotency key are left out
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.core.codec import DECODE_ERRORS
-from holdfast.core.listing_file import ListingEntry, listing_entry, stored_listing
+from holdfast.core.listing_file import listing_entry, stored_listing
 from holdfast.core.records import (
     PARTS_NONE,
     SERVER,
-    ChannelRecord,
-    ObjectsRecord,
-    RoomRecord,
-    SeatRecord,
-    TimerRecord,
     Unreadable,
     decode_room,
     digest,
@@ -36,10 +31,17 @@ from holdfast.core.records import (
 )
 from holdfast.core.tagged import from_json, seconds_of, seconds_text, to_json
 from holdfast.core.tokens import printable
-
-Format = Literal["holdfast-room"]
-FORMAT: Format = "holdfast-room"
-VERSION = 1
+from holdfast.schemas.player import PlayerFile, SeatRecord, StreamFile
+from holdfast.schemas.room import (
+    FILE_FORMAT,
+    FILE_VERSION,
+    ObjectsRecord,
+    RoomFile,
+    RoomRecord,
+    TimerFile,
+    TimerRecord,
+)
+from holdfast.schemas.session import ChannelRecord
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -55,61 +57,6 @@ _RANDOM_MAX = 2**64 - 1
 
 class NotARoom(ValueError):
     """A file that no room can be made of, and why."""
-
-
-class Stream(Struct, frozen=True, forbid_unknown_fields=True):
-    """For reading only: how far the player's messages were applied, and what they have not acknowledged of ours."""
-
-    applied: int
-    last_sent: int
-    unacknowledged: list[Any]
-
-
-class PlayerEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A player and what is theirs."""
-
-    id: str
-    data: Any
-    owned: list[str]
-    stream: Stream | None = None
-
-
-class TimerEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A pending `after`; an argument is {"value": …}, or {"player": id}."""
-
-    due_at: str
-    method: str
-    arguments: list[dict[str, Any]]
-
-
-class RoomFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the file says, from top to bottom."""
-
-    format: Format = FORMAT
-    version: int = VERSION
-    id: str
-    kind: str
-    phase: Literal["lobby", "playing"]
-    is_locked: bool
-    max_players: int
-    was_joined: bool
-    listing: ListingEntry = ListingEntry()
-    properties: dict[str, Any]
-    state: Any
-    parts: dict[str, dict[str, Any]]
-    """The `Parts` of the state: by field, then by name."""
-    players: list[PlayerEntry]
-    objects: list[str]
-    """What belongs to the server; the players' objects are with them."""
-    timers: list[TimerEntry]
-    random: str
-    """Where the room's dice are. A text: tools that count in floats would round it."""
-    created_at: str
-    saved_at: str
-    epoch: int
-    index: int
-    hash: str
-    """By this the next record of the room names the one in this file."""
 
 
 # From the store
@@ -168,14 +115,14 @@ def _owned(owners: Mapping[str, int], number: int) -> list[str]:
     return sorted(object_id for object_id, owner in owners.items() if owner == number)
 
 
-def _player(seat: SeatRecord, owned: list[str]) -> PlayerEntry:
+def _player(seat: SeatRecord, owned: list[str]) -> PlayerFile:
     stream = _stream(seat.channel) if seat.channel is not None else None
-    return PlayerEntry(seat.player, to_json(_decode(seat.data)), owned, stream)
+    return PlayerFile(seat.player, to_json(_decode(seat.data)), owned, stream)
 
 
-def _stream(channel: ChannelRecord) -> Stream:
+def _stream(channel: ChannelRecord) -> StreamFile:
     kept = [{"type": name, "body": _body(body)} for name, body in channel.kept]
-    return Stream(channel.applied, channel.last_seq, kept)
+    return StreamFile(channel.applied, channel.last_seq, kept)
 
 
 def _body(body: bytes) -> Any:
@@ -185,9 +132,9 @@ def _body(body: bytes) -> Any:
         return to_json(body)
 
 
-def _timer(timer: TimerRecord, due_at: float) -> TimerEntry:
+def _timer(timer: TimerRecord, due_at: float) -> TimerFile:
     arguments = [{tag: value if tag == "player" else to_json(value)} for tag, value in timer.arguments]
-    return TimerEntry(seconds_text(due_at), timer.method, arguments)
+    return TimerFile(seconds_text(due_at), timer.method, arguments)
 
 
 # As text
@@ -220,10 +167,12 @@ def from_text(text: str) -> RoomFile:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NotARoom(f"it is not JSON: {error}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise NotARoom(f'it is not an exported room: its "format" is not "{FORMAT}"')
-    if isinstance(found.get("version"), int) and found["version"] > VERSION:
-        raise NotARoom(f"it is of version {found['version']}, and this Holdfast reads up to {VERSION}: use a newer one")
+    if not isinstance(found, dict) or found.get("format") != FILE_FORMAT:
+        raise NotARoom(f'it is not an exported room: its "format" is not "{FILE_FORMAT}"')
+    if isinstance(found.get("version"), int) and found["version"] > FILE_VERSION:
+        raise NotARoom(
+            f"it is of version {found['version']}, and this Holdfast reads up to {FILE_VERSION}: use a newer one"
+        )
     try:
         return msgspec.convert(found, RoomFile)
     except msgspec.ValidationError as error:
@@ -313,7 +262,7 @@ def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
     )
 
 
-def _seat(number: int, player: PlayerEntry) -> Raw:
+def _seat(number: int, player: PlayerFile) -> Raw:
     data = Raw(_encode(from_json(player.data, f"players[{number}].data")))
     return Raw(encode_listed(SeatRecord(player.id, "", data, number + 1)))
 
@@ -325,7 +274,7 @@ def _owners(file: RoomFile) -> dict[str, int]:
     return owners
 
 
-def _stored_timer(number: int, timer: TimerEntry) -> TimerRecord:
+def _stored_timer(number: int, timer: TimerFile) -> TimerRecord:
     where = f"timers[{number}]"
     arguments: list[tuple[str, Any]] = []
     for each in timer.arguments:

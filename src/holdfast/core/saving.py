@@ -8,17 +8,12 @@ from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS
 from holdfast.core.limits import Limits
 from holdfast.core.listing import Listing, RoomEvent
-from holdfast.core.records import (
-    ChannelRecord,
-    ListingRecord,
-    ReservationRecord,
-    RoomRecord,
-    SessionRecord,
-    Unreadable,
-)
+from holdfast.core.records import Unreadable
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session, SessionId
 from holdfast.schemas.frames import Problem, Reply
+from holdfast.schemas.room import ListingRecord, ReservationRecord, RoomRecord
+from holdfast.schemas.session import ChannelRecord, SessionRecord
 
 
 def channel_record(channel: Channel) -> ChannelRecord:

@@ -10,11 +10,12 @@ from holdfast.core.connection import Connection
 from holdfast.core.flood import Flood
 from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits
-from holdfast.core.lineage import Fork, Lineage, Reached
+from holdfast.core.lineage import Lineage
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table
 from holdfast.core.tokens import ResumeTokens
 from holdfast.schemas.frames import Reply
+from holdfast.schemas.session import Fork, Reached
 
 if TYPE_CHECKING:
     from holdfast.core.player import Player

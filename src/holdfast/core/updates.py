@@ -3,14 +3,15 @@
 from typing import Any
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.core.listing import Password, check_properties
+from holdfast.core.listing import check_properties
 from holdfast.core.player import Player
 from holdfast.core.room import Room
 from holdfast.schemas.requests import Update
+from holdfast.schemas.room import PasswordHash
 
 
 def apply_update(
-    room: Room[Any], wish: Update, properties_bytes_max: int, password: Password | None = None
+    room: Room[Any], wish: Update, properties_bytes_max: int, password: PasswordHash | None = None
 ) -> Player[Any] | None:
     """Change the entry as it is wished; the player who is to be the host, if the wish names one.
 

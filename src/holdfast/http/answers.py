@@ -1,4 +1,4 @@
-"""What is answered: the structs of schemas/infos.py as JSON, with every field there; or a problem document."""
+"""What is answered: the structs of schemas/ as JSON, with every field there; or a problem document."""
 
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.core.errors import Refused
 from holdfast.http.problems import MEDIA_TYPE, Mistaken, Problem, ProblemError, problem
 from holdfast.logs import get_logger
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 
 T = TypeVar("T")
 

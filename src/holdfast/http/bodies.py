@@ -6,21 +6,10 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.schemas.frames import NUMBER_MAX, Name, hidden_from_rich
-from holdfast.schemas.infos import PlacementInfo, QueueInfo, SeatInfo
-from holdfast.schemas.requests import (
-    PARTY_MAX,
-    PLAYER_CHARS_MAX,
-    PROPERTIES_MAX,
-    Expression,
-    JoinPolicy,
-    Password,
-    PlayerName,
-    Properties,
-    RoomName,
-    SeatsMax,
-    Seconds,
-    Visibility,
-)
+from holdfast.schemas.placement import PlacementInfo, QueueInfo
+from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerName, SeatInfo
+from holdfast.schemas.requests import PARTY_MAX, Expression, Password, Seconds
+from holdfast.schemas.room import PROPERTIES_MAX, JoinPolicy, Properties, RoomName, SeatsMax, Visibility
 
 Limit = Annotated[int, Meta(ge=1, le=100)]
 Cursor = Annotated[str, Meta(max_length=1024)]

@@ -15,7 +15,7 @@ from holdfast.core.errors import Throttled
 from holdfast.http.answers import whole
 from holdfast.http.limits import HttpLimits
 from holdfast.logs import get_logger
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 
 MEDIA_TYPE = "text/event-stream"
 ABORT = "holdfast.abort"

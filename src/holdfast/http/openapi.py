@@ -19,7 +19,7 @@ from holdfast.http.events import MEDIA_TYPE as EVENT_STREAM
 from holdfast.http.keys import Scope
 from holdfast.http.problems import KINDS, MEDIA_TYPE, Problem, problem
 from holdfast.http.wording import field_sentences
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 
 TAGS = {
     "rooms": "Running games: find, make, look at, change and end them.",

@@ -4,28 +4,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol
 
 from holdfast.core.metrics import Reading
-from holdfast.schemas.infos import (
-    AccountInfo,
-    BanInfo,
-    BanPage,
-    EventInfo,
-    NodeInfo,
-    PacketTarget,
-    PlacementInfo,
-    PlayerInfo,
-    PlayerPage,
-    QueueInfo,
-    ReservationInfo,
-    RoomInfo,
-    RoomPage,
-    SeatInfo,
-    SessionInfo,
-    SessionPage,
-    TicketInfo,
-    TimelineInfo,
-)
+from holdfast.schemas.account import AccountInfo, TicketInfo
+from holdfast.schemas.ban import BanInfo, BanPage
+from holdfast.schemas.node import EventInfo, KindInfo, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
+from holdfast.schemas.placement import PlacementInfo, QueueInfo
+from holdfast.schemas.player import PlayerInfo, PlayerPage, ReservationInfo, SeatInfo
 from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
-from holdfast.schemas.views import KindInfo, OverviewInfo, RoomState, SettingsInfo
+from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
+from holdfast.schemas.session import SessionInfo, SessionPage, TimelineInfo
 
 
 class Backend(Protocol):

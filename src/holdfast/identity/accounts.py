@@ -11,8 +11,8 @@ from msgspec import Struct
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.identity.players import are_roles, is_player_id
 from holdfast.identity.shelf import ABSENT, Change, Shelf, key_of
+from holdfast.schemas.account import AccountInfo
 from holdfast.schemas.frames import hidden_from_rich
-from holdfast.schemas.infos import AccountInfo
 
 NAME_CHARS_MAX = 64
 PASSWORD_CHARS_MIN = 8

@@ -30,7 +30,7 @@ from holdfast.identity.players import is_guest, new_player_id
 from holdfast.identity.port import Approach, Busy, Identity, NotAuthentic
 from holdfast.identity.shares import Shares
 from holdfast.identity.shelf import Overtaken
-from holdfast.schemas.infos import AccountInfo
+from holdfast.schemas.account import AccountInfo
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from random import Random
 
 from holdfast.core.tokens import printable
 from holdfast.identity.port import Identity
-from holdfast.schemas.requests import PLAYER_CHARS_MAX
+from holdfast.schemas.player import PLAYER_CHARS_MAX
 
 ROLES_MAX = 32
 ROLE_CHARS_MAX = 64

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from holdfast.core.errors import HoldfastError
-from holdfast.schemas.infos import AccountInfo, TicketInfo
+from holdfast.schemas.account import AccountInfo, TicketInfo
 
 
 class NotAuthentic(HoldfastError):

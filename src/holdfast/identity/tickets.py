@@ -23,8 +23,8 @@ from holdfast.core.tokens import TOKEN_BYTES, printable
 from holdfast.identity.ground import Ground
 from holdfast.identity.players import are_roles, is_player_id
 from holdfast.identity.port import Approach, Busy, Identity, NotAuthentic
+from holdfast.schemas.account import TicketInfo
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
-from holdfast.schemas.infos import TicketInfo
 
 _NONCE_BYTES = 12
 _KEY_ID_BYTES = 4

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from holdfast.schemas.events import Event
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 
 # Ids begin at the time in microseconds: more than can happen meanwhile, and small enough for JavaScript's numbers.
 _IDS_PER_S = 1_000_000

@@ -14,7 +14,7 @@ from holdfast.observability.line_limit import LineLimit
 from holdfast.observability.packet_secrets import masked_view
 from holdfast.observability.packet_text import hide, with_text_keys
 from holdfast.schemas.events import Event, RoomEnded
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 
 if TYPE_CHECKING:
     from holdfast.server.connection.connection import LiveConnection

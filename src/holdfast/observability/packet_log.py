@@ -19,7 +19,7 @@ from holdfast.observability.journal import tell_left_out
 from holdfast.observability.line_limit import LineLimit
 from holdfast.observability.message_log import MessageLog, Tap
 from holdfast.observability.packet_text import PacketReader
-from holdfast.schemas.infos import PacketTarget
+from holdfast.schemas.node import PacketTarget
 
 if TYPE_CHECKING:
     from holdfast.server.connection.connection import LiveConnection

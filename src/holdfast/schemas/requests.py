@@ -4,42 +4,29 @@ Unknown fields are refused: these are commands, and what is not understood must 
 """
 
 import hashlib
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX, Name, hidden_from_rich
+from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerName
+from holdfast.schemas.room import PROPERTIES_MAX, Code, JoinPolicy, Properties, RoomId, RoomName, SeatsMax, Visibility
 
-PROPERTIES_MAX = 64
-ROOM_NAME_CHARS_MAX = 128
 EXPRESSION_CHARS_MAX = 1024
 PARTY_MAX = 32
-PLAYER_CHARS_MAX = 128
 WHY_CHARS_MAX = 256
 MESSAGE_VERSION_CHARS_MAX = 4096
 # The end of the year 9999: no calendar goes further.
 BAN_UNTIL_MAX = 253_402_300_799
 
-Properties = Annotated[dict[Name, Any], Meta(max_length=PROPERTIES_MAX)]
-"""A room's searchable facts: text, numbers, booleans, and lists of them."""
-RoomName = Annotated[str, Meta(max_length=ROOM_NAME_CHARS_MAX)]
-RoomId = Annotated[str, Meta(max_length=64)]
-Code = Annotated[str, Meta(max_length=16)]
 Password = Annotated[str, Meta(max_length=64)]
 Credential = Annotated[str, Meta(max_length=CREDENTIAL_CHARS_MAX)]
 IdempotencyKey = Annotated[str, Meta(max_length=64)]
 Expression = Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX)]
 MessageVersion = Annotated[str, Meta(max_length=MESSAGE_VERSION_CHARS_MAX)]
 """Which messages of the room the client was made for, as `holdfast types` wrote it; empty: it does not say."""
-PlayerName = Annotated[str, Meta(min_length=1, max_length=PLAYER_CHARS_MAX)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
-SeatsMax = Annotated[int, Meta(le=100_000)]
-
-Visibility = Literal["public", "private"]
-"""public: found by searches. private: joined by those who know its id or its code."""
-JoinPolicy = Literal["accept_all", "deny_all"]
-"""Whether newcomers may join, as set from outside; the game's own word for it is `lock`."""
 
 
 class Create(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

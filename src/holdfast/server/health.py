@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.schemas.events import NodeHealth, NodeReady, RoomFailed
-from holdfast.schemas.infos import NodeInfo
+from holdfast.schemas.node import NodeInfo
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

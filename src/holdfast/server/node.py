@@ -33,7 +33,7 @@ from holdfast.observability.packet_log import PacketLog
 from holdfast.observability.timeline import Timelines
 from holdfast.schemas.events import ConnectionRefused, Dropped, Ended, PlacementChanged, Released, Resynced, Superseded
 from holdfast.schemas.frames import sentence
-from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.admission.handshake import Handshake

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.frames import Notice
-from holdfast.schemas.infos import PlacementInfo, RoomInfo, WaitInfo
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import WaitInfo
+from holdfast.schemas.room import RoomInfo
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

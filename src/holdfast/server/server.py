@@ -21,8 +21,9 @@ from holdfast.identity.shelf import MemoryShelf
 from holdfast.observability.counters import Counters
 from holdfast.observability.listening import Listening
 from holdfast.observability.log_guard import LogGuard
-from holdfast.schemas.infos import BanInfo
-from holdfast.schemas.requests import Ban, Create, Visibility
+from holdfast.schemas.ban import BanInfo
+from holdfast.schemas.requests import Ban, Create
+from holdfast.schemas.room import Visibility
 from holdfast.server.admission.bans import subject_of
 from holdfast.server.admission.doors import Doors, DoorSettings
 from holdfast.server.admission.lending import by_scheme, close, kept_secret, prepare

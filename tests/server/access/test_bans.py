@@ -8,8 +8,8 @@ from math import inf, nan
 import pytest
 
 from holdfast import Invalid, NotFound, Reason, Server, Throttled
+from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.events import BanLifted, Banned, Event
-from holdfast.schemas.infos import BanInfo
 from holdfast.schemas.requests import Ban
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.access.kit import hall, operator, serving, sign_in, turned_away

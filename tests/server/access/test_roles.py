@@ -9,8 +9,10 @@ from msgspec import Raw
 from holdfast import Message, MessageRefused, NotAllowed, Player, PlayerData, Queue, Room, on
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Ack, Data, Latest
-from holdfast.schemas.infos import PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import Create
+from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.testing import MemoryServer
 from tests.server.access.kit import Hall, Said, Say, back, hall, of_hall, seated, seats, serving, sign_in
 from tests.server.directory.seats import Caller

@@ -14,8 +14,9 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
 from holdfast.schemas.events import NodeReady
 from holdfast.schemas.frames import Hello, Notice, Reply, Welcome
-from holdfast.schemas.infos import RoomInfo, SeatInfo, WaitInfo
+from holdfast.schemas.player import SeatInfo, WaitInfo
 from holdfast.schemas.requests import Create
+from holdfast.schemas.room import RoomInfo
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL

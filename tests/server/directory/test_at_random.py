@@ -9,7 +9,8 @@ import pytest
 
 from holdfast import Limits, Player, PlayerData, Room, SessionEnded
 from holdfast.core.errors import Refused
-from holdfast.schemas.infos import ReservationInfo, RoomInfo, WaitInfo
+from holdfast.schemas.player import ReservationInfo, WaitInfo
+from holdfast.schemas.room import RoomInfo
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, Caller, arena, call, served
 from tests.server.durability.bench import a_moment, in_virtual_time

@@ -9,8 +9,8 @@ import pytest
 from holdfast import NameTaken, NotAllowed, NotFound, Player, RoomLocked, Throttled, WrongPassword
 from holdfast.core import records
 from holdfast.core.records import decode_room, encode
-from holdfast.schemas.infos import RoomInfo
 from holdfast.schemas.requests import Update
+from holdfast.schemas.room import RoomInfo
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.operate.operator import Operator
 from holdfast.stores import Entry

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.observability.events import EventLog
 from holdfast.schemas.events import Event, RoomCreated, RoomEnded
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 from holdfast.server.operate.operator import Operator
 from tests.server.world import World, chat
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Limits, NotFound, PlayerData, Queue, Refused, Room
 from holdfast.core.errors import Invalid
-from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 from holdfast.server.operate.operator import Operator
 from holdfast.server.placement.fleet import OwnFleet

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import ClientRoom, Limits, PlayerData, Reason, Room, SeatLeft, Throttled
 from holdfast.schemas.events import NodeReady
-from holdfast.schemas.infos import EventInfo, NodeInfo
+from holdfast.schemas.node import EventInfo, NodeInfo
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, served

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import NotFound, Refused, RoomLocked, SeatLeft, Throttled
 from holdfast.core.errors import AlreadySeated, Duplicate, Invalid, WrongPassword
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 from tests.server.directory.seats import (
     a_room,
     arena,

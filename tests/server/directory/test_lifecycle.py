@@ -7,7 +7,8 @@ import pytest
 
 from holdfast import Failed, Limits, NotFound, Player, Reason, Refused, Room, Throttled
 from holdfast.schemas.events import NodeReady
-from holdfast.schemas.infos import EventInfo, RoomInfo
+from holdfast.schemas.node import EventInfo
+from holdfast.schemas.room import RoomInfo
 from holdfast.server.node import Node
 from holdfast.server.operate.operator import Operator
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time

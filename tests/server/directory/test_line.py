@@ -8,7 +8,7 @@ import pytest
 from holdfast import ClientRoom, NotFound, Player, PlayerData, Room, RoomFull, Throttled
 from holdfast.core.errors import AlreadySeated, WrongPassword
 from holdfast.core.reasons import Reason
-from holdfast.schemas.infos import WaitInfo
+from holdfast.schemas.player import WaitInfo
 from holdfast.testing import MemoryServer
 from tests.server.directory.seats import Arena, Caller, a_room, arena, call, connected, guarded, seats, served, told
 from tests.server.durability.bench import a_moment, in_virtual_time, until

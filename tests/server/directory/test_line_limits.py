@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import Limits, Throttled
-from holdfast.schemas.infos import WaitInfo
+from holdfast.schemas.player import WaitInfo
 from tests.server.directory.seats import PATIENT, arena, call, connected, seats, served
 from tests.server.durability.bench import in_virtual_time, until
 

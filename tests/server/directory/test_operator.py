@@ -9,8 +9,9 @@ import pytest
 from holdfast import Limits, NotFound, Queue, Reason, RoomFull, SeatLeft, Server, SessionEnded
 from holdfast.core.errors import Conflict, Invalid, Refused
 from holdfast.http.port import Backend
-from holdfast.schemas.infos import ReservationInfo, SeatInfo, SessionInfo
+from holdfast.schemas.player import ReservationInfo, SeatInfo
 from holdfast.schemas.requests import Create, PlacedPlayer, Release, Reserve, Search, StartPlacement, Update
+from holdfast.schemas.session import SessionInfo
 from holdfast.server.operate.operator import Operator
 from tests.server.world import Gate, World, chat
 

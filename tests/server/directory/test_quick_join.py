@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import ClientRoom, NotFound, Refused, RoomLocked
 from holdfast.core.errors import Duplicate, Expired, Invalid
-from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import Reserve
 from holdfast.server.operate.operator import Operator
 from tests.server.directory.seats import (

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import NotFound, PlayerData, Refused, Room, RoomFull, Throttled
 from holdfast.core.errors import Invalid, NotAllowed
-from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.player import ReservationInfo
 from tests.server.directory.seats import (
     a_room,
     arena,

@@ -10,8 +10,9 @@ import pytest
 
 from holdfast import Limits
 from holdfast.core.errors import NotFound, Throttled, WrongPassword
-from holdfast.core.listing import Listing, Password
+from holdfast.core.listing import Listing
 from holdfast.core.session import Session
+from holdfast.schemas.room import PasswordHash
 from holdfast.server.directory.guesses import CODES, Guesses
 from holdfast.server.directory.room_passwords import RoomPasswords
 from tests.identity.plain import PlainHashing
@@ -69,11 +70,16 @@ async def test_once_somebody_was_right_nothing_expensive_is_done() -> None:
 async def test_no_password_is_kept_as_none_and_old_ones_still_count() -> None:
     passwords = RoomPasswords(Limits(), Random(0), PlainHashing())
     # As a record of before: SHA-256 of salt and password.
-    old = Listing(password=Password(b"salt", sha256(b"saltsesame").digest()))
+    old = Listing(password=PasswordHash(b"salt", sha256(b"saltsesame").digest()))
 
     assert await passwords.keep("") is None
     assert await passwords.is_right(Listing(), "anything")
-    assert [await passwords.is_right(old, text) for text in ("wrong", "sesame", "wrong")] == [False, True, False]
+    assert [await passwords.is_right(old, text) for text in ("Sesame", "\ud800", "sesame", "wrong")] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 # How fast they may be guessed

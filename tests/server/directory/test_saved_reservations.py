@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import Message, Player, PlayerData, RoomFull, Throttled, on
 from holdfast.core.errors import NotAllowed
-from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import Reserve
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore

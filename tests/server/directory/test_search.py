@@ -10,8 +10,8 @@ import pytest
 
 from holdfast import ClientSession, Invalid, Limits, PlayerData, Refused, Room
 from holdfast.core.codec import JSON, MSGPACK, Codec
-from holdfast.schemas.infos import RoomInfo, RoomPage
 from holdfast.schemas.requests import Search
+from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, generous
 from tests.server.directory.seats import arena, patient, served

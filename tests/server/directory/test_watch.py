@@ -11,8 +11,7 @@ from holdfast import Invalid, NotFound, Room, Throttled
 from holdfast.client.watch import RoomsChanged
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.schemas.frames import Notice, Reply
-from holdfast.schemas.infos import RoomInfo, RoomPage
-from holdfast.schemas.requests import Visibility
+from holdfast.schemas.room import RoomInfo, RoomPage, Visibility
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL

@@ -10,7 +10,7 @@ import pytest
 from holdfast import Limits
 from holdfast.client.watch import RoomsChanged
 from holdfast.schemas.frames import Notice
-from holdfast.schemas.infos import RoomPage
+from holdfast.schemas.room import RoomPage
 from tests.server.directory.seats import PATIENT, Caller, arena, call, served
 from tests.server.durability.bench import a_moment, in_virtual_time
 

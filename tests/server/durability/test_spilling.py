@@ -4,7 +4,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.records import PARTS_NONE, ObjectsRecord, encode_listed, parts_sum
+from holdfast.core.records import PARTS_NONE, encode_listed, parts_sum
+from holdfast.schemas.room import ObjectsRecord
 from holdfast.server.durability.beside import Beside
 from holdfast.server.durability.spilling import SpillingList
 from holdfast.stores.port import ABSENT, Entry

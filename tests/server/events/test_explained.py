@@ -7,7 +7,7 @@ import pytest
 from holdfast import NotFound, Reason
 from holdfast.schemas.events import Dropped, Ended
 from holdfast.schemas.frames import Hello, Resume
-from holdfast.schemas.infos import TimelineInfo
+from holdfast.schemas.session import TimelineInfo
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore
 from tests.server.durability.bench import in_virtual_time, until

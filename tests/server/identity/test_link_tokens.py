@@ -11,9 +11,9 @@ import pytest
 import holdfast
 from holdfast import Auth, PlayerData, Reason, Room, Server
 from holdfast.client.saved import SavedState
+from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.events import Authenticated, Dropped
 from holdfast.schemas.frames import Hello, Reply, Request, Resume, Welcome
-from holdfast.schemas.infos import LinkInfo
 from holdfast.testing import FaultyStore, MemoryServer, MemoryStorage, run
 from tests.server.identity.doors import SECRET, SlowLink, doors
 from tests.server.raw_client import RawClient

@@ -11,7 +11,7 @@ from holdfast import Auth, Invalid, Limits, NotFound, SessionFlags, Throttled
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.observability.packet_log import PacketTap
 from holdfast.schemas.frames import Hello
-from holdfast.schemas.infos import PacketTarget
+from holdfast.schemas.node import PacketTarget
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.log_lines import line_of
 from tests.server.durability.bench import in_virtual_time

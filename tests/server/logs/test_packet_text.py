@@ -29,7 +29,7 @@ from holdfast.schemas.frames import (
     Terms,
     Welcome,
 )
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 
 SECRET = "Tr0ub4dor-and-3"
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

@@ -10,7 +10,7 @@ import pytest
 from holdfast import Limits, Message, NotFound, Player, Server, on
 from holdfast.observability import line_limit, message_log
 from holdfast.observability.packet_secrets import masked_view
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 from holdfast.server.operate.operator import Operator
 from tests.deadlines import DEADLINE_S
 from tests.server.world import Chat, Hero, Say, World, chat, hear, server_side

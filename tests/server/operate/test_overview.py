@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast import Limits, Message, Player, PlayerData, Room, on
-from holdfast.schemas.infos import EventInfo
+from holdfast.schemas.node import EventInfo
 from holdfast.server.operate import overview
 from holdfast.server.operate.operator import Operator
 from tests.server.world import Say, World, chat, hear, until_resumed

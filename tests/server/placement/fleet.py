@@ -8,8 +8,9 @@ from typing import Any
 
 from holdfast.core.address_quota import AddressQuota, AddressShares
 from holdfast.core.placement import NodeView, Queue
-from holdfast.schemas.infos import PlacementInfo, RoomInfo
+from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
+from holdfast.schemas.room import RoomInfo
 from holdfast.server.placement.placements import Placements
 from holdfast.testing import run
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound, RoomFull, Throttled
 from holdfast.core.placement import Queue
-from holdfast.schemas.infos import QueueInfo
+from holdfast.schemas.placement import QueueInfo
 from tests.server.placement.fleet import ANYWHERE, DAY_ONE, Desk, FakeFleet, a_node, a_wish, in_virtual_time
 
 

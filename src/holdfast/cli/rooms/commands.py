@@ -16,7 +16,8 @@ from holdfast.cli.operate.showing import PIPE_COLUMNS
 from holdfast.cli.rooms.listing import facts_of, table_of
 from holdfast.cli.rooms.shelf import Shelf, StoredRoom, opened
 from holdfast.core.records import Unreadable
-from holdfast.core.room_file import NotARoom, RoomFile, from_text, to_text
+from holdfast.core.room_file import NotARoom, from_text, to_text
+from holdfast.schemas.room import RoomFile
 
 _ID = re.compile(r"\w[\w-]{0,63}", re.ASCII)
 

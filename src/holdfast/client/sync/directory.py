@@ -10,8 +10,9 @@ from holdfast.client.room import Changes, several
 from holdfast.client.sync.placement import Placement
 from holdfast.client.sync.room import ClientRoom
 from holdfast.client.sync.watch import RoomWatch
-from holdfast.schemas.infos import ReservationInfo, RoomInfo
-from holdfast.schemas.requests import PlacedPlayer, Visibility
+from holdfast.schemas.player import ReservationInfo
+from holdfast.schemas.requests import PlacedPlayer
+from holdfast.schemas.room import RoomInfo, Visibility
 
 
 class Directory:

@@ -2,7 +2,7 @@
 
 from holdfast.client import placement as asynchronous
 from holdfast.client.background import Background
-from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.placement import PlacementInfo
 
 
 class Placement:

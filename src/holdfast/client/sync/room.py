@@ -8,7 +8,7 @@ from holdfast.client.outbox import Unconfirmed
 from holdfast.client.room import Changes
 from holdfast.core.errors import NotSeated
 from holdfast.core.messages import Message, SeatLeft
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 
 
 class ClientRoom:

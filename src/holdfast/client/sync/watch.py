@@ -7,7 +7,7 @@ from holdfast.client import watch as asynchronous
 from holdfast.client.background import Background
 from holdfast.client.watch import RoomsChanged
 from holdfast.core.errors import Expired, SessionEnded
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 
 
 class RoomWatch:

@@ -7,7 +7,7 @@ from holdfast.http.answers import Answer, path_to
 from holdfast.http.bodies import NewAccount, NewPassword
 from holdfast.http.keys import Scope
 from holdfast.http.operations import LOCATION, AccountPath, Node, needs
-from holdfast.schemas.infos import AccountInfo
+from holdfast.schemas.account import AccountInfo
 
 _PATH = "/v1/accounts"
 _TAGS = ["accounts"]

@@ -8,7 +8,7 @@ from holdfast.http.answers import Answer, path_to
 from holdfast.http.bodies import PageQuery, ReasonQuery
 from holdfast.http.keys import Scope
 from holdfast.http.operations import LOCATION, BanPath, Node, PlayerPath, needs
-from holdfast.schemas.infos import BanInfo, BanPage
+from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.requests import Ban
 
 _PATH = "/v1/bans"

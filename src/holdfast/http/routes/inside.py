@@ -9,7 +9,8 @@ from holdfast.http.events import MEDIA_TYPE, EventAnswer, EventStream
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, RoomPath, needs
 from holdfast.http.requests import ApiRequest
-from holdfast.schemas.views import BroadcastInfo, KindList, RoomState
+from holdfast.schemas.node import KindList
+from holdfast.schemas.room import BroadcastInfo, RoomState
 
 _PATH = "/v1/rooms/{room_id:str}"
 _TAGS = ["rooms"]

@@ -11,7 +11,7 @@ from holdfast.http.keys import Scope
 from holdfast.http.operations import LastEventId, Node, needs, number_in
 from holdfast.http.problems import ProblemError
 from holdfast.http.requests import ApiRequest
-from holdfast.schemas.infos import NodeInfo
+from holdfast.schemas.node import NodeInfo
 
 _TAGS = ["node"]
 

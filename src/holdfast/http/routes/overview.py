@@ -7,7 +7,7 @@ from holdfast.http.events import MEDIA_TYPE, EventAnswer, EventStream
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, needs
 from holdfast.http.requests import ApiRequest
-from holdfast.schemas.views import OverviewInfo, SettingsInfo
+from holdfast.schemas.node import OverviewInfo, SettingsInfo
 
 _TAGS = ["node"]
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, needs
-from holdfast.schemas.infos import PacketTarget
+from holdfast.schemas.node import PacketTarget
 
 _PATH = "/v1/packet-log"
 _TAGS = ["node"]

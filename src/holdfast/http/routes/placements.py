@@ -7,7 +7,7 @@ from holdfast.http.answers import Answer, path_to
 from holdfast.http.bodies import PlacementList, QueueList
 from holdfast.http.keys import Scope
 from holdfast.http.operations import LOCATION, Node, PlacementPath, needs
-from holdfast.schemas.infos import PlacementInfo
+from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import StartPlacement
 
 _PATH = "/v1/placements"

@@ -6,7 +6,7 @@ from litestar.di import NamedDependency
 from holdfast.http.bodies import PlayerQuery
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, PlayerPath, needs
-from holdfast.schemas.infos import PlayerInfo, PlayerPage
+from holdfast.schemas.player import PlayerInfo, PlayerPage
 
 _PATH = "/v1/players"
 _TAGS = ["players"]

@@ -11,8 +11,8 @@ from holdfast.http.bodies import ReasonQuery, RoomQuery, RoomUpdate
 from holdfast.http.keys import Scope
 from holdfast.http.operations import ETAG, LOCATION, IdempotencyKey, IfMatch, Node, RoomPath, needs, number_in
 from holdfast.http.problems import Mistaken, ProblemError
-from holdfast.schemas.infos import RoomInfo, RoomPage
 from holdfast.schemas.requests import Create, Search, Update
+from holdfast.schemas.room import RoomInfo, RoomPage
 
 _PATH = "/v1/rooms"
 _TAGS = ["rooms"]

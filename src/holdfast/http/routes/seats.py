@@ -7,7 +7,7 @@ from litestar.params import JSONBody
 from holdfast.http.bodies import NewReservation, ReasonQuery, SeatList
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, PlayerPath, RoomPath, needs
-from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import Release, Reserve
 
 _PATH = "/v1/rooms/{room_id:str}"

@@ -6,7 +6,7 @@ from litestar.di import NamedDependency
 from holdfast.http.bodies import ReasonQuery, SessionQuery
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, SessionPath, needs
-from holdfast.schemas.infos import SessionInfo, SessionPage
+from holdfast.schemas.session import SessionInfo, SessionPage
 
 _PATH = "/v1/sessions"
 _TAGS = ["sessions"]

@@ -7,7 +7,7 @@ from holdfast.http.answers import Answer
 from holdfast.http.bodies import NewTicket
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, needs
-from holdfast.schemas.infos import TicketInfo
+from holdfast.schemas.account import TicketInfo
 
 _TAGS = ["tickets"]
 

@@ -4,7 +4,7 @@ from litestar import get
 
 from holdfast.http.keys import Scope
 from holdfast.http.operations import Node, PlayerPath, SessionPath, needs
-from holdfast.schemas.infos import TimelineInfo
+from holdfast.schemas.session import TimelineInfo
 
 
 @get(

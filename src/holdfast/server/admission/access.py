@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.ranges import Range, read_address
 from holdfast.core.reasons import Reason
-from holdfast.core.records import StandingRecord, Unreadable, decode_standing, encode
+from holdfast.core.records import Unreadable, decode_standing, encode
 from holdfast.core.session import Session
 from holdfast.identity.port import Identity, NotAuthentic
 from holdfast.logs import get_logger
-from holdfast.schemas.infos import BanInfo, BanPage
+from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.requests import Ban
+from holdfast.schemas.session import StandingRecord
 from holdfast.server.admission.access_records import StandingBook
 from holdfast.server.admission.bans import Bans, ban_message, banned_range, check_player_id, key_for
 from holdfast.stores.port import Store

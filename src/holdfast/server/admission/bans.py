@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid, NotFound, Throttled
 from holdfast.core.ranges import Range, RangeTable, read_range
-from holdfast.core.records import BanRecord, Unreadable, decode_ban, encode
+from holdfast.core.records import Unreadable, decode_ban, encode
 from holdfast.core.tokens import printable
 from holdfast.logs import get_logger
+from holdfast.schemas.ban import BanInfo, BanPage, BanRecord
 from holdfast.schemas.events import BanLifted, Banned
-from holdfast.schemas.infos import BanInfo, BanPage
-from holdfast.schemas.requests import BAN_UNTIL_MAX, PLAYER_CHARS_MAX, WHY_CHARS_MAX, Ban
+from holdfast.schemas.player import PLAYER_CHARS_MAX
+from holdfast.schemas.requests import BAN_UNTIL_MAX, WHY_CHARS_MAX, Ban
 from holdfast.server.admission.access_records import StandingBook
 from holdfast.server.pages import page_of
 

@@ -15,8 +15,8 @@ from holdfast.core.session import Session, SessionState
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.players import checked_identity, is_guest
 from holdfast.identity.port import Approach, Busy, Identity, Linkable, NotAuthentic
+from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.events import Authenticated, SignInFailed
-from holdfast.schemas.infos import LinkInfo
 from holdfast.schemas.requests import Confirm, Link
 from holdfast.server.connection.connection import LiveConnection
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.address_quota import AddressQuota
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.ids import new_id
-from holdfast.core.listing import Listing, Once, RoomEvent, check_properties, check_wish
+from holdfast.core.listing import Listing, RoomEvent, check_properties, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.roles import check_role
@@ -26,6 +26,7 @@ from holdfast.schemas.events import (
     SeatTaken,
 )
 from holdfast.schemas.requests import Create
+from holdfast.schemas.room import CreationKey
 from holdfast.server.directory.entries import Entries
 from holdfast.server.directory.listings import Listings
 from holdfast.server.directory.room_passwords import RoomPasswords
@@ -122,7 +123,7 @@ class Directory:
         if not wish.idempotency_key:
             return self.host(await self._create(wish, creator, None, address, is_trusted=is_trusted))
 
-        def make(once: Once) -> asyncio.Task[str]:
+        def make(once: CreationKey) -> asyncio.Task[str]:
             return self._loop.create_task(self._create(wish, creator, once, address, is_trusted=is_trusted))
 
         return self.host(await self.entries.once(wish, creator, make))
@@ -138,7 +139,9 @@ class Directory:
             self._node.alarms.tell("rooms_per_player_max", "refused", player=creator)
             raise
 
-    async def _create(self, wish: Create, creator: str, once: Once | None, address: str, *, is_trusted: bool) -> str:
+    async def _create(
+        self, wish: Create, creator: str, once: CreationKey | None, address: str, *, is_trusted: bool
+    ) -> str:
         room_type = self._check_create(wish, creator, address, is_trusted=is_trusted)
         password = None
         if wish.password:

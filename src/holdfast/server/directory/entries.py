@@ -10,9 +10,9 @@ from msgspec import structs
 
 from holdfast.core.errors import Conflict, Expired, NameTaken, NotFound, Throttled
 from holdfast.core.limits import Limits
-from holdfast.core.listing import CODE_LENGTH, Listing, Once, join_code, spelled
-from holdfast.schemas.infos import RoomInfo
+from holdfast.core.listing import CODE_LENGTH, Listing, join_code, spelled
 from holdfast.schemas.requests import Create, fingerprint
+from holdfast.schemas.room import CreationKey, RoomInfo
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Entries:
         self._made: dict[tuple[str, str], _Made] = {}
         self._by_creator: dict[str, set[str]] = {}
         # In the order they ended.
-        self._ended: dict[str, tuple[float, RoomInfo, Once | None]] = {}
+        self._ended: dict[str, tuple[float, RoomInfo, CreationKey | None]] = {}
 
     # Codes
 
@@ -80,11 +80,11 @@ class Entries:
 
     # Keys
 
-    async def once(self, wish: Create, creator: str, make: Callable[[Once], "asyncio.Task[str]"]) -> str:
+    async def once(self, wish: Create, creator: str, make: Callable[[CreationKey], "asyncio.Task[str]"]) -> str:
         """The id of the room for a wish with a key: made now, or when the same was asked for before."""
         self._prune()
         # A client that was built again in the meantime wishes for the same room.
-        once = Once(creator, wish.idempotency_key, fingerprint(structs.replace(wish, message_version="")))
+        once = CreationKey(creator, wish.idempotency_key, fingerprint(structs.replace(wish, message_version="")))
         key = (creator, once.key)
         made = self._made.get(key)
         if made is not None and made.wish != once.wish:

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.election import elect
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.listing import Password, RoomStatus, check_properties
+from holdfast.core.listing import RoomStatus, check_properties
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.core.player import Player
 from holdfast.core.updates import apply_update
 from holdfast.logs import get_logger
 from holdfast.schemas import events
-from holdfast.schemas.infos import RoomInfo
 from holdfast.schemas.requests import Update
+from holdfast.schemas.room import PasswordHash, RoomInfo
 from holdfast.search import Row
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Entry:
 
     # How it is changed
 
-    def apply(self, wish: Update, password: Password | None = None) -> None:
+    def apply(self, wish: Update, password: PasswordHash | None = None) -> None:
         """Change the entry; the password is what is kept of the one that is wished for."""
         room, node = self._room, self._node
         node.rooms.check_name(room, wish.name)

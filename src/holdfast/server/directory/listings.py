@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import NotFound
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
-from holdfast.schemas.infos import RoomInfo, RoomPage
 from holdfast.schemas.requests import Search, Watch
+from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.search import Index, Query, Row, parse_query
 from holdfast.search.ast import Comparison, Operator, Term, conjunction
 from holdfast.server.directory.slices import Slices

@@ -9,7 +9,9 @@ from msgspec import Struct
 from holdfast.core.errors import AlreadySeated, NotAllowed, NotSeated, Throttled, WrongPassword
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
-from holdfast.schemas.infos import LinkInfo, PlacementInfo, ReservationInfo, RoomInfo, RoomPage, WaitInfo
+from holdfast.schemas.account import LinkInfo
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import (
     Confirm,
     Create,
@@ -30,6 +32,7 @@ from holdfast.schemas.requests import (
     Wait,
     Watch,
 )
+from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.server.admission.linking import Linking
 from holdfast.server.directory.guesses import CODES, Guesses
 from holdfast.server.directory.quick_join import QuickJoin

@@ -10,8 +10,8 @@ from msgspec import structs
 from holdfast.core.errors import NotAllowed, Refused
 from holdfast.core.roles import check_role
 from holdfast.core.session import PlayerId, Session
-from holdfast.schemas.infos import RoomInfo
 from holdfast.schemas.requests import Create, JoinOrCreate, fingerprint
+from holdfast.schemas.room import RoomInfo
 from holdfast.search import Query, Row, parse_query
 
 if TYPE_CHECKING:

@@ -4,14 +4,16 @@ What is stored is expensive to check, on purpose. So once a password was right, 
 a key that never leaves this process: argon2 works when a password is set, and after a restart until one was right.
 """
 
+import hashlib
 import hmac
 from random import Random
 
 from holdfast.core.errors import Throttled
 from holdfast.core.limits import Limits
-from holdfast.core.listing import Listing, Password
+from holdfast.core.listing import Listing
 from holdfast.identity.hashing import Argon2Hashing, Argon2Settings, Hashing
 from holdfast.identity.port import Busy
+from holdfast.schemas.room import PasswordHash
 
 _KEY_BYTES = 32
 
@@ -34,12 +36,12 @@ class RoomPasswords:
             self._argon2 = Argon2Hashing(Argon2Settings(), self._limits)
         return self._argon2
 
-    async def keep(self, text: str) -> Password | None:
+    async def keep(self, text: str) -> PasswordHash | None:
         """What is kept of a password; None for an empty one."""
         if not text:
             return None
         try:
-            return Password(argon2=await self._hasher().hash(_bytes(text)))
+            return PasswordHash(argon2=await self._hasher().hash(_bytes(text)))
         except Busy as error:
             raise Throttled(str(error)) from None
 
@@ -52,7 +54,7 @@ class RoomPasswords:
         if listing.proven is not None and listing.proven[0] is password:
             return hmac.compare_digest(listing.proven[1], digest)
         if password.is_old:
-            is_right = password.is_digest_of(text)
+            is_right = _is_old_digest_of(password, text)
         else:
             try:
                 is_right = await self._hasher().verify(password.argon2, _bytes(text))
@@ -79,3 +81,8 @@ class RoomPasswords:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _is_old_digest_of(password: PasswordHash, text: str) -> bool:
+    found = hashlib.sha256(password.salt + _bytes(text)).digest()
+    return hmac.compare_digest(found, password.digest)

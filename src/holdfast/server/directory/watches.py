@@ -14,7 +14,7 @@ from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.limits import KIB
 from holdfast.core.session import Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
-from holdfast.schemas.infos import RoomInfo
+from holdfast.schemas.room import RoomInfo
 from holdfast.search import Query, Row
 from holdfast.server.directory.slices import Slices
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import NotFound, Refused
-from holdfast.core.records import ChannelRecord, encode
+from holdfast.core.records import encode
 from holdfast.core.saving import channel_record, session_record
 from holdfast.core.session import Session
+from holdfast.schemas.session import ChannelRecord
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.stores.port import ABSENT, Write

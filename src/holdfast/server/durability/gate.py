@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.messages import Message
-from holdfast.core.records import ChannelRecord
 from holdfast.core.session import Session
+from holdfast.schemas.session import ChannelRecord
 from holdfast.server.rooms.outlet import ChannelOutlet
 
 if TYPE_CHECKING:

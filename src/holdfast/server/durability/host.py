@@ -10,7 +10,6 @@ from msgspec import Raw
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
-from holdfast.core.listing import Password
 from holdfast.core.messages import PlayerData, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
@@ -19,6 +18,7 @@ from holdfast.core.session import Session
 from holdfast.observability.meters import TurnMeter
 from holdfast.schemas.events import RoomReleased
 from holdfast.schemas.requests import Update
+from holdfast.schemas.room import PasswordHash
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.rooms.effects import effect_record
@@ -210,7 +210,7 @@ class DurableHost(RoomRunner):
         self._committer.moved(session)
         self._committer.mark(self.writer)
 
-    def update_for(self, session: Session, wish: Update, password: Password | None) -> None:
+    def update_for(self, session: Session, wish: Update, password: PasswordHash | None) -> None:
         """A member changes the entry, and will be answered: both are saved in one breath."""
         super().update_for(session, wish, password)
         self._answering.add(session)

@@ -10,18 +10,10 @@ from msgspec import Raw, Struct
 
 from holdfast.core.messages import PlayerData
 from holdfast.core.parts import Parts, parts_of
-from holdfast.core.records import (
-    RoomRecord,
-    SeatRecord,
-    TimerRecord,
-    Unreadable,
-    decode_room,
-    owners_of,
-    parts_sum,
-    seats_of,
-    timers_of,
-)
+from holdfast.core.records import Unreadable, decode_room, owners_of, parts_sum, seats_of, timers_of
 from holdfast.core.room import Room
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import RoomRecord, TimerRecord
 from holdfast.stores.port import Entry
 
 T = TypeVar("T")

@@ -5,7 +5,8 @@ from typing import Any
 from msgspec import Raw
 
 from holdfast.core.ownership import Ownership
-from holdfast.core.records import SERVER, ObjectsRecord, TimerRecord, encode_listed
+from holdfast.core.records import SERVER, encode_listed
+from holdfast.schemas.room import ObjectsRecord, TimerRecord
 from holdfast.server.durability.beside import Beside, BesideChange
 from holdfast.server.durability.spilling import SpillingList
 from holdfast.server.rooms.timers import RoomTimer

@@ -9,23 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.ids import new_id
 from holdfast.core.reasons import Reason
-from holdfast.core.records import (
-    SERVER,
-    RoomRecord,
-    SeatRecord,
-    SessionRecord,
-    TimerRecord,
-    Unreadable,
-    decode_effect,
-    decode_room,
-    decode_session,
-    seats_of,
-)
+from holdfast.core.records import SERVER, Unreadable, decode_effect, decode_room, decode_session, seats_of
 from holdfast.core.room import Room
 from holdfast.core.saving import restored_channel, restored_listing, restored_session
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.logs import get_logger
 from holdfast.schemas.events import Restored, RoomFailed, RoomRecovered
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import RoomRecord, TimerRecord
+from holdfast.schemas.session import SessionRecord
 from holdfast.server.durability.bundles import session_key
 from holdfast.server.durability.host import DurableHost
 from holdfast.server.durability.images import RoomImage, read_image

@@ -8,18 +8,13 @@ from msgspec import Raw
 
 from holdfast.core.errors import Failed, NotFound
 from holdfast.core.player import Player
-from holdfast.core.records import (
-    ChannelRecord,
-    EffectRecord,
-    RoomRecord,
-    SeatRecord,
-    digest,
-    encode,
-    encode_listed,
-)
+from holdfast.core.records import digest, encode, encode_listed
 from holdfast.core.saving import channel_record, listing_record
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import EffectRecord, RoomRecord
+from holdfast.schemas.session import ChannelRecord
 from holdfast.server.durability.beside import Beside, BesideChange
 from holdfast.server.durability.dice import Dice
 from holdfast.server.durability.gate import GatedOutlet

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.schemas.infos import BanInfo, BanPage
+from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.requests import Ban
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.identity.port import Accounts, Busy, Issuing
-from holdfast.schemas.infos import AccountInfo, TicketInfo
+from holdfast.schemas.account import AccountInfo, TicketInfo
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

@@ -11,8 +11,9 @@ from holdfast.core.messages import RESERVED, Message
 from holdfast.core.parts import Parts
 from holdfast.core.room import Room
 from holdfast.logs import get_logger
-from holdfast.schemas.infos import EventInfo
-from holdfast.schemas.views import PlayerState, RoomState
+from holdfast.schemas.node import EventInfo
+from holdfast.schemas.player import PlayerState
+from holdfast.schemas.room import RoomState
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

@@ -12,22 +12,12 @@ from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
 from holdfast.observability.metrics import read_metrics
-from holdfast.schemas.infos import (
-    EventInfo,
-    NodeInfo,
-    PacketTarget,
-    PlacementInfo,
-    PlayerInfo,
-    PlayerPage,
-    QueueInfo,
-    ReservationInfo,
-    RoomInfo,
-    RoomPage,
-    SeatInfo,
-    SessionInfo,
-    SessionPage,
-)
+from holdfast.schemas.node import EventInfo, NodeInfo, PacketTarget
+from holdfast.schemas.placement import PlacementInfo, QueueInfo
+from holdfast.schemas.player import PlayerInfo, PlayerPage, ReservationInfo, SeatInfo
 from holdfast.schemas.requests import Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.schemas.room import RoomInfo, RoomPage
+from holdfast.schemas.session import SessionInfo, SessionPage
 from holdfast.server.durability.host import DurableHost
 from holdfast.server.operate.access import AccessOperator
 from holdfast.server.operate.accounts import AccountOperator

@@ -14,8 +14,8 @@ from holdfast.core.limits import Limits
 from holdfast.core.room import Room
 from holdfast.core.session import SessionState
 from holdfast.observability.metrics import holdfast_version, slices
-from holdfast.schemas.infos import EventInfo
-from holdfast.schemas.views import (
+from holdfast.schemas.node import (
+    EventInfo,
     KindInfo,
     LimitHit,
     LimitInfo,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import NotFound
 from holdfast.observability.explain import describe, explain
-from holdfast.schemas.infos import TimelineEntry, TimelineInfo
+from holdfast.schemas.session import TimelineEntry, TimelineInfo
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

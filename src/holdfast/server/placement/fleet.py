@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.placement import NodeView
 from holdfast.core.session import PlayerId
-from holdfast.schemas.infos import RoomInfo
 from holdfast.schemas.requests import Create, StartPlacement
+from holdfast.schemas.room import RoomInfo
 from holdfast.server.rooms.waitlist import check_reserved
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ from holdfast.core.placement import (
 )
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import sentence
-from holdfast.schemas.infos import PlacementInfo, QueueInfo, RoomInfo
+from holdfast.schemas.placement import PlacementInfo, QueueInfo
 from holdfast.schemas.requests import StartPlacement
+from holdfast.schemas.room import RoomInfo
 
 log = get_logger("holdfast.server")
 

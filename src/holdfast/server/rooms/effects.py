@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Raw
 
 from holdfast.core.errors import Throttled
-from holdfast.core.records import EffectRecord
 from holdfast.logs import get_logger
+from holdfast.schemas.room import EffectRecord
 from holdfast.stores.port import Broken, Conflict, StoreError
 
 if TYPE_CHECKING:

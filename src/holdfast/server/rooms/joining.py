@@ -20,7 +20,7 @@ from holdfast.core.reservations import Reservation
 from holdfast.core.roles import check_role
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session, SessionState
-from holdfast.schemas.infos import ReservationInfo
+from holdfast.schemas.player import ReservationInfo
 from holdfast.server.rooms.waitlist import Waitlist, check_reserved
 
 if TYPE_CHECKING:

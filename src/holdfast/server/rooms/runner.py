@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Failed, NotFound, Refused
 from holdfast.core.limits import Limits
-from holdfast.core.listing import Password, RoomEvent, RoomStatus, check_wish
+from holdfast.core.listing import RoomEvent, RoomStatus, check_wish
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
@@ -18,6 +18,7 @@ from holdfast.observability.meters import TurnMeter
 from holdfast.schemas.events import RoomStarted
 from holdfast.schemas.frames import Seat
 from holdfast.schemas.requests import Update
+from holdfast.schemas.room import PasswordHash
 from holdfast.server.directory.entry import Entry
 from holdfast.server.rooms.delivery import Delivery
 from holdfast.server.rooms.effects import effect_record
@@ -205,7 +206,7 @@ class RoomRunner(SeatingHost):
         check_wish(wish)
         self.follow(self.entry.apply, wish)
 
-    def update_for(self, session: Session, wish: Update, password: Password | None) -> None:
+    def update_for(self, session: Session, wish: Update, password: PasswordHash | None) -> None:
         """A member changes the entry, and will be answered."""
         self.entry.apply(wish, password)
 

@@ -8,7 +8,7 @@ from holdfast.core.address_quota import AddressQuota
 from holdfast.core.errors import AlreadySeated, NotFound, Throttled
 from holdfast.core.reservations import Line, Reservation
 from holdfast.core.session import PlayerId
-from holdfast.schemas.infos import WaitInfo
+from holdfast.schemas.player import WaitInfo
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node

@@ -1,11 +1,22 @@
-"""What an operator sees of a running node beside the directory: its numbers, its settings, its kinds of rooms, and what
-is inside a room."""
+"""A node as data: its health, its numbers, its settings, its kinds of rooms and its events."""
 
 from typing import Any
 
 from msgspec import Struct
 
-from holdfast.schemas.infos import NodeInfo
+
+class NodeInfo(Struct, frozen=True, omit_defaults=True):
+    """One node of the fleet."""
+
+    name: str
+    region: str
+    is_ready: bool
+    is_healthy: bool
+    rooms: int
+    rooms_max: int
+    sessions: int
+    reasons: list[str] = []
+    """Why it is not ready or not healthy."""
 
 
 class SpreadInfo(Struct, frozen=True):
@@ -96,27 +107,20 @@ class KindList(Struct, frozen=True):
     kinds: list[KindInfo]
 
 
-class PlayerState(Struct, frozen=True):
-    """What a room knows of one of its players."""
+class PacketTarget(Struct, frozen=True, omit_defaults=True):
+    """Whose packets are logged: a session, or an address or a range of them."""
 
-    id: str
-    seat: str
-    data: Any
-    owned: list[str]
-
-
-class RoomState(Struct, frozen=True):
-    """What is inside a room now; values that are no data are shown as text."""
-
-    room: str
-    state: Any
-    """What would be saved of it: its `snapshot()`."""
-    attributes: dict[str, Any]
-    """What the game keeps on the room itself."""
-    players: list[PlayerState]
+    target: str
+    kind: str
+    """session or address."""
+    ends_in_s: float
+    """When that ends by itself."""
 
 
-class BroadcastInfo(Struct, frozen=True):
-    """How many players a message was sent to."""
+class EventInfo(Struct, frozen=True, omit_defaults=True):
+    """Something that happened on a node. Ids grow by one; a reader goes on after the last that it has seen."""
 
-    players: int
+    id: int
+    type: str
+    at: float
+    body: dict[str, Any]

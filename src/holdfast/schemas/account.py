@@ -1,0 +1,44 @@
+"""Accounts and tickets as data."""
+
+from msgspec import Struct
+
+from holdfast.schemas.frames import hidden_from_rich
+
+
+class AccountInfo(Struct, frozen=True, omit_defaults=True):
+    """An account with a name and a password."""
+
+    name: str
+    """As it is compared: letters in lower case."""
+    player: str = ""
+    """Who signs in with it; empty until it is first used."""
+    roles: list[str] = []
+    created_at: float = 0.0
+
+
+class TicketInfo(Struct, frozen=True, omit_defaults=True):
+    """A ticket, to be handed to its player: whoever has it signs in with it, once."""
+
+    ticket: str
+    player: str
+    expires_at: float
+
+    def __repr__(self) -> str:
+        return f"TicketInfo(ticket=***, player={self.player!r}, expires_at={self.expires_at!r})"
+
+    __rich_repr__ = hidden_from_rich
+
+
+class LinkInfo(Struct, frozen=True, omit_defaults=True):
+    """A guest who has an account from now on."""
+
+    player: str
+    """The same as before."""
+    roles: list[str] = []
+    token: str = ""
+    """What the next resume will need, a secret; empty if a welcome has brought a newer one. Store it, then confirm."""
+
+    def __repr__(self) -> str:
+        return f"LinkInfo(player={self.player!r}, roles={self.roles!r}, token=***)"
+
+    __rich_repr__ = hidden_from_rich

@@ -1,0 +1,28 @@
+"""Bans as data: the same in a list and in the store."""
+
+from msgspec import Struct
+
+
+class BanInfo(Struct, frozen=True, omit_defaults=True):
+    """Somebody who is not welcome: "player:ann" or "address:203.0.113.0/24". `until` of 0 is for good."""
+
+    subject: str
+    why: str = ""
+    until: float = 0.0
+    since: float = 0.0
+
+
+class BanPage(Struct, frozen=True, omit_defaults=True):
+    """One page of the bans, by subject; the cursor gets the next one, and is empty after the last."""
+
+    bans: list[BanInfo]
+    cursor: str = ""
+
+
+class BanRecord(Struct, array_like=True, frozen=True):
+    """Somebody who is not welcome; times by the wall clock, 0: for good."""
+
+    subject: str
+    why: str
+    until: float
+    since: float
