@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.stores import ABSENT, Batch, Conflict, Entry, Store, Write
+from holdfast.stores import ABSENT, Batch, Entry, RevisionConflict, Store, Write
 from tests.stores.harness import NEVER, contents, fill
 
 
@@ -33,7 +33,7 @@ async def test_a_batch_with_one_conflict_leaves_everything_as_it_was(store: Stor
 
     [outcome] = await store.commit([batch])
 
-    assert isinstance(outcome, Conflict)
+    assert isinstance(outcome, RevisionConflict)
     assert (outcome.key, outcome.expected) == (batch[bad].key, NEVER)
     assert await store.list("") == before
 
@@ -53,8 +53,8 @@ async def test_a_batch_that_is_refused_does_not_keep_the_others_from_being_writt
         ]
     )
 
-    assert [type(outcome) for outcome in outcomes] == [list, Conflict, list, list, Conflict, list]
-    assert isinstance(outcomes[1], Conflict)
+    assert [type(outcome) for outcome in outcomes] == [list, RevisionConflict, list, list, RevisionConflict, list]
+    assert isinstance(outcomes[1], RevisionConflict)
     assert (outcomes[1].key, outcomes[1].found) == ("c", stale)
     assert outcomes[2:4] == [[], [ABSENT]]
     assert await contents(store) == {"a": b"2", "b": b"b", "c": b"c", "f": b"2"}
@@ -76,7 +76,7 @@ async def test_a_commit_has_any_number_of_writes_and_batches(store: Store, size:
         [[Write(f"{n:05}", b"%d" % n, NEVER if n == stale else revision)] for n, revision in enumerate(made)]
     )
 
-    assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, Conflict)] == [stale]
+    assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, RevisionConflict)] == [stale]
     values = [entry.value for entry in await store.list("")]
     assert values == [b"1" if n == stale else b"%d" % n for n in range(size)]
 
@@ -105,7 +105,7 @@ async def test_exactly_one_of_two_who_race_for_a_key_wins(store: Store, other: S
         )
 
         [won] = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, int)]
-        assert isinstance(outcomes[1 - won], Conflict)
+        assert isinstance(outcomes[1 - won], RevisionConflict)
         entry = await other.get("k")
         assert entry is not None
         assert (entry.value, entry.revision) == ([b"mine", b"theirs"][won], outcomes[won])

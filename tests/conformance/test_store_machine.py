@@ -11,7 +11,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from holdfast.stores import ABSENT, Batch, Conflict, Entry, Outcome, Write
+from holdfast.stores import ABSENT, Batch, Entry, Outcome, RevisionConflict, Write
 from tests.stores.harness import ADAPTERS, NEVER, Place
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class StoreMachine(RuleBasedStateMachine):
         for batch, outcome in zip(batches, outcomes, strict=True):
             wrong = {write.key: write for write in batch if write.revision != self._revision(write.key)}
             if wrong:
-                assert isinstance(outcome, Conflict)
+                assert isinstance(outcome, RevisionConflict)
                 assert outcome.expected == wrong[outcome.key].revision
                 assert outcome.found == self._revision(outcome.key)
             else:

@@ -1,13 +1,11 @@
 """A place that holds one store, for each adapter, and the handles that a test opens on it."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from holdfast.stores import ABSENT, Change, MemoryData, MemoryStore, SqliteStore, Store
+from holdfast.stores import ABSENT, MemoryData, MemoryStore, SqliteStore, Store
 from holdfast.testing import Disk, FaultyStore
-from tests.deadlines import DEADLINE_S
 
 ADAPTERS: Mapping[str, Callable[[Path], Callable[[], Store]]] = {
     "memory": lambda _: partial(MemoryStore, MemoryData()),
@@ -44,13 +42,3 @@ async def fill(store: Store, *keys: str) -> dict[str, int]:
 
 async def contents(store: Store) -> dict[str, bytes]:
     return {entry.key: entry.value for entry in await store.list("")}
-
-
-async def take(watch: AsyncIterator[Change], count: int) -> list[Change]:
-    async with asyncio.timeout(DEADLINE_S):
-        return [await anext(watch) for _ in range(count)]
-
-
-async def rest(watch: AsyncIterator[Change]) -> list[Change]:
-    async with asyncio.timeout(DEADLINE_S):
-        return [change async for change in watch]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores import ABSENT, Broken, Conflict, Entry, SqliteStore, Unavailable
+from holdfast.stores import ABSENT, Broken, Entry, RevisionConflict, SqliteStore, Unavailable
 from holdfast.stores.sqlite.layout import APPLICATION_ID, MIGRATIONS, prepare
 
 LATER = (*MIGRATIONS, ("ALTER TABLE entry ADD COLUMN note TEXT NOT NULL DEFAULT 'old'", "CREATE TABLE later (id)"))
@@ -265,7 +265,7 @@ async def test_a_zombie_in_another_process_is_fenced_by_revisions(file: Path) ->
     await heir.open()
     new = await heir.put("room/a", b"heir", old)
 
-    with pytest.raises(Conflict):
+    with pytest.raises(RevisionConflict):
         await zombie.put("room/a", b"zombie again", old)
 
     assert await zombie.get("room/a") == Entry("room/a", b"heir", new)

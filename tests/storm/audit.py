@@ -1,9 +1,9 @@
 """A store that writes down what it has committed: the trail by which the chain of each room's records is checked."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.core.records import decode_room, digest
-from holdfast.stores import Batch, Broken, Change, Claim, Conflict, Entry, Outcome, Store, Unavailable
+from holdfast.stores import Batch, Broken, Claim, Entry, Outcome, RevisionConflict, Store, Unavailable
 from tests.storm.history import Writer
 
 _PREFIX = "room/"
@@ -39,7 +39,7 @@ class AuditStore:
                 room = room_of(key)
                 if room is None:
                     continue
-                if isinstance(outcome, Conflict):
+                if isinstance(outcome, RevisionConflict):
                     self._trail.note("fenced", room)
                     self._say(f"fenced {room}")
                 elif value is not None:
@@ -76,6 +76,3 @@ class AuditStore:
 
     async def delete(self, key: str, revision: int) -> None:
         await self._store.delete(key, revision)
-
-    def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
-        return self._store.watch(prefix)

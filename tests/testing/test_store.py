@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.stores import ABSENT, Broken, Conflict, StoreError, Unavailable, Unknown, Write
+from holdfast.stores import ABSENT, Broken, RevisionConflict, StoreError, Unavailable, Unknown, Write
 from holdfast.testing import Disk, FaultyStore, Machine, run
 
 
@@ -37,7 +37,7 @@ async def test_calls_take_the_time_they_are_told_to_take_and_keep_their_order() 
 
     assert await slow > ABSENT
     assert now() == 1.0
-    with pytest.raises(Conflict):
+    with pytest.raises(RevisionConflict):
         await quick
     store.latency_s = 0.5
     await store.get("a")

@@ -1,4 +1,4 @@
-"""Stores: what outlives a node. The port stands beside its adapters."""
+"""Stores keep what outlives a node: the port, and its adapters for memory and SQLite."""
 
 from holdfast.stores.memory import MemoryData, MemoryStore
 from holdfast.stores.opening import open_store
@@ -8,12 +8,12 @@ from holdfast.stores.port import (
     VALUE_BYTES_MAX,
     Batch,
     Broken,
-    Change,
     Claim,
-    Conflict,
     Entry,
+    Full,
     Held,
     Outcome,
+    RevisionConflict,
     Store,
     StoreError,
     Unavailable,
@@ -28,14 +28,14 @@ __all__ = [
     "VALUE_BYTES_MAX",
     "Batch",
     "Broken",
-    "Change",
     "Claim",
-    "Conflict",
     "Entry",
+    "Full",
     "Held",
     "MemoryData",
     "MemoryStore",
     "Outcome",
+    "RevisionConflict",
     "SqliteStore",
     "Store",
     "StoreError",

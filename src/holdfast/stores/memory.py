@@ -1,31 +1,55 @@
 """A store in the memory of one process: for tests, and for games that may forget everything when they stop.
 
-It works in one step, without a thread and without time, so a loop with virtual time will do.
+Every call completes in one step, without a thread or a timer, so it also works on an event loop with virtual time.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
-from holdfast.stores.batches import check_batches, check_key, check_prefix, revision_of_one
-from holdfast.stores.port import ABSENT, Batch, Broken, Change, Claim, Conflict, Entry, Outcome, Write
-from holdfast.stores.watching import Watchers
+from holdfast.stores.port import (
+    ABSENT,
+    Batch,
+    Broken,
+    Claim,
+    Entry,
+    Full,
+    Outcome,
+    RevisionConflict,
+    Write,
+    check_batches,
+    check_key,
+    check_prefix,
+    commit_one,
+)
 
 
 class MemoryData:
-    """What a memory store holds; handles that are given the same data are handles of one store."""
+    """The contents of a memory store. Handles that share one `MemoryData` are handles of the same store."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, entries_max: int | None = None) -> None:
         self.entries: dict[str, Entry] = {}
-        self.watchers: list[Watchers] = []
+        self._entries_max = entries_max
         self._revision = 0
 
     def write(self, batch: Batch) -> Outcome:
         """Write a batch whole, or leave everything as it is."""
+        return self._conflict_of(batch) or [self._apply(write) for write in batch]
+
+    def check_space(self, batches: Sequence[Batch]) -> None:
+        """Raise `Full` unless every batch that is in no conflict finds space."""
+        if self._entries_max is None:
+            return
+        accepted = [batch for batch in batches if self._conflict_of(batch) is None]
+        added = sum(write.revision == ABSENT and write.value is not None for batch in accepted for write in batch)
+        if added and len(self.entries) + added > self._entries_max:
+            raise Full(f"{self._entries_max} records are kept in memory, and no more; give the server a store")
+
+    def _conflict_of(self, batch: Batch) -> RevisionConflict | None:
         for key, _, expected in batch:
             found = self.entries[key].revision if key in self.entries else ABSENT
             if found != expected:
-                return Conflict(key, expected, found)
-        return [self._apply(write) for write in batch]
+                return RevisionConflict(key, expected, found)
+        return None
 
     def _apply(self, write: Write) -> int:
         key, value, _ = write
@@ -34,76 +58,60 @@ class MemoryData:
         self._revision += 1
         if value is None:
             del self.entries[key]
-        else:
-            self.entries[key] = Entry(key, value, self._revision)
-        for watchers in self.watchers:
-            watchers.tell(Change(key, value, self._revision))
-        return ABSENT if value is None else self._revision
+            return ABSENT
+        self.entries[key] = Entry(key, value, self._revision)
+        return self._revision
 
 
 class MemoryStore:
-    """A handle of a memory store: of its own, or of the one that `data` is."""
+    """A handle of a memory store: of its own data, or of the `data` given."""
 
-    def __init__(self, data: MemoryData | None = None) -> None:
+    def __init__(self, data: MemoryData | None = None, *, is_open: bool = False) -> None:
+        """`is_open` spares a caller that cannot await the call of `open`."""
         self._data = data or MemoryData()
-        self._watchers: Watchers | None = None
+        self._is_open = is_open
 
     async def open(self, claim: Claim = "shared") -> None:
-        """See the port."""
-        if self._watchers is not None:
+        if self._is_open:
             raise ValueError("the store is open already")
-        self._watchers = Watchers()
-        self._data.watchers.append(self._watchers)
+        self._is_open = True
 
     async def reclaim(self) -> bool:
-        """See the port: other handles of the same data cannot be told from servers."""
+        # Other handles of the same data cannot be told from servers.
         return False
 
     async def close(self) -> None:
-        """See the port."""
-        if self._watchers is not None:
-            self._data.watchers.remove(self._watchers)
-            self._watchers.close()
-            self._watchers = None
+        self._is_open = False
 
     async def get(self, key: str) -> Entry | None:
-        """See the port."""
         check_key(key)
         self._check_open()
         return self._data.entries.get(key)
 
     async def list(self, prefix: str) -> list[Entry]:
-        """See the port."""
         check_prefix(prefix)
         self._check_open()
         entries = self._data.entries
         return [entries[key] for key in sorted(entries) if key.startswith(prefix)]
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
-        """See the port."""
-        return revision_of_one(await self.commit([[Write(key, value, revision)]]))
+        [written] = await commit_one(self, [Write(key, value, revision)])
+        return written
 
     async def delete(self, key: str, revision: int) -> None:
-        """See the port."""
-        revision_of_one(await self.commit([[Write(key, None, revision)]]))
+        await commit_one(self, [Write(key, None, revision)])
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        """See the port."""
         check_batches(batches)
         self._check_open()
+        self._data.check_space(batches)
         return [self._data.write(batch) for batch in batches]
 
     async def failure(self) -> Broken:
-        """See the port: memory does not break."""
+        # Memory does not break.
         never: asyncio.Future[Broken] = asyncio.get_running_loop().create_future()
         return await never
 
-    def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
-        """See the port."""
-        check_prefix(prefix)
-        return self._check_open().watch(prefix, self.list)
-
-    def _check_open(self) -> Watchers:
-        if self._watchers is None:
+    def _check_open(self) -> None:
+        if not self._is_open:
             raise ValueError("the store is not open")
-        return self._watchers

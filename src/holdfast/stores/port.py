@@ -1,4 +1,4 @@
-"""What outlives a node: a small key–value store whose revisions are fencing tokens.
+"""The port of a store: a small key–value store that outlives a node, and whose revisions are fencing tokens.
 
 Every write says which revision of its key it takes the place of, and loses if that is not the one the store has. A
 node that slept while another took over its rooms still holds the old revisions: whatever it writes is refused (R8).
@@ -8,7 +8,7 @@ A batch is written whole or not at all. A commit writes many batches with one tr
 does not keep the others from being written. Batches of one commit are independent: no two of them write the same key.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 KEY_BYTES_MAX = 200
@@ -20,20 +20,15 @@ VALUE_BYTES_MAX = 64 * 1024 * 1024
 ABSENT = 0
 """The revision of a key that does not exist."""
 
+# SQLite and NATS both count revisions in 64 bits.
+_REVISION_MAX = 2**63 - 1
+
 
 class Entry(NamedTuple):
     """A key as the store has it."""
 
     key: str
     value: bytes
-    revision: int
-
-
-class Change(NamedTuple):
-    """A key as it has become; without a value it was deleted."""
-
-    key: str
-    value: bytes | None
     revision: int
 
 
@@ -52,8 +47,8 @@ class StoreError(Exception):
     """What a store may raise; one of the following."""
 
 
-class Conflict(StoreError):
-    """Somebody else has written the key: the writer must give up what it based on the revision it knew."""
+class RevisionConflict(StoreError):
+    """Another writer has changed the key: give up whatever was based on the revision known here."""
 
     def __init__(self, key: str, expected: int, found: int) -> None:
         super().__init__(f"{key} is at revision {found}, not {expected}")
@@ -64,6 +59,10 @@ class Conflict(StoreError):
 
 class Unavailable(StoreError):
     """Nothing was written, and trying again later may help: the disk is full, the file locked, the server away."""
+
+
+class Full(Unavailable):
+    """The store holds as many entries as it may: existing ones can be replaced or deleted, but none added."""
 
 
 class Unknown(StoreError):
@@ -86,7 +85,7 @@ Claim = Literal["shared", "sole", "takeover"]
 """How a store is opened. shared: beside whoever else has it, as tools do. sole: as the one server on it, or `Held`.
 takeover: as the one server instead of another, whose writes are refused by their revisions from then on."""
 
-Outcome = list[int] | Conflict
+Outcome = list[int] | RevisionConflict
 """What became of a batch: the new revisions of its writes (`ABSENT` for a delete), or why it was refused."""
 
 
@@ -109,10 +108,13 @@ class Store(Protocol):
         """Every key that begins with the prefix, in order, as they were at one moment."""
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
-        """Write one value if the key is at this revision (`ABSENT`: does not exist); the new one, or `Conflict`."""
+        """Write one value if the key is at this revision (`ABSENT`: it does not exist), else `RevisionConflict`.
+
+        Returns the new revision.
+        """
 
     async def delete(self, key: str, revision: int) -> None:
-        """Delete the key if it is at this revision, or `Conflict`."""
+        """Delete the key if it is at this revision, or `RevisionConflict`."""
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         """Write all batches durably, with one trip to the disk; what became of each, in their order.
@@ -123,8 +125,43 @@ class Store(Protocol):
     async def failure(self) -> Broken:
         """Wait until the store turns out to be broken though nobody asked it for anything: its file was deleted."""
 
-    def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
-        """What there is, then every change, in the order of revisions. A slow reader sees each key's last change only.
 
-        Embedded stores show what the same handle writes.
-        """
+# Shared by the adapters
+
+
+def check_key(key: str) -> None:
+    """Printable ASCII without spaces, and not too long."""
+    if not key:
+        raise ValueError("a key must not be empty")
+    check_prefix(key)
+
+
+def check_prefix(prefix: str) -> None:
+    """What a key may begin with; nothing at all is the prefix of every key."""
+    if len(prefix) > KEY_BYTES_MAX:
+        raise ValueError(f"a key has {KEY_BYTES_MAX} bytes at most, not {len(prefix)}: {prefix[:20]}…")
+    if not prefix.isascii() or not prefix.isprintable() or " " in prefix:
+        raise ValueError(f"a key is printable ASCII without spaces, not {prefix!r}")
+
+
+def check_batches(batches: Sequence[Batch]) -> None:
+    """Keys, values and revisions can be stored, and no key is written twice in one commit."""
+    seen: set[str] = set()
+    for batch in batches:
+        for key, value, revision in batch:
+            check_key(key)
+            if key in seen:
+                raise ValueError(f"{key} is written twice in one commit")
+            seen.add(key)
+            if value is not None and len(value) > VALUE_BYTES_MAX:
+                raise ValueError(f"{key} has {len(value)} bytes, {VALUE_BYTES_MAX} is the most a store takes")
+            if not 0 <= revision <= _REVISION_MAX:
+                raise ValueError(f"{revision} cannot be a revision of {key}")
+
+
+async def commit_one(store: Store, batch: Batch) -> list[int]:
+    """Commit a single batch and return the new revisions; a `RevisionConflict` is raised."""
+    [outcome] = await store.commit([batch])
+    if isinstance(outcome, RevisionConflict):
+        raise outcome
+    return outcome

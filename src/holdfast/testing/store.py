@@ -13,9 +13,19 @@ from contextvars import Context
 from dataclasses import dataclass
 from random import Random
 
-from holdfast.stores.batches import check_batches, check_key, check_prefix
 from holdfast.stores.memory import MemoryData, MemoryStore
-from holdfast.stores.port import Batch, Claim, Conflict, Entry, Outcome, StoreError, Unavailable
+from holdfast.stores.port import (
+    Batch,
+    Claim,
+    Entry,
+    Outcome,
+    RevisionConflict,
+    StoreError,
+    Unavailable,
+    check_batches,
+    check_key,
+    check_prefix,
+)
 
 Outcomes = list[Outcome]
 
@@ -88,36 +98,29 @@ class FaultyStore(MemoryStore):
         flights, self._flights = self._flights, {}
         for flight in flights:
             self._write(flight.batches, is_written=None)
-        if self._watchers is not None:
-            self.disk.watchers.remove(self._watchers)
-            self._watchers = None
+        self._is_open = False
         self._is_dead = True
 
     async def open(self, claim: Claim = "shared") -> None:
-        """See the port."""
         await super().open(claim)
         self._is_dead = False
 
     async def close(self) -> None:
-        """See the port."""
         if self._flights:
             await asyncio.wait([flight.answer for flight in self._flights])
         await super().close()
 
     async def get(self, key: str) -> Entry | None:
-        """See the port."""
         check_key(key)
         await self._read()
         return await super().get(key)
 
     async def list(self, prefix: str) -> list[Entry]:
-        """See the port."""
         check_prefix(prefix)
         await self._read()
         return await super().list(prefix)
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        """See the port."""
         check_batches(batches)
         failure = await self._called()
         if self.is_full:
@@ -156,7 +159,7 @@ class FaultyStore(MemoryStore):
 
     def _write_one(self, batch: Batch) -> Outcome:
         outcome = self.disk.write(batch)
-        if not isinstance(outcome, Conflict):
+        if not isinstance(outcome, RevisionConflict):
             self.disk.on_written(batch, self)
         return outcome
 

@@ -13,11 +13,13 @@ from rich.console import Console
 from holdfast.cli.operate.node import Node, of_node
 from holdfast.cli.operate.rooms import create_room, end_room, list_running, show_room, show_seats
 from holdfast.cli.operate.showing import PIPE_COLUMNS
+from holdfast.cli.rooms import stored
 from holdfast.cli.rooms.listing import facts_of, table_of
-from holdfast.cli.rooms.shelf import Shelf, StoredRoom, opened
+from holdfast.cli.rooms.stored import StoredRoom, opened
 from holdfast.core.records import Unreadable
 from holdfast.core.room_file import NotARoom, from_text, to_text
 from holdfast.schemas.room import RoomFile
+from holdfast.stores.port import Store
 
 _ID = re.compile(r"\w[\w-]{0,63}", re.ASCII)
 
@@ -80,8 +82,8 @@ def list_rooms(  # noqa: PLR0913 - one parameter for each option
 
 
 async def _all(store: str) -> list[StoredRoom]:
-    async with opened(store) as shelf:
-        return await shelf.all()
+    async with opened(store) as opened_store:
+        return await stored.all_rooms(opened_store)
 
 
 # export
@@ -116,26 +118,26 @@ def _make_folder(folder: Path) -> None:
 
 
 async def _export(store: str, room_id: str | None, output: Path | None) -> None:
-    async with opened(store) as shelf:
+    async with opened(store) as opened_store:
         if room_id is None:
             assert output is not None
-            await _export_all(shelf, output)
+            await _export_all(opened_store, output)
             return
-        room = _found(await shelf.get(room_id), room_id, store)
+        room = _found(await stored.find_room(opened_store, room_id), room_id, store)
         try:
             file = room.file()
         except Unreadable as error:
             raise click.ClickException(f"Room {room_id} cannot be exported: {error}.") from None
-        await _note_effects(shelf, room_id)
+        await _note_effects(opened_store, room_id)
         if output is None:
             click.echo(to_text(file), nl=False)
         else:
             _write(output, file)
 
 
-async def _export_all(shelf: Shelf, folder: Path) -> None:
+async def _export_all(store: Store, folder: Path) -> None:
     failed = 0
-    found = await shelf.all()
+    found = await stored.all_rooms(store)
     for room in found:
         try:
             _write(folder / f"{room.id}.json", room.file())
@@ -143,7 +145,7 @@ async def _export_all(shelf: Shelf, folder: Path) -> None:
             failed += 1
             click.echo(f"Room {room.id} cannot be exported: {error}.", err=True)
             continue
-        await _note_effects(shelf, room.id)
+        await _note_effects(store, room.id)
     click.echo(
         f"Exported {len(found) - failed} of {len(found)} room{'' if len(found) == 1 else 's'} to {folder}.", err=True
     )
@@ -169,8 +171,8 @@ def _write(output: Path, file: RoomFile) -> None:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}.") from None
 
 
-async def _note_effects(shelf: Shelf, room_id: str) -> None:
-    waiting = await shelf.effects_of(room_id)
+async def _note_effects(store: Store, room_id: str) -> None:
+    waiting = await stored.effects_of(store, room_id)
     if waiting:
         what = "effect waits" if waiting == 1 else "effects wait"
         click.echo(f"Note: {waiting} {what} to be carried out for room {room_id}, and not in the file.", err=True)
@@ -208,15 +210,15 @@ def import_room(store: str, file: Path, room_id: str | None, *, replace: bool) -
 
 
 async def _import(store: str, path: Path, file: RoomFile, room_id: str, *, replace: bool) -> None:
-    async with opened(store, "sole", must_exist=False) as shelf:
-        former = await shelf.get(room_id)
+    async with opened(store, "sole", must_exist=False) as opened_store:
+        former = await stored.find_room(opened_store, room_id)
         if former is not None and not replace:
             raise click.ClickException(
                 f"There is a room {room_id} in {store} already: say --replace to put the file in its place, or --id for"
                 " another id."
             )
         try:
-            await shelf.put(file, room_id, former)
+            await stored.put_room(opened_store, file, room_id, former)
         except NotARoom as error:
             raise click.ClickException(f"{path} cannot be imported: {error}.") from None
 
@@ -240,8 +242,8 @@ def delete_room(store: str, room_id: str, *, yes: bool) -> None:
 
 
 async def _delete(store: str, room_id: str, *, is_sure: bool) -> None:
-    async with opened(store, "sole") as shelf:
-        room = _found(await shelf.get(room_id), room_id, store)
+    async with opened(store, "sole") as opened_store:
+        room = _found(await stored.find_room(opened_store, room_id), room_id, store)
         if not is_sure:
             click.confirm(f"Delete room {room_id} for good?", abort=True)
-        await shelf.delete(room)
+        await stored.delete_room(opened_store, room)

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.operate.showing import span
-from holdfast.cli.rooms.shelf import StoredRoom
+from holdfast.cli.rooms.stored import StoredRoom
 from holdfast.core.records import Unreadable
 from holdfast.core.tagged import seconds_text
 

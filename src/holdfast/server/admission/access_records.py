@@ -8,7 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from holdfast.logs import get_logger
-from holdfast.stores.port import ABSENT, Broken, Conflict, Entry, Store, StoreError, Write
+from holdfast.stores.port import ABSENT, Broken, Entry, RevisionConflict, Store, StoreError, Write
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -84,7 +84,7 @@ class StandingBook:
         try:
             async with asyncio.timeout(self._node.limits.commit_timeout_s):
                 [outcome] = await store.commit([writes])
-            if isinstance(outcome, Conflict):
+            if isinstance(outcome, RevisionConflict):
                 raise outcome
         except Broken:
             raise

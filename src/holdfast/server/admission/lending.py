@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.ground import Ground, Preparing
 from holdfast.identity.port import Authenticator, Closing
-from holdfast.stores.port import ABSENT, Conflict, Store
+from holdfast.stores.port import ABSENT, RevisionConflict, Store
 
 _SECRET_KEY = "secret/guests"  # noqa: S105 - where it is, not what it is
 
@@ -42,6 +42,6 @@ async def kept_secret(store: Store | None) -> bytes:
         known = await store.get(_SECRET_KEY)
         if known is not None:
             return known.value
-        with contextlib.suppress(Conflict):
+        with contextlib.suppress(RevisionConflict):
             await store.put(_SECRET_KEY, secrets.token_bytes(TOKEN_BYTES), ABSENT)
     return secrets.token_bytes(TOKEN_BYTES)

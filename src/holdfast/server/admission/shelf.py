@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from holdfast.identity.port import Busy
 from holdfast.identity.shelf import Change, Overtaken, Record
-from holdfast.stores.port import Broken, Conflict, Store, StoreError, Write
+from holdfast.stores.port import Broken, RevisionConflict, Store, StoreError, Write
 
 # What can go wrong with a store is over in a moment, or takes long.
 _RETRY_AFTER_S = 2.0
@@ -31,7 +31,7 @@ class StoreShelf:
             (outcome,) = await self._store.commit([[Write(*change) for change in changes]])
         except StoreError as error:
             raise self._busy(error) from None
-        if isinstance(outcome, Conflict):
+        if isinstance(outcome, RevisionConflict):
             raise Overtaken
 
     def _busy(self, error: StoreError) -> Busy:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from holdfast.core.limits import Limits
 from holdfast.server.durability.bundles import Bundle, SessionWriter
-from holdfast.stores.port import ABSENT, Conflict, Entry, Store, Unavailable, Unknown
+from holdfast.stores.port import ABSENT, Entry, RevisionConflict, Store, Unavailable, Unknown
 
 
 class Fates(Protocol):
@@ -52,7 +52,7 @@ class Commits:
         self._fates.accepted()
         fenced: list[Bundle] = []
         for bundle, result in zip(bundles, results, strict=True):
-            if isinstance(result, Conflict):
+            if isinstance(result, RevisionConflict):
                 fenced.append(bundle)
             else:
                 self._fates.committed(bundle, result)

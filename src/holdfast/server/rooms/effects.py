@@ -17,7 +17,7 @@ from msgspec import Raw
 from holdfast.core.errors import Throttled
 from holdfast.logs import get_logger
 from holdfast.schemas.room import EffectRecord
-from holdfast.stores.port import Broken, Conflict, StoreError
+from holdfast.stores.port import Broken, RevisionConflict, StoreError
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -110,7 +110,7 @@ class Outbox:
         while True:
             try:
                 await committer.store.delete(key, revision)
-            except Conflict:
+            except RevisionConflict:
                 return
             except Broken as error:
                 committer.broken(error)

@@ -6,30 +6,28 @@ a connection of its own.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from holdfast.stores.batches import check_batches, check_key, check_prefix, revision_of_one
 from holdfast.stores.port import (
-    ABSENT,
     Batch,
     Broken,
-    Change,
     Claim,
-    Conflict,
     Entry,
     Outcome,
     Unavailable,
     Unknown,
     Write,
+    check_batches,
+    check_key,
+    check_prefix,
+    commit_one,
 )
-from holdfast.stores.sqlite.reader import Reader
-from holdfast.stores.sqlite.worker import Look, Worker
-from holdfast.stores.sqlite.writer import Writer, Written
-from holdfast.stores.watching import Watchers
+from holdfast.stores.sqlite.connections import Reader, Writer
+from holdfast.stores.sqlite.worker import PeriodicCheck, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,6 @@ class _Open:
     writing: Worker
     reading: Worker
     failure: asyncio.Future[Broken]
-    watchers: Watchers = field(default_factory=Watchers)
 
 
 class SqliteStore:
@@ -57,13 +54,12 @@ class SqliteStore:
         self._opened: _Open | None = None
 
     async def open(self, claim: Claim = "shared") -> None:
-        """See the port."""
         if self._opened is not None:
             raise ValueError("the store is open already")
         failure: asyncio.Future[Broken] = asyncio.get_running_loop().create_future()
-        look = Look(self._writer.look, partial(_set, failure), self._look_s)
+        check = PeriodicCheck(self._writer.look, partial(_set, failure), self._look_s)
         opened = _Open(
-            writing=Worker("holdfast-store-writer", timeout_s=self._timeout_s, look=look),
+            writing=Worker("holdfast-store-writer", timeout_s=self._timeout_s, check=check),
             reading=Worker("holdfast-store-reader", timeout_s=self._timeout_s),
             failure=failure,
         )
@@ -77,64 +73,48 @@ class SqliteStore:
         self._opened = opened
 
     async def reclaim(self) -> bool:
-        """See the port."""
         return await self._check_open().writing.run(self._writer.reclaim, late=Unavailable)
 
     async def close(self) -> None:
-        """See the port."""
         opened, self._opened = self._opened, None
         if opened is not None:
-            try:
-                await self._end(opened)
-            finally:
-                opened.watchers.close()
+            await self._end(opened)
 
     async def _end(self, opened: _Open) -> None:
         await asyncio.gather(opened.reading.end(self._reader.close), opened.writing.end(self._writer.close))
 
     async def get(self, key: str) -> Entry | None:
-        """See the port."""
         check_key(key)
         entry = await self._check_open().reading.run(partial(self._reader.get, key), late=Unavailable)
         self._check_file()
         return entry
 
     async def list(self, prefix: str) -> list[Entry]:
-        """See the port."""
         check_prefix(prefix)
         entries = await self._check_open().reading.run(partial(self._reader.list, prefix), late=Unavailable)
         self._check_file()
         return entries
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
-        """See the port."""
-        return revision_of_one(await self.commit([[Write(key, value, revision)]]))
+        [written] = await commit_one(self, [Write(key, value, revision)])
+        return written
 
     async def delete(self, key: str, revision: int) -> None:
-        """See the port."""
-        revision_of_one(await self.commit([[Write(key, None, revision)]]))
+        await commit_one(self, [Write(key, None, revision)])
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        """See the port."""
         check_batches(batches)
         opened = self._check_open()
         if not any(batches):
             return [[] for _ in batches]
         write = partial(self._writer.write, batches)
-        tell = partial(_tell, opened.watchers, batches)
-        written: Written = await opened.writing.run(write, late=Unknown, then=tell)
+        outcomes = await opened.writing.run(write, late=Unknown)
         # Here and not in the thread, which would have to wait once more for Python's global lock.
         self._check_file()
-        return written.outcomes
+        return outcomes
 
     async def failure(self) -> Broken:
-        """See the port."""
         return await asyncio.shield(self._check_open().failure)
-
-    def watch(self, prefix: str) -> AsyncGenerator[Change, None]:
-        """See the port."""
-        check_prefix(prefix)
-        return self._check_open().watchers.watch(prefix, self.list)
 
     def _check_file(self) -> None:
         try:
@@ -152,16 +132,3 @@ class SqliteStore:
 def _set(failure: asyncio.Future[Broken], error: Broken) -> None:
     if not failure.done():
         failure.set_result(error)
-
-
-def _tell(watchers: Watchers, batches: Sequence[Batch], written: Written) -> None:
-    if watchers.is_empty:
-        return
-    revision = written.count_before
-    for batch, outcome in zip(batches, written.outcomes, strict=True):
-        if isinstance(outcome, Conflict):
-            continue
-        for key, value, expected in batch:
-            revision += 1
-            if value is not None or expected != ABSENT:
-                watchers.tell(Change(key, value, revision))

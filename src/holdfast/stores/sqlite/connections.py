@@ -1,8 +1,8 @@
-"""The one connection that writes. Every method runs in its thread.
+"""The two connections to the file, one that writes and one that reads beside it, each used in a thread of its own.
 
-After each step of SQLite this thread must get Python's global lock back, and waits for it 5 ms or more while the event
-loop is busy: a commit of a hundred rows with a statement for each took half a second. So the common commit, in which
-nobody is in conflict, is one statement; SQLite makes that a transaction of its own.
+After each step of SQLite the writing thread must get Python's global lock back, and waits for it 5 ms or more while
+the event loop is busy: a commit of a hundred rows with a statement for each took half a second. So the common commit,
+in which nothing is in conflict, is one statement; SQLite makes that a transaction of its own.
 """
 
 import json
@@ -10,14 +10,15 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from holdfast.stores.port import ABSENT, Batch, Broken, Claim, Conflict, Outcome, StoreError, Unavailable
+from holdfast.stores.port import ABSENT, Batch, Broken, Claim, Entry, Outcome, RevisionConflict, StoreError, Unavailable
 from holdfast.stores.sqlite.errors import is_full, translate
 from holdfast.stores.sqlite.guard import FileGuard
 from holdfast.stores.sqlite.layout import (
     COUNT_KEY,
     check_file,
+    connect,
     prepare,
     suit_log_to_disk,
     warn_if_others_can_read,
@@ -39,12 +40,10 @@ _CONFLICTS = """
     WHERE coalesce(entry.revision, 0) != expected.value
 """
 
-
-class Written(NamedTuple):
-    """What became of each batch. The writes of those that were not refused are counted on from here, deletes too."""
-
-    outcomes: list[Outcome]
-    count_before: int
+_ONE = "SELECT key, value, revision FROM entry WHERE key = ?"
+_RANGE = f"SELECT key, value, revision FROM entry WHERE key > '{COUNT_KEY}' AND key >= ? AND key < ? ORDER BY key"  # noqa: S608 - a constant
+# Greater than every character of a key.
+_AFTER = "\x7f"
 
 
 class Writer:
@@ -100,7 +99,7 @@ class Writer:
             # If this fails, the log stays where it is, and whoever opens the file next reads it.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def write(self, batches: Sequence[Batch]) -> Written:
+    def write(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Write the batches that are in no conflict."""
         if self._broken is not None:
             raise Broken(f"nothing more is written after a failure: {self._broken}")
@@ -142,7 +141,7 @@ class Writer:
         """Write nothing more."""
         self._broken = self._broken or error
 
-    def _try(self, batches: Sequence[Batch]) -> Written:
+    def _try(self, batches: Sequence[Batch]) -> list[Outcome]:
         try:
             return self._write_all(batches) or self._write_without_conflicts(batches)
         except sqlite3.Error as error:
@@ -160,9 +159,9 @@ class Writer:
             return False
         return not busy
 
-    def _write_all(self, batches: Sequence[Batch]) -> Written | None:
+    def _write_all(self, batches: Sequence[Batch]) -> list[Outcome] | None:
         """The short way: one statement that writes everything, or nothing if there is any conflict at all."""
-        rows, written = _number(batches, self._count)
+        rows, outcomes = _number(batches, self._count)
         if len(rows) > _ROWS_MAX * _COLUMNS:
             return None
         try:
@@ -170,9 +169,9 @@ class Writer:
         except sqlite3.IntegrityError:
             return None
         self._count += len(rows) // _COLUMNS - 1
-        return written
+        return outcomes
 
-    def _write_without_conflicts(self, batches: Sequence[Batch]) -> Written:
+    def _write_without_conflicts(self, batches: Sequence[Batch]) -> list[Outcome]:
         """The long way: find out who is in conflict, and write the others."""
         self._connection.execute("BEGIN IMMEDIATE")
         expected = {key: revision for batch in batches for key, _, revision in batch}
@@ -180,13 +179,13 @@ class Writer:
         conflicts = [_first_conflict(batch, found) for batch in batches]
         accepted = [batch for batch, conflict in zip(batches, conflicts, strict=True) if conflict is None]
         count = self._stored_count()
-        rows, written = _number(accepted, count)
+        rows, outcomes = _number(accepted, count)
         for start in range(0, len(rows), _ROWS_MAX * _COLUMNS):
             self._insert(rows[start : start + _ROWS_MAX * _COLUMNS])
         self._connection.execute("COMMIT")
         self._count = count + len(rows) // _COLUMNS - 1
-        outcomes = iter(written.outcomes)
-        return Written([conflict or next(outcomes) for conflict in conflicts], count)
+        written = iter(outcomes)
+        return [conflict or next(written) for conflict in conflicts]
 
     def _insert(self, rows: list[Any]) -> None:
         size = max(2, 1 << (len(rows) // _COLUMNS - 1).bit_length())
@@ -213,19 +212,52 @@ class Writer:
         return self._opened
 
 
-def _number(batches: Sequence[Batch], count: int) -> tuple[list[Any], Written]:
-    """The rows that write the batches, with the revisions that follow this count, and what will have been written."""
+def _number(batches: Sequence[Batch], count: int) -> tuple[list[Any], list[Outcome]]:
+    """The rows that write the batches, with the revisions that follow this count, and the outcomes."""
     rows: list[Any] = [COUNT_KEY, b"", count, count + sum(map(len, batches))]
-    written = Written([], count)
+    outcomes: list[Outcome] = []
     for batch in batches:
         revisions = []
         for key, value, expected in batch:
             count += 1
             rows += (key, value, expected, count)
             revisions.append(ABSENT if value is None else count)
-        written.outcomes.append(revisions)
-    return rows, written
+        outcomes.append(revisions)
+    return rows, outcomes
 
 
-def _first_conflict(batch: Batch, found: dict[str, int]) -> Conflict | None:
-    return next((Conflict(key, expected, found[key]) for key, _, expected in batch if key in found), None)
+def _first_conflict(batch: Batch, found: dict[str, int]) -> RevisionConflict | None:
+    return next((RevisionConflict(key, expected, found[key]) for key, _, expected in batch if key in found), None)
+
+
+class Reader:
+    """Sees what was committed."""
+
+    def __init__(self, path: Path, *, busy_s: float) -> None:
+        self._path = path
+        self._busy_s = busy_s
+        self._connection: sqlite3.Connection | None = None
+
+    def open(self) -> None:
+        """To be called when the writer has made the file."""
+        self._connection = connect(self._path, busy_s=self._busy_s)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def get(self, key: str) -> Entry | None:
+        """The entry, if there is one."""
+        return next(iter(self._select(_ONE, key)), None)
+
+    def _select(self, statement: str, *parameters: str) -> list[Entry]:
+        assert self._connection is not None
+        try:
+            return [Entry._make(row) for row in self._connection.execute(statement, parameters)]
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+
+    def list(self, prefix: str) -> list[Entry]:
+        """The entries whose keys begin like this, in order."""
+        return self._select(_RANGE, prefix, prefix + _AFTER)

@@ -1,4 +1,4 @@
-"""The rooms of a store, as data: what there is, and changes that are made whole or not at all."""
+"""Rooms kept in a store, as data: read them, and write or delete one whole or not at all."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,18 @@ from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomFile, RoomRecord
 from holdfast.server.durability.room_writer import room_key
 from holdfast.stores import open_store
-from holdfast.stores.port import ABSENT, Claim, Conflict, Entry, Held, Store, StoreError, Unknown, Write
+from holdfast.stores.port import (
+    ABSENT,
+    Claim,
+    Entry,
+    Held,
+    RevisionConflict,
+    Store,
+    StoreError,
+    Unknown,
+    Write,
+    commit_one,
+)
 
 _HOW_TO_CHANGE = (
     "stop it first. Or speak to it: `holdfast rooms end ROOM_ID` ends a room. `holdfast rooms list` and `export` can"
@@ -74,8 +85,8 @@ class StoredRoom:
 
 
 @asynccontextmanager
-async def opened(url: str, claim: Claim = "shared", *, must_exist: bool = True) -> AsyncIterator["Shelf"]:
-    """The rooms of the store at a URL; whatever is wrong with it is a `ClickException`."""
+async def opened(url: str, claim: Claim = "shared", *, must_exist: bool = True) -> AsyncIterator[Store]:
+    """Open the store at a URL; whatever is wrong with it is a `ClickException`."""
     scheme, _, path = url.partition(":")
     if scheme == "memory":
         raise click.ClickException("memory: is in the memory of a server, and cannot be looked into from here.")
@@ -91,8 +102,8 @@ async def opened(url: str, claim: Claim = "shared", *, must_exist: bool = True) 
     except StoreError as error:
         raise store_failed(url, error) from None
     try:
-        yield Shelf(store)
-    except Conflict:
+        yield store
+    except RevisionConflict:
         raise click.ClickException(
             "Somebody else changed the room at this moment, so nothing was written. If a server is running on this"
             " store, stop it first."
@@ -107,58 +118,48 @@ async def opened(url: str, claim: Claim = "shared", *, must_exist: bool = True) 
         await store.close()
 
 
-class Shelf:
-    """The rooms of one store."""
+async def all_rooms(store: Store) -> list[StoredRoom]:
+    """Every room, ordered by id."""
+    rooms: dict[str, list[Entry]] = {}
+    for entry in await store.list(room_key("")):
+        rooms.setdefault(entry.key.split("/")[1], []).append(entry)
+    return [StoredRoom(room_id, entries) for room_id, entries in rooms.items()]
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
-    async def all(self) -> list[StoredRoom]:
-        """Every room, in the order of their ids."""
-        rooms: dict[str, list[Entry]] = {}
-        for entry in await self._store.list(room_key("")):
-            rooms.setdefault(entry.key.split("/")[1], []).append(entry)
-        return [StoredRoom(room_id, entries) for room_id, entries in rooms.items()]
+async def find_room(store: Store, room_id: str) -> StoredRoom | None:
+    """One room."""
+    key = room_key(room_id)
+    entries = [entry for entry in await store.list(key) if entry.key == key or entry.key.startswith(f"{key}/")]
+    return StoredRoom(room_id, entries) if entries else None
 
-    async def get(self, room_id: str) -> StoredRoom | None:
-        """One room."""
-        key = room_key(room_id)
-        entries = [
-            entry for entry in await self._store.list(key) if entry.key == key or entry.key.startswith(f"{key}/")
-        ]
-        return StoredRoom(room_id, entries) if entries else None
 
-    async def effects_of(self, room_id: str) -> int:
-        """How many outside effects of the room wait to be carried out."""
-        return len(await self._store.list(f"effect/{room_id}/"))
+async def effects_of(store: Store, room_id: str) -> int:
+    """How many outside effects of the room wait to be carried out."""
+    return len(await store.list(f"effect/{room_id}/"))
 
-    async def put(self, file: RoomFile, room_id: str, former: StoredRoom | None) -> None:
-        """Write a room that there is not yet, or in the place of the former one, or raise `Conflict`."""
-        entries = room_entries(file, room_key(room_id), former.past if former is not None else None)
-        known = await self._known(former)
-        gone = [Write(key, None, revision) for key, revision in known.items() if key not in entries]
-        written = [Write(key, value, known.get(key, ABSENT)) for key, value in entries.items()]
-        await self._commit([*written, *gone])
 
-    async def delete(self, room: StoredRoom) -> None:
-        """Delete a room and the sessions in it, or raise `Conflict`."""
-        known = await self._known(room)
-        await self._commit([Write(key, None, revision) for key, revision in known.items()])
+async def put_room(store: Store, file: RoomFile, room_id: str, former: StoredRoom | None) -> None:
+    """Write a new room, or replace the former one; or raise `RevisionConflict`."""
+    entries = room_entries(file, room_key(room_id), former.past if former is not None else None)
+    known = await _revisions(store, former) if former is not None else {}
+    gone = [Write(key, None, revision) for key, revision in known.items() if key not in entries]
+    written = [Write(key, value, known.get(key, ABSENT)) for key, value in entries.items()]
+    await commit_one(store, [*written, *gone])
 
-    async def _known(self, room: StoredRoom | None) -> dict[str, int]:
-        """The keys of a room and of the sessions that have a seat in it: without it they have nothing to return to."""
-        if room is None:
-            return {}
-        known = {entry.key: entry.revision for entry in room.entries}
-        for entry in await self._store.list("session/"):
-            try:
-                if decode_session(entry.value).room == room.id:
-                    known[entry.key] = entry.revision
-            except Unreadable:
-                continue
-        return known
 
-    async def _commit(self, batch: list[Write]) -> None:
-        [outcome] = await self._store.commit([batch])
-        if isinstance(outcome, Conflict):
-            raise outcome
+async def delete_room(store: Store, room: StoredRoom) -> None:
+    """Delete a room and the sessions in it, or raise `RevisionConflict`."""
+    known = await _revisions(store, room)
+    await commit_one(store, [Write(key, None, revision) for key, revision in known.items()])
+
+
+async def _revisions(store: Store, room: StoredRoom) -> dict[str, int]:
+    """The keys of a room and of the sessions that have a seat in it: without it they have nothing to return to."""
+    known = {entry.key: entry.revision for entry in room.entries}
+    for entry in await store.list("session/"):
+        try:
+            if decode_session(entry.value).room == room.id:
+                known[entry.key] = entry.revision
+        except Unreadable:
+            continue
+    return known
