@@ -11,20 +11,20 @@ from holdfast.core.seating import Seating
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.connection.connection import LiveConnection
-from holdfast.server.graces import Graces
-from holdfast.server.node import Node
 from holdfast.server.rooms.seating_host import SeatingHost
 from holdfast.server.rooms.turns import Turns
+from holdfast.server.sessions.graces import Graces
+from holdfast.server.sessions.lifecycle import SessionLifecycle
 from tests.simulation.planting import mutant, patched
 
 
 @mutant
 def an_old_connection_is_not_fenced() -> Iterator[None]:
-    def supersede(node: Node, old: Any, session: Session) -> None:
+    def supersede(lifecycle: SessionLifecycle, old: Any, session: Session) -> None:
         if isinstance(old, LiveConnection):
-            node._tell_drop(session)
+            lifecycle._detached(session)
 
-    with patched(Node, supersede=supersede):
+    with patched(SessionLifecycle, supersede=supersede):
         yield
 
 
@@ -39,7 +39,7 @@ def the_grace_goes_on_after_a_return() -> Iterator[None]:
     def returned(*_: Any) -> None: ...
 
     right = Session.attach
-    with patched(Session, attach=attach), patched(Graces, over=returned):
+    with patched(Session, attach=attach), patched(Graces, cancel=returned):
         yield
 
 

@@ -6,6 +6,7 @@ from typing import NewType
 from holdfast.core.addresses import host_of
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table
+from holdfast.schemas.frames import Frame
 
 ConnectionId = NewType("ConnectionId", str)
 
@@ -88,8 +89,39 @@ class Connection:
         """The peer's address without its port."""
         return host_of(self.peer)
 
+    @property
+    def pings_unanswered(self) -> int:
+        """How many were sent since the client was last heard."""
+        return 0
+
+    # A connection with no wire, such as an agent's, has nothing to write and nobody to tell.
+
     def wake(self) -> None:
-        """Something waits to be written; a connection with no wire has nothing to do."""
+        """Something waits to be written."""
+
+    def send(self, frame: Frame) -> None:
+        """Write a frame soon."""
+
+    def send_latest(self, channel: int, name: str, body: bytes, key: str) -> None:
+        """Write an unreliable message soon, or never if a newer one comes first."""
+
+    def hold(self) -> None:
+        """Write nothing before as many calls of `release`."""
+
+    def release(self) -> None:
+        """Undo one `hold`."""
+
+    def seated(self) -> None:
+        """The session took a seat."""
+
+    def unseated(self) -> None:
+        """The session's seat was freed."""
+
+    def forget_session(self) -> None:
+        """Speak for no session any more."""
+
+    def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
+        """Tell the client why, and end."""
 
     def happened(self, event: ConnectionEvent) -> None:
         """Take one step of the table."""

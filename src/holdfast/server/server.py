@@ -246,7 +246,7 @@ class Server(Listening):
             too_many_sessions=self._too_many_sessions,
             hashing=self._hashing,
         )
-        node.raised = self._raised
+        node.faults.on_error = self._raised
         if self._tracing is not None:
             node.tracing = self._tracing.of(node)
         node.rooms.offer(self.room_types)

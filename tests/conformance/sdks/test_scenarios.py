@@ -199,7 +199,7 @@ async def test_a_session_that_is_kicked_ends_for_good(client: Program, world: Wo
     session = world.server.sessions.get(told["session"])
     assert session is not None
 
-    world.server.node.end(session, "enough")
+    session.end("enough")
 
     assert (await client.attempt("join"))["error"] == "kicked"
     assert not client.has_had("drop")
@@ -210,7 +210,7 @@ async def test_a_closed_connection_is_resumed(client: Program, world: World) -> 
     session = world.server.sessions.get(told["session"])
     assert session is not None
 
-    world.server.node.disconnect(session, "look again")
+    session.disconnect("look again")
 
     assert (await client.event("resume"))["outcome"]["kind"] == "resumed"
 
@@ -263,7 +263,7 @@ async def test_a_session_that_is_gone_is_reset_with_a_reason(client: Program, wo
     session = world.server.sessions.get(told["session"])
     assert session is not None
 
-    world.server.node.end(session, "gone")
+    session.end("gone")
     world.proxy.plug()
     outcome = (await client.event("resume"))["outcome"]
 

@@ -96,7 +96,7 @@ class ComingBack:
             if not connection.is_open:
                 # The game heard of the drop and ended the session.
                 return
-        node.graces.over(session)
+        node.graces.cancel(session)
         session.resumes += 1
         knows_more = self._knows_more(connection, session, resume)
         replayed, lost = self._continue_channels(session, resume.positions, knows_more=knows_more)

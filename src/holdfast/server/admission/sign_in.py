@@ -202,7 +202,7 @@ def new_session(node: "Node", identity: Identity) -> Session:
     session.data = identity.data
     session.signed_in_at = node.wall_clock()
     session.sign_outs = node.access.sign_outs
-    session.obeyed_by(node)
+    session.obeyed_by(node.lifecycle)
     node.sessions.add(session)
     node.counters.sessions += 1
     return session

@@ -101,6 +101,10 @@ class WritingConnection(Connection):
             self._holds -= 1
             self.flush()
 
+    def forget_session(self) -> None:
+        """Speak for no session any more."""
+        self.session = None
+
     def send(self, frame: Frame) -> None:
         """Write a frame with the next flush, before the messages of channels."""
         self._control.append(frame)

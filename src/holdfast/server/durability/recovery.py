@@ -231,7 +231,7 @@ class Recovery:
         node = self._node
         session = restored_session(session_id, record, limits=node.limits, now=node.now(), grace_s=node.grace_s)
         self._committer.adopt(session, None, entry.revision)
-        node.restored(session)
+        node.lifecycle.restore(session)
         return session
 
     def _tell(self, session: Session, room_id: str) -> None:
@@ -261,7 +261,7 @@ class Recovery:
             grace_s=node.grace_s,
         )
         stand_in.sign_outs = node.access.sign_outs
-        node.restored(stand_in)
+        node.lifecycle.restore(stand_in)
         return stand_in
 
     # Rooms
@@ -288,7 +288,7 @@ class Recovery:
     def _let_go(self, host: DurableHost) -> None:
         for seat in host.room.seats:
             self._committer.forget(seat.session)
-            self._node.forget_session(seat.session, Reason.EXPIRED)
+            self._node.release_session(seat.session, Reason.EXPIRED)
         self._committer.remove(host.writer)
         host.suspended()
 

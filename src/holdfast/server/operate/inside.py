@@ -79,7 +79,7 @@ class InsideOperator:
         try:
             return room.snapshot()
         except Exception as error:
-            self._node.raised(error, f"snapshot of {room.kind} {room.id}")
+            self._node.faults.on_error(error, f"snapshot of {room.kind} {room.id}")
             log.warning("the game's code failed", where="snapshot", room=room.id, kind=room.kind, exc_info=error)
             raise Failed("snapshot() raised; the node's log has the details") from None
 
@@ -106,7 +106,7 @@ class InsideOperator:
         session = self._node.sessions.get(session_id)
         if session is None:
             raise NotFound(f"there is no session {session_id!r}; it may have ended")
-        self._node.disconnect(session, reason or "an operator closed this connection")
+        self._node.lifecycle.disconnect(session, reason or "an operator closed this connection")
 
 
 def _is_the_games(name: str) -> bool:

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
-from holdfast.core.connection import Connection, ConnectionEvent
+from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.player import Player
@@ -117,6 +117,23 @@ class AgentRoom:
             yield message
 
 
+class AgentConnection(Connection):
+    """The connection of an agent: in this process, with no wire."""
+
+    __slots__ = ("_lost",)
+
+    def __init__(self, connection_id: ConnectionId, now: float, lost: Callable[[Connection], None]) -> None:
+        super().__init__(connection_id, now)
+        self.transport_kind = "agent"
+        self._lost = lost
+
+    def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
+        if self.is_open:
+            self.end_reason = reason
+            self.happened(ConnectionEvent.LOST)
+            self._lost(self)
+
+
 class Agent:
     """A player made of code. Open one with `server.open_agent(name)`."""
 
@@ -137,8 +154,7 @@ class Agent:
 
     def _attach(self) -> Connection:
         node = self._node
-        connection = Connection(node.next_connection_id(), node.now())
-        connection.transport_kind = "agent"
+        connection = AgentConnection(node.next_connection_id(), node.now(), node.lifecycle.lost)
         connection.happened(ConnectionEvent.WELCOMED)
         node.sessions.attach(self.session, connection, node.now())
         return connection
@@ -152,7 +168,7 @@ class Agent:
             return
         away_s = node.now() - session.dropped_at if session.dropped_at is not None else 0.0
         connection = self._attach()
-        node.graces.over(session)
+        node.graces.cancel(session)
         session.resumes += 1
         session.drop_reason = None
         node.publish(

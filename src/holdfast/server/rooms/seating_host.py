@@ -243,7 +243,9 @@ class SeatingHost:
             return
         self._node.counters.turns_failed += 1
         kind = self.room.kind
-        self._node.raised(error, f"{where} of {kind} {self.room.id}" + (f", player {player_id}" if player_id else ""))
+        self._node.faults.on_error(
+            error, f"{where} of {kind} {self.room.id}" + (f", player {player_id}" if player_id else "")
+        )
         if self._node.lines.allow(f"{where} of {kind}"):
             ids = {"player": player_id} if player_id else {}
             log.error("the game's code failed", where=where, room=self.room.id, kind=kind, **ids, exc_info=error)

@@ -1,0 +1,26 @@
+"""Errors that should not happen: each is logged with its traceback, counted, and contained where it was raised."""
+
+from collections.abc import Callable, Sequence
+
+from holdfast.logs import get_logger
+from holdfast.observability.counters import Counters
+from holdfast.observability.line_limit import LineLimit
+
+log = get_logger("holdfast.server")
+
+
+class Faults:
+    """Reports contained errors."""
+
+    def __init__(self, counters: Counters, lines: LineLimit) -> None:
+        self._counters = counters
+        self._lines = lines
+        self.on_error: Callable[[Exception, str], None] = lambda _error, _where: None
+        """Called with every contained error, also those that a game raised: a test fails with it."""
+
+    def report(self, where: str, error: Exception, *, hide: Sequence[str] = (), **ids: str) -> None:
+        """Log an error of Holdfast itself, without the secrets to `hide`."""
+        self._counters.internal_errors += 1
+        self.on_error(error, where)
+        if self._lines.allow(where):
+            log.error("internal error", where=where, **ids, exc_info=error, hide=hide)

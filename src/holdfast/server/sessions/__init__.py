@@ -1,0 +1,1 @@
+"""The life of sessions on this server: opened, dropped, resumed, restored, ended."""

@@ -1,0 +1,45 @@
+"""How long a session waits for its player: one timer for each that is disconnected."""
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.core.session import Session
+from holdfast.server.context import Clock
+
+
+class Graces:
+    """Ends the sessions whose players did not return in time."""
+
+    def __init__(self, clock: Clock, expire: Callable[[Session], None]) -> None:
+        self._clock = clock
+        self._expire = expire
+        self._timers: dict[Session, asyncio.TimerHandle] = {}
+        self.may_expire: Callable[[Session], bool] = lambda _: True
+        """Whether a player could have returned; while the store refuses, they cannot."""
+
+    def begin(self, session: Session) -> None:
+        """End the session when its grace ends, unless its player returns."""
+        self.cancel(session)
+        if session.expires_at is not None:
+            self._timers[session] = self._clock.loop.call_at(session.expires_at, self._check, session)
+
+    def cancel(self, session: Session) -> None:
+        """The player is back, or the session is over."""
+        timer = self._timers.pop(session, None)
+        if timer is not None:
+            timer.cancel()
+
+    def renew(self, session: Session) -> None:
+        """Begin the grace of a disconnected session anew."""
+        if session.expires_at is not None:
+            session.expires_at = self._clock.now() + session.grace_s
+            self.begin(session)
+
+    def _check(self, session: Session) -> None:
+        if not self.may_expire(session):
+            self.renew(session)
+        elif session.has_expired(self._clock.now()):
+            self._expire(session)
+        else:
+            # Early, by the resolution of the timer.
+            self.begin(session)
