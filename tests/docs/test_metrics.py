@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
+from prometheus_client import Metric
+
 from holdfast import PlayerData, Room
-from holdfast.observability.meters import TURNS_PER_SAMPLE
-from holdfast.observability.metrics import read_metrics
+from holdfast.observability.exposition import CATALOGUE
+from holdfast.observability.metrics import TURNS_PER_SAMPLE
 from holdfast.testing import MemoryServer, run
 
 ROOT = Path(__file__).parents[2]
@@ -19,8 +21,20 @@ class Arena(Room[PlayerData]):
 
 async def shown() -> set[tuple[str, str, str, str]]:
     async with MemoryServer([Arena]) as server:
-        metrics = [reading.metric for reading in await read_metrics(server.node, sessions_max=1)]
-    return {(each.name, each.type, ", ".join(f"`{label}`" for label in each.labels), each.help) for each in metrics}
+        families = await server.node.exposition.families(sessions_max=1)
+    return {(name_of(each), each.type, labels_of(each), each.documentation) for each in families}
+
+
+def name_of(family: Metric) -> str:
+    return f"{family.name}_total" if family.type == "counter" else family.name
+
+
+def labels_of(family: Metric) -> str:
+    if family.type == "histogram":
+        labels = list({label: 1 for sample in family.samples for label in sample.labels if label != "le"})
+    else:
+        labels = CATALOGUE[name_of(family).removeprefix("holdfast_")][0].split()
+    return ", ".join(f"`{label}`" for label in labels)
 
 
 def test_the_tables_tell_of_every_metric_and_of_no_other() -> None:

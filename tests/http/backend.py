@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import Conflict, Expired, Failed, Invalid, NameTaken, NotFound, Refused, RoomFull, Throttled
-from holdfast.core.metrics import Metric, Reading
 from holdfast.identity.accounts import checked_name, checked_player, checked_roles
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.ban import BanInfo, BanPage
@@ -338,10 +337,9 @@ class FakeBackend:
             "0.1.0", 1_700_000_000.5, {"websocket": "ws://127.0.0.1:7777"}, [], ["guest"], "", 30.0, "", []
         )
 
-    async def metrics(self, *, sessions_max: int) -> list[Reading]:
+    async def metrics(self, *, sessions_max: int) -> bytes:
         self.told.append(("metrics", sessions_max))
-        sessions = Metric("holdfast_sessions", "gauge", "Sessions that live.", ("status",))
-        return [Reading(sessions, {("connected",): len(self.sessions)})]
+        return f'holdfast_sessions{{status="connected"}} {len(self.sessions)}\n'.encode()
 
     def list_packet_targets(self) -> list[PacketTarget]:
         return list(self.packet_targets.values())

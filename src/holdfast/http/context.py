@@ -9,7 +9,6 @@ from litestar import Litestar
 
 from holdfast.http.docs import page
 from holdfast.http.events import Streams
-from holdfast.http.exposition import Exposition
 from holdfast.http.folder import Folder
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
@@ -29,7 +28,6 @@ class Context:
         """A game's own pages, if it has some."""
         self.limits = limits
         self.streams = Streams(limits)
-        self.exposition = Exposition()
         self.game_urls: Callable[[], Sequence[str]] = list
         """Where players connect, for those who come to the API for that."""
         self.methods: dict[str, str] = {}

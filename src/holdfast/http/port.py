@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol
 
-from holdfast.core.metrics import Reading
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.node import EventInfo, KindInfo, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
@@ -148,7 +147,7 @@ class Backend(Protocol):
     def settings(self) -> SettingsInfo:
         """How it was set up."""
 
-    async def metrics(self, *, sessions_max: int) -> list[Reading]:
+    async def metrics(self, *, sessions_max: int) -> bytes:
         """What it has counted and measured; of single sessions, at most so many."""
 
     def list_packet_targets(self) -> list[PacketTarget]:

@@ -1,191 +1,298 @@
-"""Reads what a node has counted and measured, when somebody asks: nothing is worked out before.
+"""What a node counts and measures while it runs; `exposition.py` shows it to Prometheus.
 
-What is there now, sessions, connections, rooms and seats, is counted on the spot and in slices, so that the games do
-not wait for it.
+Counters on the way of a message are plain integers. Histograms are prometheus-client's, which is imported when a server
+starts. Totals are never sums over what is there now: such a sum shrinks when somebody leaves.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
-from enum import Enum
-from functools import cache
-from heapq import nsmallest
-from typing import TYPE_CHECKING, TypeVar, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from holdfast.core.connection import ConnectionState
-from holdfast.core.histogram import Histogram
-from holdfast.core.metrics import Metric, Reading, Spread
-from holdfast.core.player import SeatState
-from holdfast.core.room import Phase
-from holdfast.core.session import Session, SessionState
-from holdfast.core.tally import OTHER
-from holdfast.observability import catalogue
-from holdfast.schemas.events import ROOM_FAILURES
+from holdfast.core.connection import Connection, ConnectionId
+from holdfast.core.reasons import CLOSE_CODES, Reason
+from holdfast.schemas.events import (
+    Authenticated,
+    Dropped,
+    Ended,
+    Event,
+    LimitExceeded,
+    Resumed,
+    RoomCreated,
+    RoomFailed,
+    SessionOpened,
+    SignInFailed,
+)
+from holdfast.schemas.node import SpreadInfo
 
 if TYPE_CHECKING:
-    from holdfast.server.node import Node
+    from prometheus_client import Histogram
 
-T = TypeVar("T")
-S = TypeVar("S", bound=Enum)
+OTHER = "other"
+"""Stands for names that are not ours: whatever a stranger or an old record may say."""
+TURNS_PER_SAMPLE = 31
+"""One turn in this many is timed, per kind of room. A prime: games count their rounds in tens and sixteens."""
+LOOP_LAG_SAMPLE_S = 0.25
+"""Often enough to meet a loop that hangs for a moment, seldom enough to cost nothing."""
+
+_TURN_S = (0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0)
+_STORE_S = (0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+_NETWORK_S = (0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
+_LAG_S = (0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_AWAY_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+_SIGN_IN_FAILURES = (Reason.AUTH_FAILED, Reason.REFUSED, Reason.BANNED)
+
 Labels = tuple[str, ...]
-
-# So many are looked at before the games have their turn.
-_LOOKED_AT_ONCE = 500
-_CONNECTION_STATES = (ConnectionState.CONNECTING, ConnectionState.CONNECTED, ConnectionState.IN_GAME)
-_SEAT_STATES = (SeatState.RESERVED, SeatState.TAKEN, SeatState.HELD)
-_SESSION_STATES = (SessionState.PRECONNECT, SessionState.CONNECTED, SessionState.DISCONNECTED)
+Timed = tuple[Callable[..., None], tuple[Any, ...]]
 
 
-async def read_metrics(node: "Node", *, sessions_max: int = 0) -> list[Reading]:
-    """Every metric of the catalogue as it is now; those of single sessions for at most so many of them."""
-    there = await _there(node)
-    return [*_of_node(node), *there, *_counted(node), *_measured(node), *_of_sessions(node, sessions_max)]
+@dataclass(slots=True)
+class Counters:
+    """Totals of one node since it started."""
+
+    connections: int = 0
+    connections_refused: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    frames_received: int = 0
+    frames_sent: int = 0
+    sessions: int = 0
+    sessions_ended: int = 0
+    drops: int = 0
+    resumed: int = 0
+    resynced: int = 0
+    reset: int = 0
+    takeovers: int = 0
+    messages_replayed: int = 0
+    messages_applied: int = 0
+    messages_refused: int = 0
+    duplicates_ignored: int = 0
+    messages_throttled: int = 0
+    latest_throttled: int = 0
+    requests_throttled: int = 0
+    floods: int = 0
+    hellos_throttled: int = 0
+    protocol_errors: int = 0
+    tokens_reused: int = 0
+    clients_rolled_back: int = 0
+    streams_overflowed: int = 0
+    turns_failed: int = 0
+    ticks_skipped: int = 0
+    rooms_created: int = 0
+    rooms_ended: int = 0
+    rooms_recovered: int = 0
+    rooms_fenced: int = 0
+    commits: int = 0
+    commits_refused: int = 0
+    effects_done: int = 0
+    effects_failed: int = 0
+    internal_errors: int = 0
 
 
-def _of_node(node: "Node") -> list[Reading]:
-    limits, committer = node.limits, node.committer
-    most = {"connections": limits.connections_max, "sessions": limits.sessions_max, "rooms": limits.rooms_max}
-    return [
-        _reading(catalogue.NODE_INFO, {(node.name, node.region, holdfast_version()): 1}),
-        _reading(catalogue.READY, {(): node.health.is_ready}),
-        _reading(catalogue.HEALTHY, {(): node.health.is_healthy}),
-        _reading(catalogue.CAPACITY, {(of,): each for of, each in most.items()}),
-        _reading(catalogue.STORE_FAILING, {(): committer is not None and committer.is_failing}),
-    ]
+class TurnMeter:
+    """The turns of one kind of rooms: all are counted, one in `TURNS_PER_SAMPLE` is timed.
+
+    Whoever takes a turn decrements `countdown` and calls `timed` when it reaches zero: the other turns cost no more
+    than that.
+    """
+
+    __slots__ = ("_now", "_observe", "_timed", "countdown")
+
+    def __init__(self, now: Callable[[], float], observe: Callable[[float], None]) -> None:
+        self._now = now
+        self._observe = observe
+        self._timed = 0
+        # The first turn is timed.
+        self.countdown = 1
+
+    @property
+    def taken(self) -> int:
+        """How many turns there were."""
+        return self._timed * TURNS_PER_SAMPLE + 1 - self.countdown
+
+    def timed(self, done: Callable[..., None] | None, done_args: tuple[Any, ...]) -> Timed:
+        """Time the turn that begins now: returns what to call at its end, in place of `done`."""
+        self._timed += 1
+        self.countdown = TURNS_PER_SAMPLE
+        began_at = self._now()
+
+        def ended(error: Exception | None, result: Any) -> None:
+            self._observe(self._now() - began_at)
+            if done is not None:
+                done(error, result, *done_args)
+
+        return ended, ()
 
 
-async def _there(node: "Node") -> list[Reading]:
-    """What is there now. Who has gone since the first slice does not count."""
-    sessions: Counter[Labels] = Counter()
-    async for some in slices(node.sessions):
-        _count(sessions, (), [session.state for session in some], _SESSION_STATES)
-    connections: Counter[Labels] = Counter()
-    async for links in slices(node.connections.values()):
-        for (transport,) in node.meters.opened.counts():
-            states = [link.state for link in links if link.transport_kind == transport]
-            _count(connections, (transport,), states, _CONNECTION_STATES)
-    kinds = node.rooms.kinds
-    rooms: Counter[Labels] = Counter()
-    seats: Counter[Labels] = Counter()
-    async for hosts in slices(node.rooms.hosts()):
-        for kind in kinds:
-            of_kind = [host.room for host in hosts if host.room.kind == kind]
-            for phase in get_args(Phase):
-                rooms[kind, phase] += sum(room.phase == phase for room in of_kind)
-            _count(seats, (kind,), [seat.seat for room in of_kind for seat in room.seats], _SEAT_STATES)
-            seats[kind, SeatState.RESERVED.value] += sum(room.reservations.waiting for room in of_kind)
-    return [
-        _reading(catalogue.SESSIONS, sessions),
-        _reading(catalogue.CONNECTIONS, connections),
-        _reading(catalogue.ROOMS, rooms),
-        _reading(catalogue.SEATS, seats),
-    ]
+class LoopLag:
+    """Measures how late the event loop is, with a timer: whatever blocks the loop delays everybody on the node."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, now: Callable[[], float], observe: Callable[[float], None]
+    ) -> None:
+        self._loop = loop
+        self._now = now
+        self._observe = observe
+        self._due_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to measure."""
+        self._due_at = self._now() + LOOP_LAG_SAMPLE_S
+        self._timer = self._loop.call_later(LOOP_LAG_SAMPLE_S, self._sample)
+
+    def stop(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _sample(self) -> None:
+        # uvloop's clock ticks in milliseconds: a timer may fire a little early by ours.
+        self._observe(max(0.0, self._now() - self._due_at))
+        self.start()
 
 
-def _count(counts: Counter[Labels], of: Labels, states: list[S], known: tuple[S, ...]) -> None:
-    """Add how often each known state is in a list."""
-    # By identity: to hash a member of an enum, or to ask for its value, takes as long as to look at ten of them.
-    for state in known:
-        counts[*of, str(state.value)] += sum(each is state for each in states)
+class Metrics:
+    """The counters and histograms of one node. `record` observes the bus; the rest is called by whoever acts."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], float],
+        schemes: Iterable[str],
+        connections: Mapping[ConnectionId, Connection],
+        kinds: Callable[[], Collection[str]],
+    ) -> None:
+        """`schemes` are the ways to sign in; `kinds` lists the kinds of rooms that this node knows."""
+        # Here and not at the top: it takes a while, and programs that only import Holdfast do not need it.
+        from prometheus_client import Histogram  # noqa: PLC0415
+
+        def histogram(name: str, help_text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            # In no registry: another server in this process has metrics of the same names.
+            return Histogram(f"holdfast_{name}", help_text, labels, buckets=buckets, registry=None)
+
+        self._now = now
+        self._connections = connections
+        self._kinds = kinds
+        self._schemes = frozenset(schemes)
+        self.counters = Counters()
+        self.turns: dict[str, TurnMeter] = {}
+        """By the kind of the rooms."""
+        self.loop_lag = histogram(
+            "loop_lag_seconds",
+            f"How late the event loop was, looked at every {LOOP_LAG_SAMPLE_S:g} s. Everybody waits so long.",
+            _LAG_S,
+        )
+        self.round_trip = histogram(
+            "round_trip_seconds", "Round trips between the node and its clients, measured with every ping.", _NETWORK_S
+        )
+        self.welcome = histogram(
+            "welcome_seconds", "From a client's hello until it is let in, without the wait for the store.", _STORE_S
+        )
+        self.away = histogram(
+            "resume_away_seconds", "How long players who came back to their session were away.", _AWAY_S
+        )
+        self.turn = histogram(
+            "turn_seconds",
+            f"How long a turn of a room takes, measured for one turn in {TURNS_PER_SAMPLE}.",
+            _TURN_S,
+            "kind",
+        )
+        self.commit = histogram(
+            "commit_seconds", "From the beginning of a commit until the store has it, retries included.", _STORE_S
+        )
+        self.commit_batches = histogram(
+            "commit_batches", "Rooms and lone sessions that one commit has saved together.", _BATCHES
+        )
+        self.gate_wait = histogram(
+            "gate_wait_seconds",
+            "How long the oldest word of a room waited for its commit, once per room and commit.",
+            _STORE_S,
+        )
+        self.histograms = (
+            *(self.loop_lag, self.round_trip, self.welcome, self.away),
+            *(self.turn, self.commit, self.commit_batches, self.gate_wait),
+        )
+        # What alerts watch is there at zero from the start: a counter that first appears as 1 has not grown.
+        closes = [(reason.value,) for reason in CLOSE_CODES]
+        self.connections_opened: Counter[Labels] = Counter()
+        self.connections_closed: Counter[Labels] = Counter(dict.fromkeys(closes, 0))
+        self.drops: Counter[Labels] = Counter(dict.fromkeys(closes, 0))
+        self.ends: Counter[Labels] = Counter(dict.fromkeys([*closes, (Reason.GRACE_ENDED.value,)], 0))
+        self.limits: Counter[Labels] = Counter()
+        """By the limit, and what was done about it."""
+        self.sign_ins: Counter[Labels] = Counter(dict.fromkeys([(scheme,) for scheme in self._schemes], 0))
+        self.sign_ins_failed: Counter[Labels] = Counter(
+            {(scheme, reason.value): 0 for scheme in (*self._schemes, OTHER) for reason in _SIGN_IN_FAILURES}
+        )
+        self.rooms_created: Counter[Labels] = Counter()
+        self.rooms_failed: Counter[Labels] = Counter()
+        """By kind, and what was wrong."""
+
+    def turns_of(self, kind: str) -> TurnMeter:
+        """The meter that all rooms of a kind share."""
+        if kind not in self.turns:
+            self.turns[kind] = TurnMeter(self._now, self.turn.labels(kind).observe)
+        return self.turns[kind]
+
+    def connection_opened(self, transport: str) -> None:
+        """A client has connected."""
+        self.counters.connections += 1
+        self.connections_opened[transport,] += 1
+
+    def connection_closed(self, reason: Reason) -> None:
+        """A connection is gone."""
+        self.connections_closed[reason.value,] += 1
+
+    def record(self, event: Event) -> None:
+        """Count an event."""
+        match event:
+            case SessionOpened():
+                self._welcomed(event.connection)
+            case Resumed():
+                self.away.observe(event.away_s)
+                self._welcomed(event.connection)
+            case Dropped():
+                self.drops[event.reason,] += 1
+            case Ended():
+                self.ends[event.reason,] += 1
+            case Authenticated():
+                self.sign_ins[self._scheme(event.scheme),] += 1
+            case SignInFailed():
+                self.sign_ins_failed[self._scheme(event.scheme), event.reason] += 1
+            case LimitExceeded():
+                self.limits[event.limit, event.action] += event.times
+            case RoomCreated():
+                self.rooms_created[event.kind,] += 1
+            case RoomFailed():
+                kind = event.kind if event.kind in self._kinds() else OTHER
+                self.rooms_failed[kind, event.why] += 1
+            case _:
+                pass
+
+    def _welcomed(self, connection_id: str) -> None:
+        # A client sends nothing between its hello and the welcome, so it was last heard when it sent the hello.
+        connection = self._connections.get(ConnectionId(connection_id))
+        if connection is not None:
+            self.welcome.observe(self._now() - connection.heard_at)
+
+    def _scheme(self, scheme: str) -> str:
+        return scheme if scheme in self._schemes else OTHER
 
 
-async def slices(things: Iterable[T]) -> AsyncIterator[list[T]]:
-    """All of them, as they are now; the games go on in between. One that is empty if there is nothing."""
-    everything = list(things)
-    for start in range(0, max(1, len(everything)), _LOOKED_AT_ONCE):
-        if start:
-            await asyncio.sleep(0)
-        yield everything[start : start + _LOOKED_AT_ONCE]
-
-
-def _counted(node: "Node") -> list[Reading]:
-    counters, meters = node.counters, node.meters
-    # At zero from the start: what first appears as 1 has not grown, and no alert would tell of it.
-    none_yet: dict[Labels, int] = {(kind,): 0 for kind in node.rooms.kinds}
-    none_failed: dict[Labels, int] = {(kind, why): 0 for kind in (*node.rooms.kinds, OTHER) for why in ROOM_FAILURES}
-    outcomes = {"resumed": counters.resumed, "resynced": counters.resynced, "reset": counters.reset}
-    frames = {"received": counters.frames_received, "sent": counters.frames_sent}
-    sizes = {"received": counters.bytes_received, "sent": counters.bytes_sent}
-    throttled = {
-        "hello": counters.hellos_throttled,
-        "message": counters.messages_throttled,
-        "latest": counters.latest_throttled,
-        "request": counters.requests_throttled,
-    }
-    effects = {"done": counters.effects_done, "failed": counters.effects_failed}
-    return [
-        *(_reading(metric, {(): getattr(counters, name)}) for name, metric in catalogue.PLAIN.items()),
-        _reading(catalogue.EVENTS_LOST, {(): node.bus.lost}),
-        _reading(catalogue.ENDS, meters.ends.counts()),
-        _reading(catalogue.DROPS, meters.drops.counts()),
-        _reading(catalogue.RESUMES, _by_word(outcomes)),
-        _reading(catalogue.SIGN_INS, meters.sign_ins.counts()),
-        _reading(catalogue.SIGN_INS_FAILED, meters.sign_ins_failed.counts()),
-        _reading(catalogue.OPENED, meters.opened.counts()),
-        _reading(catalogue.CLOSED, meters.closed.counts()),
-        _reading(catalogue.FRAMES, _by_word(frames)),
-        _reading(catalogue.BYTES, _by_word(sizes)),
-        _reading(catalogue.LIMITS, meters.limits.counts()),
-        _reading(catalogue.THROTTLED, _by_word(throttled)),
-        _reading(catalogue.ROOMS_CREATED, none_yet | meters.rooms_created.counts()),
-        _reading(catalogue.ROOMS_FAILED, none_failed | meters.rooms_failed.counts()),
-        _reading(catalogue.TURNS, none_yet | _by_word({kind: meter.taken for kind, meter in meters.turns.items()})),
-        _reading(catalogue.EFFECTS, _by_word(effects)),
-    ]
-
-
-def _measured(node: "Node") -> list[Reading]:
-    meters = node.meters
-    turns: dict[Labels, Spread] = {(kind,): _spread(meters.turns_of(kind).seconds) for kind in node.rooms.kinds}
-    return [
-        _reading(catalogue.LOOP_LAG, {(): _spread(meters.loop_lag)}),
-        _reading(catalogue.ROUND_TRIP, {(): _spread(meters.round_trip)}),
-        _reading(catalogue.WELCOME, {(): _spread(meters.welcome)}),
-        _reading(catalogue.AWAY, {(): _spread(meters.away)}),
-        _reading(catalogue.TURN, turns),
-        _reading(catalogue.COMMIT, {(): _spread(meters.commit)}),
-        _reading(catalogue.COMMIT_BATCHES, {(): _spread(meters.commit_batches)}),
-        _reading(catalogue.GATE_WAIT, {(): _spread(meters.gate_wait)}),
-    ]
-
-
-def _of_sessions(node: "Node", most: int) -> list[Reading]:
-    """Of those whose ids come first: ids are left to chance, so this is a fair sample, and the same the next time."""
-    if not most:
-        return []
-    sample = nsmallest(most, node.sessions, key=lambda session: session.id)
-    return [
-        _reading(catalogue.SESSION_LATENCY, {(each.id,): each.latency.smoothed_ms / 1000 for each in sample}),
-        _reading(catalogue.SESSION_JITTER, {(each.id,): each.latency.jitter_ms / 1000 for each in sample}),
-        _reading(catalogue.SESSION_KEPT, {(each.id,): _kept_bytes(each) for each in sample}),
-        _reading(catalogue.SESSION_DROPS, {(each.id,): each.drops for each in sample}),
-        _reading(catalogue.SESSION_RESUMES, {(each.id,): each.resumes for each in sample}),
-    ]
-
-
-def _kept_bytes(session: Session) -> int:
-    return sum(channel.kept_bytes for channel in session.channels())
-
-
-def _spread(histogram: Histogram) -> Spread:
-    return Spread(histogram.bounds, histogram.cumulative(), histogram.sum)
-
-
-def _by_word(counts: Mapping[str, int]) -> dict[Labels, int]:
-    return {(word,): count for word, count in counts.items()}
-
-
-def _reading(metric: Metric, values: Mapping[Labels, float | Spread]) -> Reading:
-    return Reading(metric, dict(values))
-
-
-@cache
-def holdfast_version() -> str:
-    """Of the package that is installed."""
-    # Not at the top: it takes as long to import as all of this, and only who is asked for metrics needs it.
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
-
-    try:
-        return version("holdfast")
-    except PackageNotFoundError:
-        return "unknown"
+def spread_of(histogram: "Histogram") -> SpreadInfo:
+    """What a histogram has counted, over all its labels."""
+    buckets: Counter[float] = Counter()
+    total = 0.0
+    for family in histogram.collect():
+        for sample in family.samples:
+            if sample.name.endswith("_bucket"):
+                buckets[float(sample.labels["le"])] += int(sample.value)
+            elif sample.name.endswith("_sum"):
+                total += sample.value
+    *bounds, _ = sorted(buckets) or [0.0]
+    return SpreadInfo(bounds, [buckets[bound] for bound in sorted(buckets)] or [0], total)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from holdfast.logs import get_logger
-from holdfast.observability.counters import Counters
 from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.metrics import Counters
 
 log = get_logger("holdfast.server")
 

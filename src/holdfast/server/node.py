@@ -23,12 +23,11 @@ from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.logs import get_logger
 from holdfast.observability.bus import Bus
-from holdfast.observability.counters import Counters
 from holdfast.observability.events import EventLog
+from holdfast.observability.exposition import Exposition, NodeView
 from holdfast.observability.journal import Journal, tell_left_out
 from holdfast.observability.line_limit import LineLimit
-from holdfast.observability.loop_lag import LoopLag
-from holdfast.observability.meters import Meters
+from holdfast.observability.metrics import LoopLag, Metrics
 from holdfast.observability.packet_log import PacketLog
 from holdfast.observability.timeline import Timelines
 from holdfast.schemas.events import ConnectionRefused, PlacementChanged
@@ -109,7 +108,11 @@ class Node:
         """Of this start of the node, and of no other."""
         self.name = name or self.incarnation
         self.clock = Clock(loop, now, wall_clock)
-        self.counters = Counters()
+        self.connections: dict[ConnectionId, LiveConnection] = {}
+        self.metrics = Metrics(
+            now=now, schemes=authenticators, connections=self.connections, kinds=lambda: self.rooms.kinds
+        )
+        self.counters = self.metrics.counters
         self.lines = LineLimit(loop, limits.log_lines_per_s, tell_left_out)
         self.faults = Faults(self.counters, self.lines)
         self.internal_error = self.faults.report
@@ -119,8 +122,8 @@ class Node:
         self.bus.observe(self.events.record)
         self.timelines = Timelines(limits, now)
         self.bus.observe(self.timelines.record)
-        self.meters = Meters(self, authenticators)
-        self.loop_lag = LoopLag(loop, now, self.meters.loop_lag)
+        self.bus.observe(self.metrics.record)
+        self.loop_lag = LoopLag(loop, now, self.metrics.loop_lag.observe)
         self.tracing: NodeTracing | None = None
         """Set by the server before there are rooms, if it is asked for."""
         self.bus.observe(Journal(self.lines, limits.log_events_per_s).record)
@@ -150,7 +153,6 @@ class Node:
         self.connection_limiter = ConnectionLimiter(self)
         self.throttle = Throttle(self)
         self.lane = FairQueue(self, loop)
-        self.connections: dict[ConnectionId, LiveConnection] = {}
         self.packets = PacketLog(self, loop)
         self.writes = Writes(loop, ack_s=limits.ack_s)
         self.committer = Committer(self, loop, store, fatal=fatal) if store is not None else None
@@ -186,6 +188,22 @@ class Node:
         """What another server has taken over: not gone, only elsewhere."""
         if self.committer is not None and self.recovery is not None:
             self.elsewhere = LostRooms(loop, self.committer, self.recovery, sessions_max=limits.sessions_max)
+        self.exposition = Exposition(
+            self.metrics,
+            NodeView(
+                name=self.name,
+                region=region,
+                limits=limits,
+                sessions=lambda: self.sessions,
+                connections=self.connections.values,
+                rooms=lambda: [host.room for host in self.rooms.hosts()],
+                kinds=lambda: self.rooms.kinds,
+                is_ready=lambda: self.health.is_ready,
+                is_healthy=lambda: self.health.is_healthy,
+                is_store_failing=lambda: self.committer is not None and self.committer.is_failing,
+                events_lost=lambda: self.bus.lost,
+            ),
+        )
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
 
@@ -207,8 +225,7 @@ class Node:
 
     def opened(self, connection: LiveConnection) -> None:
         """A link is up; strangers have `hello_s` to say who they are."""
-        self.counters.connections += 1
-        self.meters.link_up(connection)
+        self.metrics.connection_opened(connection.transport_kind)
         self._links.add(connection)
         if not self.connection_limiter.came(connection):
             return
@@ -235,7 +252,7 @@ class Node:
 
     def unlinked(self, connection: LiveConnection) -> None:
         """A transport has ended: nothing of this connection is left."""
-        self.meters.link_down(connection)
+        self.metrics.connection_closed(connection.end_reason or Reason.DROPPED)
         self._links.discard(connection)
         self.connection_limiter.gone(connection)
         if self._all_unlinked is not None and not self._links:

@@ -18,9 +18,9 @@ from holdfast.identity.guest import Guest
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.identity.shelf import MemoryShelf
-from holdfast.observability.counters import Counters
 from holdfast.observability.listening import Listening
 from holdfast.observability.log_guard import LogGuard
+from holdfast.observability.metrics import Counters
 from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.requests import Ban, Create
 from holdfast.schemas.room import Visibility

@@ -226,7 +226,7 @@ class LiveConnection(WritingConnection):
         if frame.id == self._ping_id and self.session is not None and self._ping_sent_at:
             round_trip_s = self.heard_at - self._ping_sent_at
             self.session.latency.add(round_trip_s * 1000.0)
-            self._node.meters.round_trip.add(round_trip_s)
+            self._node.metrics.round_trip.observe(round_trip_s)
             self.session.flags &= ~SessionFlags.AWAITING_RESPONSE
             self._ping_sent_at = 0.0
 

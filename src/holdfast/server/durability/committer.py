@@ -198,7 +198,7 @@ class Committer(SessionBook):
 
     async def _commit(self, bundles: list[Bundle]) -> None:
         patience = self._loop.call_later(self._limits.store_patience_s, self._stand_still)
-        meters, began_at = self._node.meters, self._node.now()
+        metrics, began_at = self._node.metrics, self._node.now()
         try:
             await self._commits.write(bundles)
         except Broken as error:
@@ -212,8 +212,8 @@ class Committer(SessionBook):
             return
         finally:
             patience.cancel()
-        meters.commit.add(self._node.now() - began_at)
-        meters.commit_batches.add(len(bundles))
+        metrics.commit.observe(self._node.now() - began_at)
+        metrics.commit_batches.observe(len(bundles))
         self._in_flight = None
         if self._dirty_rooms or self._dirty_sessions:
             self._schedule()

@@ -15,7 +15,7 @@ from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
-from holdfast.observability.meters import TurnMeter
+from holdfast.observability.metrics import TurnMeter
 from holdfast.schemas.events import RoomReleased
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash

@@ -206,7 +206,7 @@ class RoomWriter:
             self._node.outbox.start(key, effect, next(ahead))
         leaving, self._leaving = self._leaving, []
         if leaving:
-            self._node.meters.gate_wait.add(self._node.now() - self._leaving_since)
+            self._node.metrics.gate_wait.observe(self._node.now() - self._leaving_since)
         for outlet in leaving:
             outlet.release()
         waiters, self._leaving_waiters = self._leaving_waiters, []

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from holdfast.core.errors import NotFound, Throttled
-from holdfast.core.metrics import Reading
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session
-from holdfast.observability.metrics import read_metrics
 from holdfast.schemas.node import EventInfo, NodeInfo, PacketTarget
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
 from holdfast.schemas.player import PlayerInfo, PlayerPage, ReservationInfo, SeatInfo
@@ -234,9 +232,9 @@ class Operator(AccessOperator, AccountOperator, TimelineOperator, OverviewOperat
         """How this node is."""
         return self._node.health.info()
 
-    async def metrics(self, *, sessions_max: int) -> list[Reading]:
+    async def metrics(self, *, sessions_max: int) -> bytes:
         """What it has counted and measured."""
-        return await read_metrics(self._node, sessions_max=sessions_max)
+        return await self._node.exposition.text(sessions_max=sessions_max)
 
     def list_packet_targets(self) -> list[PacketTarget]:
         """Whose packets are logged."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.histogram import Histogram
 from holdfast.core.limits import Limits
 from holdfast.core.room import Room
 from holdfast.core.session import SessionState
-from holdfast.observability.metrics import holdfast_version, slices
+from holdfast.observability.exposition import holdfast_version, slices
+from holdfast.observability.metrics import spread_of
 from holdfast.schemas.node import (
     EventInfo,
     KindInfo,
@@ -22,7 +22,6 @@ from holdfast.schemas.node import (
     MessageKind,
     OverviewInfo,
     SettingsInfo,
-    SpreadInfo,
 )
 from holdfast.stores.port import Store
 
@@ -69,7 +68,7 @@ class OverviewOperator:
 
     async def overview(self) -> OverviewInfo:
         """The numbers of now. Sessions and rooms are counted in slices: the games do not wait for it."""
-        node, meters = self._node, self._node.meters
+        node, metrics = self._node, self._node.metrics
         sessions: Counter[SessionState] = Counter()
         players: set[str] = set()
         async for some in slices(node.sessions):
@@ -85,16 +84,14 @@ class OverviewOperator:
             sessions={state.value: sessions[state] for state in _STATES},
             rooms=dict(rooms),
             totals=asdict(node.counters),
-            drops={reason: times for (reason,), times in meters.drops.counts().items() if times},
+            drops={reason: times for (reason,), times in metrics.drops.items() if times},
             spreads={
-                "round_trip": _spread(meters.round_trip),
-                "commit": _spread(meters.commit),
-                "loop_lag": _spread(meters.loop_lag),
-                "turn": _spread(*(meter.seconds for meter in meters.turns.values())),
+                "round_trip": spread_of(metrics.round_trip),
+                "commit": spread_of(metrics.commit),
+                "loop_lag": spread_of(metrics.loop_lag),
+                "turn": spread_of(metrics.turn),
             },
-            limits=[
-                LimitHit(limit, action, times) for (limit, action), times in sorted(meters.limits.counts().items())
-            ],
+            limits=[LimitHit(limit, action, times) for (limit, action), times in sorted(metrics.limits.items())],
         )
 
     async def overviews(self) -> AsyncIterator[EventInfo]:
@@ -153,10 +150,3 @@ def _schema(message_type: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _store_kind(store: Store) -> str:
     return type(store).__name__.removesuffix("Store").lower()
-
-
-def _spread(*histograms: Histogram) -> SpreadInfo:
-    """Of histograms with the same bounds, or of none."""
-    counts = [sum(column) for column in zip(*(each.cumulative() for each in histograms), strict=True)]
-    bounds = list(histograms[0].bounds) if histograms else []
-    return SpreadInfo(bounds, counts or [0], sum(each.sum for each in histograms))

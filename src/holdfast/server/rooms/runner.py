@@ -14,7 +14,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.core.tokens import printable
-from holdfast.observability.meters import TurnMeter
+from holdfast.observability.metrics import TurnMeter
 from holdfast.schemas.events import RoomStarted
 from holdfast.schemas.frames import Seat
 from holdfast.schemas.requests import Update
@@ -44,7 +44,7 @@ class RoomRunner(SeatingHost):
     ) -> None:
         self._node = node
         self._loop = loop
-        self._turns = self._make_turns(node.meters.turns_of(room_type.kind))
+        self._turns = self._make_turns(node.metrics.turns_of(room_type.kind))
         self.room: Room[Any] = room_type(room_id, self, dice)
         delivery = Delivery(self.room, node, self._turns, self.failed)
         self.deliver = delivery.deliver

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import Any
 
-from holdfast.observability.meters import TurnMeter
+from holdfast.observability.metrics import TurnMeter
 
 Done = Callable[..., None]
 Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]

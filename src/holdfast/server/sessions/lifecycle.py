@@ -11,7 +11,7 @@ from holdfast.core.connection import Connection
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import Session
-from holdfast.observability.counters import Counters
+from holdfast.observability.metrics import Counters
 from holdfast.schemas.events import Dropped, Ended, Event, Released, Resynced, Superseded
 from holdfast.schemas.frames import sentence
 from holdfast.server.context import Clock

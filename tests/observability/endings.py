@@ -22,8 +22,8 @@ from holdfast.schemas.frames import Bye, Hello, Position, Resume
 from holdfast.schemas.requests import Ban, Create
 from holdfast.server.placement.agents import AgentRoom
 from holdfast.testing import FaultyStore, Named
+from tests.observability.scene import Say, Scene, Visitor, hall, scene
 from tests.server.durability.bench import until
-from tests.server.events.scene import Say, Scene, Visitor, hall, scene
 
 Heard = str
 Play = Callable[[], Awaitable[tuple[list[Event], Heard]]]

@@ -5,8 +5,8 @@ import pytest
 from holdfast import Reason
 from holdfast.observability.reason_words import WORDS
 from holdfast.schemas.events import ConnectionRefused, Dropped, Ended, PlayerLeft, Released, SignInFailed
+from tests.observability.endings import CASES, Case
 from tests.server.durability.bench import in_virtual_time
-from tests.server.events.endings import CASES, Case
 
 IDS = [f"{each.reason}-{each.event.__name__}-{each.play.__name__.strip('_')}" for each in CASES]
 

@@ -25,8 +25,8 @@ from holdfast.schemas.events import (
 )
 from holdfast.schemas.frames import Bye
 from holdfast.testing import FaultyStore
+from tests.observability.scene import Hall, Say, hall, scene
 from tests.server.durability.bench import in_virtual_time, until
-from tests.server.events.scene import Hall, Say, hall, scene
 
 # Sessions
 

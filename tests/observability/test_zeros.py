@@ -10,9 +10,9 @@ from holdfast import Failed, PlayerData, Room
 from holdfast.schemas.events import ROOM_FAILURES, RoomFailed, SignInFailed
 from holdfast.testing import MemoryServer
 from tests.deploy.promql import Expression
-from tests.server.metrics.look import Look, in_virtual_time, look_at
+from tests.observability.look import Look, in_virtual_time, look_at
 
-ALERTS = Path(__file__).parents[3] / "deploy" / "prometheus" / "alerts.yml"
+ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
 # It tells of what goes on for five minutes: nothing is missed if the first of many does not count.
 WITHOUT_ZEROS = {"holdfast_limits_exceeded_total"}
 
@@ -40,7 +40,7 @@ async def test_every_counter_of_an_alert_is_there_at_zero() -> None:
     counters = {name for name in watched if name.endswith("_total")} - WITHOUT_ZEROS
 
     assert len(counters) > 5
-    assert [name for name in counters if not look.readings[name].values] == []
+    assert [name for name in counters if not look.values(name.removeprefix("holdfast_"))] == []
     assert look.that_happened("rooms_failed_total") == {}
 
 
@@ -48,7 +48,7 @@ async def test_every_counter_of_an_alert_is_there_at_zero() -> None:
 async def test_every_way_in_which_a_room_of_any_kind_can_fail_is_there_before_it_does() -> None:
     look = await first_look()
 
-    shown = look.readings["holdfast_rooms_failed_total"].values
+    shown = look.values("rooms_failed_total")
     assert shown == {(kind, why): 0 for kind in ("arena", "ruin", "other") for why in ROOM_FAILURES}
 
 
@@ -66,7 +66,7 @@ async def test_a_room_that_fails_is_counted_where_the_zero_was() -> None:
 
     failed = after.that_happened("rooms_failed_total")
     assert failed == {("ruin", "create_failed"): 1, ("other", "set_aside"): 2}
-    assert failed.keys() <= before.readings["holdfast_rooms_failed_total"].values.keys()
+    assert failed.keys() <= before.values("rooms_failed_total").keys()
 
 
 @in_virtual_time

@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from holdfast.schemas.events import Event, SessionEvent
+from tests.observability.desk import Built, Counted, Desk, Slow, a_turn
 from tests.server.durability.bench import in_virtual_time
-from tests.server.events.desk import Built, Counted, Desk, Slow, a_turn
 
 # Bounds
 

@@ -14,8 +14,8 @@ from holdfast.schemas.events import (
 )
 from holdfast.schemas.requests import Create
 from holdfast.testing import MemoryServer
+from tests.observability.scene import PATIENT, hall, scene
 from tests.server.durability.bench import in_virtual_time
-from tests.server.events.scene import PATIENT, hall, scene
 
 
 class Ring(Message):

@@ -10,8 +10,8 @@ from holdfast.schemas.frames import Hello, Resume
 from holdfast.schemas.session import TimelineInfo
 from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore
+from tests.observability.scene import Say, Scene, Visitor, hall, scene
 from tests.server.durability.bench import in_virtual_time, until
-from tests.server.events.scene import Say, Scene, Visitor, hall, scene
 
 
 def explained(play: Scene, visitor: Visitor) -> TimelineInfo:

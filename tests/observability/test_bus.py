@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.observability import bus as bus_module
 from holdfast.schemas.events import Event, RoomEvent, SessionEvent
+from tests.observability.desk import Built, Counted, Desk, Slow, a_turn
 from tests.server.durability.bench import in_virtual_time
-from tests.server.events.desk import Built, Counted, Desk, Slow, a_turn
 
 # Who is told, and when
 

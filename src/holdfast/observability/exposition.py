@@ -1,0 +1,336 @@
+"""Shows what a node counts and measures in the text format of Prometheus: `GET /metrics`.
+
+A name ends in its unit, and in _total if it only grows. Labels have few values: kinds of rooms, reasons, limits and
+transports, never players. The one exception, figures of single sessions, is off unless it is asked for.
+
+What is there now (sessions, connections, rooms, seats) is counted when somebody asks, in slices: the games do not wait.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+from holdfast.core.connection import Connection, ConnectionState
+from holdfast.core.limits import Limits
+from holdfast.core.player import SeatState
+from holdfast.core.room import Phase, Room
+from holdfast.core.session import Session, SessionState
+from holdfast.observability.metrics import OTHER, Labels, Metrics
+from holdfast.schemas.events import ROOM_FAILURES
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Metric
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Enum)
+
+_SLICE = 500
+# Families written before the games have their turn: each line of text takes a few microseconds.
+_FAMILIES_AT_ONCE = 4
+_CONNECTION_STATES = (ConnectionState.CONNECTING, ConnectionState.CONNECTED, ConnectionState.IN_GAME)
+_SEAT_STATES = (SeatState.RESERVED, SeatState.TAKEN, SeatState.HELD)
+_SESSION_STATES = (SessionState.PRECONNECT, SessionState.CONNECTED, SessionState.DISCONNECTED)
+
+# The labels and the help of each gauge and counter; histograms have theirs in `Metrics`.
+CATALOGUE = {
+    # The node
+    "node_info": ("node region version", "Always 1: what this node is called, and which version it runs."),
+    "node_ready": ("", "1 if the node takes players and rooms, 0 while it starts or stops."),
+    "node_healthy": ("", "1 if the node is well, 0 if its rooms are not or it cannot save."),
+    "capacity": ("of", "How many connections, sessions and rooms there may be at most."),
+    "internal_errors_total": ("", "Errors in Holdfast itself, and in handlers of server.on: the log has them."),
+    "events_lost_total": ("", "Events that a handler of server.on was never told of, because it was too slow."),
+    # Sessions
+    "sessions": ("status", "Sessions that live; disconnected ones wait for their player to come back."),
+    "sessions_opened_total": ("", "Sessions that began."),
+    "sessions_ended_total": ("reason", "Sessions that ended, by the reason."),
+    "drops_total": ("reason", "Sessions that lost their connection and wait for their player, by the reason."),
+    "resumes_total": (
+        "outcome",
+        "Players who came back: resumed with everything, resynced with the present state, or reset to a new session.",
+    ),
+    "takeovers_total": ("", "Sessions that a newer connection took over from one that was still open."),
+    "sign_ins_total": ("scheme", "Players who proved who they are, by the way they did it."),
+    "sign_ins_failed_total": ("scheme reason", "Sign-ins that were refused, by the way and the reason."),
+    "clients_rolled_back_total": (
+        "",
+        "Clients that knew more than the store, which is older: a backup, or writes were lost.",
+    ),
+    "tokens_reused_total": (
+        "",
+        "Resume tokens that were presented a second time: each may be a theft, and ended its session.",
+    ),
+    # Connections and messages
+    "connections": ("transport state", "Open connections, by transport and state."),
+    "connections_opened_total": ("transport", "Connections that were opened, by transport."),
+    "connections_closed_total": ("reason", "Connections that ended, by the reason."),
+    "connections_refused_total": ("", "Connections that were turned away at the door."),
+    "frames_total": ("direction", "Frames received and sent."),
+    "payload_bytes_total": (
+        "direction",
+        "Bytes of payloads received and sent, without what TLS, WebSocket and TCP add.",
+    ),
+    "limits_exceeded_total": (
+        "limit action",
+        "How often somebody reached a limit, by the limit and what was done about it.",
+    ),
+    "throttled_total": (
+        "what",
+        "What clients sent too fast and was not carried out: hellos, messages, latest ones and requests.",
+    ),
+    "protocol_errors_total": ("", "Connections that were closed because the client broke the protocol."),
+    "floods_total": ("", "Connections that were closed because the client would not stop sending too fast."),
+    "streams_overflowed_total": ("", "Times that more piled up for a client than may be kept; it is resynced."),
+    "messages_applied_total": ("", "Reliable messages of players that rooms have applied."),
+    "messages_refused_total": ("", "Messages of players that were refused: unknown, malformed, or the game said no."),
+    "messages_replayed_total": ("", "Messages that were sent again after a resume."),
+    "duplicates_ignored_total": ("", "Messages that came a second time and were ignored, as they must be."),
+    # Rooms
+    "rooms": ("kind phase", "Rooms that are there, by kind and phase."),
+    "seats": ("kind state", "Seats that are reserved, taken or held for a player who dropped."),
+    "rooms_created_total": ("kind", "Rooms that were made."),
+    "rooms_ended_total": ("", "Rooms that ended here or went elsewhere."),
+    "rooms_failed_total": (
+        "kind why",
+        "Rooms that ended, or never began, because their code failed or they were not well.",
+    ),
+    "turns_total": ("kind", "Turns that rooms took: messages, ticks, timers and hooks."),
+    "turns_failed_total": ("", "Turns in which the game's own code raised an error."),
+    "ticks_skipped_total": ("", "Ticks that were left out because a room or the node was too slow for its rate."),
+    # Durable rooms
+    "rooms_recovered_total": ("", "Rooms that came back from the store."),
+    "rooms_fenced_total": ("", "Rooms that another server has taken over."),
+    "commits_total": ("", "Commits that the store has taken."),
+    "commits_refused_total": ("", "Times that the store began to refuse; it is tried again until it does not."),
+    "store_failing": ("", "1 while the store does not save and durable rooms stand still."),
+    "effects_total": ("result", "Outside effects that were carried out, and attempts that failed."),
+    # Single sessions, for as many as `HttpLimits.metrics_sessions_max` allows: none unless it is set
+    "session_latency_seconds": ("session", "Smoothed round-trip time of a session in the sample."),
+    "session_jitter_seconds": ("session", "How much that round-trip time varies."),
+    "session_kept_bytes": (
+        "session",
+        "What is kept for a session in the sample until its client has acknowledged it.",
+    ),
+    "session_drops_total": ("session", "How often a session in the sample lost its connection."),
+    "session_resumes_total": ("session", "How often the player of a session in the sample came back."),
+}
+
+# Fields of `Counters` that are shown as they are, under the same name.
+PLAIN = (
+    *("takeovers", "connections_refused", "protocol_errors", "floods", "tokens_reused", "clients_rolled_back"),
+    *("streams_overflowed", "messages_applied", "messages_refused", "messages_replayed", "duplicates_ignored"),
+    *("turns_failed", "ticks_skipped", "rooms_ended", "rooms_recovered", "rooms_fenced", "commits", "commits_refused"),
+    "internal_errors",
+)
+
+Values = Mapping[Labels, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """What the gauges are read from."""
+
+    name: str
+    region: str
+    limits: Limits
+    sessions: Callable[[], Iterable[Session]]
+    connections: Callable[[], Iterable[Connection]]
+    rooms: Callable[[], Iterable[Room[Any]]]
+    kinds: Callable[[], Collection[str]]
+    is_ready: Callable[[], bool]
+    is_healthy: Callable[[], bool]
+    is_store_failing: Callable[[], bool]
+    events_lost: Callable[[], int]
+
+
+class Exposition:
+    """One server's own: nothing is shared with another server in this process, or with the game's own metrics."""
+
+    def __init__(self, metrics: Metrics, node: NodeView) -> None:
+        self._metrics = metrics
+        self._node = node
+        self._process: CollectorRegistry | None = None
+
+    async def text(self, *, sessions_max: int = 0) -> bytes:
+        """Every metric, and those of the Python process; figures of single sessions for at most this many."""
+        from prometheus_client import generate_latest  # noqa: PLC0415 - see metrics.py
+
+        # In a thread, because it reads files of the operating system.
+        parts = [await asyncio.to_thread(generate_latest, self._process_metrics())]
+        families = await self.families(sessions_max=sessions_max)
+        for start in range(0, len(families), _FAMILIES_AT_ONCE):
+            parts.append(generate_latest(_Families(families[start : start + _FAMILIES_AT_ONCE])))
+            await asyncio.sleep(0)
+        return b"".join(parts)
+
+    async def families(self, *, sessions_max: int = 0) -> "list[Metric]":
+        """Every metric of the node as it is now."""
+        values = {**self._about_node(), **await self._there_now(), **self._counted(), **self._sample(sessions_max)}
+        return [*(_family(name, each) for name, each in values.items()), *self._histograms()]
+
+    def _process_metrics(self) -> "CollectorRegistry":
+        from prometheus_client import (  # noqa: PLC0415 - see metrics.py
+            CollectorRegistry,
+            GCCollector,
+            PlatformCollector,
+            ProcessCollector,
+        )
+
+        if self._process is None:
+            self._process = CollectorRegistry()
+            ProcessCollector(registry=self._process)
+            PlatformCollector(registry=self._process)
+            GCCollector(registry=self._process)
+        return self._process
+
+    def _about_node(self) -> dict[str, Values]:
+        node, limits = self._node, self._node.limits
+        most = {"connections": limits.connections_max, "sessions": limits.sessions_max, "rooms": limits.rooms_max}
+        return {
+            "node_info": {(node.name, node.region, holdfast_version()): 1},
+            "node_ready": {(): node.is_ready()},
+            "node_healthy": {(): node.is_healthy()},
+            "store_failing": {(): node.is_store_failing()},
+            "capacity": _by_word(most),
+        }
+
+    async def _there_now(self) -> dict[str, Values]:
+        """Whoever leaves between two slices may be counted or not."""
+        node = self._node
+        sessions: Counter[Labels] = Counter()
+        async for some in slices(node.sessions()):
+            _count(sessions, (), [session.state for session in some], _SESSION_STATES)
+        connections: Counter[Labels] = Counter()
+        async for open_ones in slices(node.connections()):
+            for (transport,) in self._metrics.connections_opened:
+                states = [each.state for each in open_ones if each.transport_kind == transport]
+                _count(connections, (transport,), states, _CONNECTION_STATES)
+        rooms: Counter[Labels] = Counter()
+        seats: Counter[Labels] = Counter()
+        async for some_rooms in slices(node.rooms()):
+            for kind in node.kinds():
+                of_kind = [room for room in some_rooms if room.kind == kind]
+                for phase in get_args(Phase):
+                    rooms[kind, phase] += sum(room.phase == phase for room in of_kind)
+                _count(seats, (kind,), [seat.seat for room in of_kind for seat in room.seats], _SEAT_STATES)
+                seats[kind, SeatState.RESERVED.value] += sum(room.reservations.waiting for room in of_kind)
+        return {"sessions": sessions, "connections": connections, "rooms": rooms, "seats": seats}
+
+    def _counted(self) -> dict[str, Values]:
+        metrics, counters, kinds = self._metrics, self._metrics.counters, self._node.kinds()
+        # At zero from the start, as in `Metrics`.
+        no_rooms: dict[Labels, int] = {(kind,): 0 for kind in kinds}
+        none_failed: dict[Labels, int] = {(kind, why): 0 for kind in (*kinds, OTHER) for why in ROOM_FAILURES}
+        throttled = {
+            "hello": counters.hellos_throttled,
+            "message": counters.messages_throttled,
+            "latest": counters.latest_throttled,
+            "request": counters.requests_throttled,
+        }
+        values: dict[str, Values] = {f"{name}_total": {(): getattr(counters, name)} for name in PLAIN}
+        return values | {
+            "sessions_opened_total": {(): counters.sessions},
+            "events_lost_total": {(): self._node.events_lost()},
+            "sessions_ended_total": metrics.ends,
+            "drops_total": metrics.drops,
+            "resumes_total": _by_word(
+                {"resumed": counters.resumed, "resynced": counters.resynced, "reset": counters.reset}
+            ),
+            "sign_ins_total": metrics.sign_ins,
+            "sign_ins_failed_total": metrics.sign_ins_failed,
+            "connections_opened_total": metrics.connections_opened,
+            "connections_closed_total": metrics.connections_closed,
+            "frames_total": _by_word({"received": counters.frames_received, "sent": counters.frames_sent}),
+            "payload_bytes_total": _by_word({"received": counters.bytes_received, "sent": counters.bytes_sent}),
+            "limits_exceeded_total": metrics.limits,
+            "throttled_total": _by_word(throttled),
+            "rooms_created_total": no_rooms | metrics.rooms_created,
+            "rooms_failed_total": none_failed | metrics.rooms_failed,
+            "turns_total": no_rooms | _by_word({kind: meter.taken for kind, meter in metrics.turns.items()}),
+            "effects_total": _by_word({"done": counters.effects_done, "failed": counters.effects_failed}),
+        }
+
+    def _sample(self, most: int) -> dict[str, Values]:
+        """Of those whose ids come first: ids are random, so this is a fair sample, and the same the next time."""
+        if not most:
+            return {}
+        sample = nsmallest(most, self._node.sessions(), key=lambda session: session.id)
+        return {
+            "session_latency_seconds": {(each.id,): each.latency.smoothed_ms / 1000 for each in sample},
+            "session_jitter_seconds": {(each.id,): each.latency.jitter_ms / 1000 for each in sample},
+            "session_kept_bytes": {(each.id,): _kept_bytes(each) for each in sample},
+            "session_drops_total": {(each.id,): each.drops for each in sample},
+            "session_resumes_total": {(each.id,): each.resumes for each in sample},
+        }
+
+    def _histograms(self) -> "list[Metric]":
+        metrics = self._metrics
+        for kind in self._node.kinds():
+            metrics.turns_of(kind)
+        families = [family for histogram in metrics.histograms for family in histogram.collect()]
+        for family in families:
+            # When the process started says the same.
+            family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
+        return families
+
+
+class _Families:
+    """As much of a registry as `generate_latest` looks at."""
+
+    def __init__(self, families: "list[Metric]") -> None:
+        self._families = families
+
+    def collect(self) -> "list[Metric]":
+        return self._families
+
+
+def _family(name: str, values: Values) -> "Metric":
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - see metrics.py
+
+    labels, help_text = CATALOGUE[name]
+    family_type = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+    family = family_type(f"holdfast_{name}", help_text, labels=labels.split())
+    for each, value in values.items():
+        family.add_metric(each, value)
+    return family
+
+
+def _kept_bytes(session: Session) -> int:
+    return sum(channel.kept_bytes for channel in session.channels())
+
+
+def _by_word(counts: Mapping[str, int]) -> dict[Labels, int]:
+    return {(word,): count for word, count in counts.items()}
+
+
+def _count(counts: Counter[Labels], of: Labels, states: list[S], known: tuple[S, ...]) -> None:
+    """Add how often each known state is in a list."""
+    # By identity: hashing an enum member, or asking for its value, takes as long as comparing ten of them.
+    for state in known:
+        counts[*of, str(state.value)] += sum(each is state for each in states)
+
+
+async def slices(things: Iterable[T]) -> AsyncIterator[list[T]]:
+    """All of them as they are now, in lists; the games go on in between. One empty list if there is nothing."""
+    everything = list(things)
+    for start in range(0, max(1, len(everything)), _SLICE):
+        if start:
+            await asyncio.sleep(0)
+        yield everything[start : start + _SLICE]
+
+
+@cache
+def holdfast_version() -> str:
+    """Of the package that is installed."""
+    # Not at the top: it takes long to import, and only metrics and settings need it.
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+    try:
+        return version("holdfast")
+    except PackageNotFoundError:
+        return "unknown"
