@@ -13,9 +13,7 @@ from msgspec import Raw
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.reasons import CLOSE_CODES, advice
 from spec.channels import CHANNEL_SCRIPTS
-from spec.compression import COMPRESSED
 from spec.inputs import ACCEPTED, REFUSED, REFUSED_BYTES
-from spec.noise import noise_cases
 from spec.samples import FRAMES, PAYLOADS
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -33,8 +31,6 @@ def files() -> dict[str, str]:
         "channels.json": CHANNEL_SCRIPTS,
         "backoff.json": list(_backoff()),
         "closes.json": _closes(),
-        "noise.json": noise_cases(),
-        "compression.json": COMPRESSED,
     }
     return {name: _pretty(cases) for name, cases in contents.items()}
 

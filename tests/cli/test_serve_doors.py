@@ -9,9 +9,10 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
+from click.testing import CliRunner
 
 import holdfast
-from holdfast.transports.keys import ServerKey
+from holdfast.cli.main import main
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, result_of
 from tests.server.certificates import Certificates
@@ -158,37 +159,13 @@ async def test_an_api_that_listens_elsewhere_is_encrypted_too(game: Path, certif
         assert json.loads(answer.read())["rooms"] == []
 
 
-SERVER = """
-from holdfast import PlayerData, Room, Server
-from holdfast.transports.keys import ServerKey
+@pytest.mark.parametrize(
+    "arguments",
+    [["key", "new", "server.key"], ["serve", "game.py", "--tcp-key", "x"], ["serve", "game.py", "--tcp-plain"]],
+)
+def test_commands_and_options_that_are_gone_say_what_to_use_instead(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
 
-
-class Hall(Room[PlayerData]): ...
-
-
-server = Server([Hall], port=0, tcp_port=None, tcp_key=ServerKey.new())
-"""
-
-
-@pytest.fixture
-def game_with_a_server(tmp_path: Path) -> Path:
-    file = tmp_path / "server.py"
-    file.write_text(SERVER)
-    return file
-
-
-async def test_a_key_is_not_announced_where_there_is_no_door_for_it(game_with_a_server: Path) -> None:
-    async with holdfast_process("serve", str(game_with_a_server)) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
-
-    assert "encrypted" not in announcement
-
-
-async def test_a_door_that_lets_plain_links_in_too_is_not_called_encrypted(game: Path) -> None:
-    key = ServerKey.new()
-    key.write(game.parent / "server.key")
-
-    announcement = await announced(game, "--tcp-key", str(game.parent / "server.key"), "--tcp-plain")
-
-    assert "encrypted;" not in announcement
-    assert f"encrypted for those who pin {key.public}" in announcement
+    assert result.exit_code == 2
+    assert "was removed" in result.output
+    assert "tcps://" in result.output

@@ -30,11 +30,9 @@ from holdfast.search import parse_query
 from holdfast.transports import tcp, websocket
 from holdfast.transports.arrivals import Arrival, Arrivals
 from holdfast.transports.forwarded import TrustedProxies
-from holdfast.transports.keys import ServerKey
 from holdfast.transports.listening import SocketListener
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import Dialect, TransportLimits
-from holdfast.transports.secure import Lock
 from tests.fuzz.dead_end import DeadEnd, Listening
 
 PIECES_MAX = 64
@@ -233,11 +231,10 @@ class Doors:
             limits=limits,
             origins=Origins(["https://game.example"]),
             proxies=TrustedProxies(["203.0.113.7"]),
-            deflatable=dialects,
+            compression=True,
             directions=lambda host: f"not at {host}",
         )
-        lock = Lock.of(ServerKey.new(), is_plain_welcome=True)
-        self._tcp = partial(tcp.AcceptedTransport, listener, Listening, dialects, limits, lock)
+        self._tcp = partial(tcp.AcceptedTransport, listener, Listening, dialects, limits)
 
     def __call__(self, data: bytes) -> None:
         """One stranger at each door, whole and in pieces."""

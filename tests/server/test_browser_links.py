@@ -1,5 +1,6 @@
 """Links of browsers, which compress by themselves: the `websockets` library offers what they offer."""
 
+import asyncio
 import json
 import tracemalloc
 import zlib
@@ -11,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from holdfast import Limits, Server, SessionFlags
-from holdfast.transports.compression import SUFFIX
+from holdfast.schemas.events import LimitExceeded
 from tests.server.foreign import JSON, MSGPACK, Foreigner, WebSocketWire
 from tests.server.world import World, chat, url_of
 from tests.transports import raw
@@ -78,16 +79,6 @@ async def test_without_the_setting_the_offer_is_declined(world: World) -> None:
         assert session.flags is SessionFlags.NONE
 
 
-async def test_who_chose_our_own_compression_gets_no_other(world: World) -> None:
-    server = await world.serve(chat(), compression=True)
-
-    async with raw_browser(server, MSGPACK + SUFFIX) as (_, head):
-        assert head.startswith(b"HTTP/1.1 101 ")
-        assert ANSWER not in head
-    async with raw_browser(server, MSGPACK) as (_, head):
-        assert ANSWER in head
-
-
 async def test_the_welcome_with_its_token_is_not_compressed(world: World) -> None:
     server = await world.serve(chat(), compression=True)
 
@@ -106,6 +97,8 @@ async def test_the_welcome_with_its_token_is_not_compressed(world: World) -> Non
 async def test_a_thousand_bombs_in_one_segment_cost_no_more_than_may_wait(world: World) -> None:
     limits = Limits()
     server = await world.serve(chat(), compression=True, limits=limits)
+    told: asyncio.Queue[LimitExceeded] = asyncio.Queue()
+    server.on(LimitExceeded, told.put_nowait)
     # An array without frames, and blanks: a payload like any other.
     bomb = message(b"[]" + b" " * (limits.payload_bytes_max - 2))
     bombs = bomb * 1000
@@ -123,9 +116,11 @@ async def test_a_thousand_bombs_in_one_segment_cost_no_more_than_may_wait(world:
             await peer.write_all(bombs)
             for number in range(1, 21):
                 await neighbour.ask(number, "search", {"kind": "chat"})
+            event = await told.get()
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
 
+    assert (event.limit, event.action) == ("lane_bytes_max", "disconnected")
     # What waits to be heard, what is being inflated (Python doubles its buffer as it fills), and what was written.
     assert peak < limits.lane_bytes_max + 5 * limits.payload_bytes_max + 2 * len(bombs)

@@ -14,7 +14,6 @@ from holdfast.core.codec import MSGPACK
 from holdfast.http.api import HttpApi
 from holdfast.schemas.frames import Hello
 from holdfast.server.admission.doors import Doors, DoorSettings, Exposed
-from holdfast.transports.keys import ServerKey
 from tests.server.certificates import Certificates
 from tests.server.world import World, chat
 from tests.transports.raw import RawPeer
@@ -54,25 +53,12 @@ def test_each_way_out_is_one(tls: Tls) -> None:
     Server([chat()], host=EVERYWHERE, port=None, tcp_port=None)
 
 
-def test_tcp_with_a_key_needs_no_certificate_and_websocket_does(tls: Tls) -> None:
-    key = ServerKey.new()
+@pytest.mark.parametrize(("option", "advice"), [("tcp_key", "tcps://"), ("tcp_plain", "insecure=True")])
+def test_options_that_are_gone_say_what_to_use_instead(option: str, advice: str) -> None:
+    options: dict[str, Any] = {option: True}
 
-    Server([chat()], host=EVERYWHERE, port=None, tcp_key=key)
-    Server([chat()], host=EVERYWHERE, tcp_key=key, tls=tls)
-    with pytest.raises(Exposed, match="over WebSocket could"):
-        Server([chat()], host=EVERYWHERE, tcp_key=key)
-    with pytest.raises(Exposed, match="over TCP could"):
-        Server([chat()], host=EVERYWHERE, port=None, tcp_key=key, tcp_plain=True)
-
-
-async def test_tcp_with_a_key_is_encrypted_by_it_and_not_by_tls(world: World, tls: Tls) -> None:
-    key = ServerKey.new()
-
-    server = await world.serve(chat(), tcp_port=0, tcp_key=key, tls=tls)
-
-    assert [url.partition("://")[0] for url in server.doors.urls.values()] == ["wss", "tcp"]
-    session = await world.connect(server, transport="tcp", server_key=key.public)
-    assert session.connected
+    with pytest.raises(TypeError, match=f"`{option}` was removed.*{advice}"):
+        Server([chat()], **options)
 
 
 async def test_a_door_that_was_wanted_everywhere_is_open_to_this_machine_too(world: World) -> None:
@@ -135,20 +121,19 @@ async def test_a_player_behind_a_trusted_proxy_has_an_address_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("options", "websocket", "tcp"),
+    ("options", "is_closed"),
     [
-        ({"host": EVERYWHERE}, True, True),
-        ({"host": EVERYWHERE, "tcp_key": ServerKey.new()}, True, False),
-        ({"host": EVERYWHERE, "insecure": True}, False, False),
-        ({"host": "127.0.0.1"}, False, False),
+        ({"host": EVERYWHERE}, True),
+        ({"host": EVERYWHERE, "insecure": True}, False),
+        ({"host": "127.0.0.1"}, False),
     ],
 )
 async def test_a_public_door_that_does_not_encrypt_is_for_the_proxies_alone(
-    world: World, options: dict[str, Any], *, websocket: bool, tcp: bool
+    world: World, options: dict[str, Any], *, is_closed: bool
 ) -> None:
     server = await world.serve(chat(), trusted_proxies=["192.0.2.1"], tcp_port=0, **options)
 
-    for name, is_closed in (("websocket", websocket), ("tcp", tcp)):
+    for name in ("websocket", "tcp"):
         peer = await RawPeer.connect("127.0.0.1", server.addresses[name][1])
         peer.write(b"GET / HTTP/1.1\r\nHost: game.example\r\n\r\n")
         assert (await peer.read_rest() == b"") is is_closed
@@ -159,9 +144,7 @@ async def test_a_public_door_that_does_not_encrypt_is_for_the_proxies_alone(
 def test_with_a_certificate_a_public_door_is_for_everybody(tls: Tls) -> None:
     settings = DoorSettings(host=EVERYWHERE, tls=tls, trusted_proxies=["192.0.2.1"])
 
-    assert not settings.is_websocket_readable
-    assert not settings.is_tcp_readable
-    proxies = settings.proxies(is_readable=False)
+    proxies = settings.proxies()
     assert proxies is not None
     assert not proxies.is_exclusive
 

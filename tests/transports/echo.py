@@ -42,7 +42,7 @@ class Echo:
 async def echo_server() -> AsyncIterator[str]:
     """Its URL."""
     listener = await websocket.listen(
-        Echo, host="127.0.0.1", port=0, dialects=[ANYTHING], limits=ECHO_LIMITS, deflatable=[ANYTHING]
+        Echo, host="127.0.0.1", port=0, dialects=[ANYTHING], limits=ECHO_LIMITS, compression=True
     )
     try:
         yield f"ws://127.0.0.1:{listener.addresses[0][1]}"

@@ -13,12 +13,9 @@ import trustme
 from picows import WSError, WSListener, WSUpgradeRequest, WSUpgradeResponse, ws_connect
 
 from holdfast.transports import memory, tcp, websocket
-from holdfast.transports.compression import Offer
 from holdfast.transports.deflate import NAME, Agreement
 from holdfast.transports.forwarded import TrustedProxies
-from holdfast.transports.keys import ServerKey, read_public
 from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver, Transport, TransportLimits
-from holdfast.transports.secure import Lock
 from holdfast.transports.upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
 from holdfast.transports.websocket_deflate import DeflatedWebSocketTransport
 from tests.deadlines import DEADLINE_S
@@ -117,31 +114,6 @@ class MemoryAdapter:
         return await self.network.dial(receiver, listener.addresses[0][0], dialects=dialects, limits=limits)
 
 
-SERVER_KEY = ServerKey.new()
-LOCK = Lock((SERVER_KEY,), is_plain_welcome=False)
-PINNED = read_public(SERVER_KEY.public)
-
-
-class NoiseAdapter:
-    """TCP, encrypted with a key that was pinned."""
-
-    def __init__(self, *, lock: Lock = LOCK, tls: bool = False) -> None:
-        self._lock = lock
-        self._tls = tls
-
-    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
-        context = server_context() if self._tls else None
-        return await tcp.listen(
-            accept, host="127.0.0.1", port=0, dialects=dialects, limits=limits, ssl=context, lock=self._lock
-        )
-
-    async def dial(
-        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
-    ) -> Transport:
-        host, port = listener.addresses[0]
-        return await tcp.dial(receiver, f"tcp://{host}:{port}", dialects=dialects, limits=limits, server_key=PINNED)
-
-
 class Warming:
     """Says something at once and hides what it hears first, so that what follows is compressed."""
 
@@ -163,32 +135,11 @@ class Warming:
         self._is_warm = True
 
 
-class CompressedAdapter:
-    """Another adapter, with payloads that are made smaller."""
-
-    def __init__(self, adapter: Adapter) -> None:
-        self._adapter = adapter
-
-    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
-        offer = Offer(dialects, limits)
-        warm = offer.accepting(lambda: Warming(accept()))
-        return await self._adapter.listen(warm, offer.dialects, offer.limits)
-
-    async def dial(
-        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
-    ) -> Transport:
-        offer = Offer(dialects, limits)
-        heard = offer.receiver(Warming(receiver))
-        await self._adapter.dial(heard, listener, offer.dialects, offer.limits)
-        assert heard.transport.is_compressed
-        return heard.transport
-
-
 class BrowserAdapter:
     """WebSocket with its own compression, dialed as browsers do it: our own dial never offers it."""
 
     def __init__(self) -> None:
-        self._adapter = SocketAdapter(websocket, "ws", deflatable=[BINARY, TEXT])
+        self._adapter = SocketAdapter(websocket, "ws", compression=True)
 
     async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
         return await self._adapter.listen(lambda: Warming(accept()), dialects, limits)
@@ -233,12 +184,8 @@ ADAPTERS: dict[str, Callable[[], Adapter]] = {
     ),
     "tcp": lambda: SocketAdapter(tcp, "tcp"),
     "tcp-tls": lambda: SocketAdapter(tcp, "tcps", tls=True),
-    "tcp-noise": NoiseAdapter,
     "memory": MemoryAdapter,
     "websocket-browser": BrowserAdapter,
-    "websocket-deflate": lambda: CompressedAdapter(SocketAdapter(websocket, "ws")),
-    "tcp-noise-deflate": lambda: CompressedAdapter(NoiseAdapter()),
-    "memory-deflate": lambda: CompressedAdapter(MemoryAdapter()),
 }
 
 

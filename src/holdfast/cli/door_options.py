@@ -120,9 +120,6 @@ def door_facts(server: Server) -> list[tuple[str, str]]:
     """Where its doors are, and by which rules they open."""
     settings = server.doors.settings
     facts = list(server.doors.urls.items())
-    if server.tcp_key and "tcp" in server.doors.urls:
-        how = "encrypted for those who pin" if settings.tcp_lock.is_plain_welcome else "encrypted; its clients pin"
-        facts.append(("", f"{how} {server.tcp_key}"))
     if settings.tls is not None:
         facts.append(("tls", f"{settings.tls.certificate}, read again when it changes"))
     elif settings.insecure and settings.is_public:

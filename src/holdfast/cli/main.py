@@ -4,12 +4,12 @@ import click
 
 import holdfast
 from holdfast.cli.demo.command import demo
-from holdfast.cli.key import key
 from holdfast.cli.new.command import new
 from holdfast.cli.operate.packets import packets
 from holdfast.cli.operate.placements import placements
 from holdfast.cli.operate.players import players
 from holdfast.cli.operate.sessions import sessions
+from holdfast.cli.removed import key
 from holdfast.cli.rooms.commands import rooms
 from holdfast.cli.serve import serve
 from holdfast.cli.types.command import types

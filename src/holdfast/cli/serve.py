@@ -15,12 +15,12 @@ import holdfast
 from holdfast import Server, Tls
 from holdfast.cli.announcement import FORGETFUL, Keeping, announce
 from holdfast.cli.door_options import EXPOSED_ADVICE, DoorOptions, door_options, tls_for_http
-from holdfast.cli.key import read_key
 from holdfast.cli.limit_option import limit_option
 from holdfast.cli.loading import Game, load
 from holdfast.cli.log_options import LOG_OPTIONS, log_options
 from holdfast.cli.reload.supervised import Supervised
 from holdfast.cli.reload.supervisor import Door, supervise
+from holdfast.cli.removed import removed_options
 from holdfast.cli.secrets import API_KEY_VARIABLE, SECRET_VARIABLE, read_api_keys, read_secret
 from holdfast.cli.stores import store_failed
 from holdfast.core.limits import Limits
@@ -46,18 +46,10 @@ _PORT = click.IntRange(0, 65535)
 @click.option(
     "--tcp-port", type=_PORT, default=7779, show_default=True, metavar="PORT", help="For TCP; 0 is any free one."
 )
+@removed_options
 @click.option(
-    "--tcp-key",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="FILE",
-    help=(
-        "Encrypt TCP with this key, see `holdfast key new`; links that are not are refused. Given twice: clients may"
-        " still have the second."
-    ),
+    "--compression", is_flag=True, help="Compress the links of browsers, and of others that offer permessage-deflate."
 )
-@click.option("--tcp-plain", is_flag=True, help="Let TCP clients in that do not encrypt, though there is a key.")
-@click.option("--compression", is_flag=True, help="Compress the links of clients that ask for it.")
 @click.option(
     "--http-port",
     type=_PORT,
@@ -146,8 +138,6 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     host: str,
     port: int,
     tcp_port: int,
-    tcp_key: tuple[Path, ...],
-    tcp_plain: bool,
     compression: bool,
     http_port: int,
     http_host: str,
@@ -202,8 +192,6 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             host=host,
             port=port,
             tcp_port=tcp_port,
-            tcp_key=[read_key(file) for file in tcp_key] or None,
-            tcp_plain=tcp_plain,
             compression=compression,
             tls=doors.tls,
             origins=doors.origins,

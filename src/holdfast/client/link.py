@@ -1,7 +1,7 @@
 """One dialled connection of a client, from its first byte to its end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from ssl import SSLContext
 
@@ -9,66 +9,34 @@ from holdfast.client.events import Closed
 from holdfast.core.errors import Invalid
 from holdfast.core.silence import Look
 from holdfast.transports import tcp, websocket
-from holdfast.transports.compression import Offer
-from holdfast.transports.keys import read_public
 from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
 
 Dial = Callable[[Receiver, str, Dialect, TransportLimits], Awaitable[Transport]]
 """Opens a link to an address and lets the receiver hear it."""
 
 
-async def dial(  # noqa: PLR0913 - a `Dial`, and what else can be wished for
-    receiver: Receiver,
-    url: str,
-    dialect: Dialect,
-    limits: TransportLimits,
-    *,
-    server_key: bytes | None = None,
-    compression: bool = False,
-    ssl: SSLContext | None = None,
+async def dial(
+    receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits, *, ssl: SSLContext | None = None
 ) -> Transport:
-    """Open a link by the address's scheme; compressed, if the server does that too."""
-    if not compression:
-        return await _dial(receiver, url, [dialect], limits, server_key=server_key, ssl=ssl)
-    offer = Offer([dialect], limits)
-    heard = offer.receiver(receiver)
-    await _dial(heard, url, offer.dialects, offer.limits, server_key=server_key, ssl=ssl)
-    return heard.transport
-
-
-async def _dial(  # noqa: PLR0913 - as above
-    receiver: Receiver,
-    url: str,
-    dialects: Sequence[Dialect],
-    limits: TransportLimits,
-    *,
-    server_key: bytes | None,
-    ssl: SSLContext | None,
-) -> Transport:
+    """Open a link by the address's scheme."""
     match url.partition("://")[0]:
         case "ws" | "wss":
-            return await websocket.dial(receiver, url, dialects=dialects, limits=limits, ssl=ssl)
+            return await websocket.dial(receiver, url, dialects=[dialect], limits=limits, ssl=ssl)
         case "tcp" | "tcps":
-            return await tcp.dial(receiver, url, dialects=dialects, limits=limits, server_key=server_key, ssl=ssl)
+            return await tcp.dial(receiver, url, dialects=[dialect], limits=limits, ssl=ssl)
         case _:
             raise DialError(f"{url!r} is no address: use ws://, wss://, tcp:// or tcps://host:port", retry=False)
 
 
-def way_to(url: str, own: Dial | None, *, server_key: str, compression: bool, ssl: SSLContext | None) -> Dial:
-    """How to dial this address as wished; `Invalid` if that cannot be had, for nothing is left out silently."""
+def make_dialer(url: str, own: Dial | None, ssl: SSLContext | None) -> Dial:
+    """The `Dial` for this address; `Invalid` if an option would have no effect."""
     if own is not None:
-        if server_key or compression or ssl is not None:
-            raise Invalid("a `dial` of your own opens links as it likes: give it the server's key and the rest")
+        if ssl is not None:
+            raise Invalid("`ssl` has no effect with a `dial` of your own: give it to that")
         return own
-    if server_key and not url.startswith(("tcp://", "tcps://")):
-        raise Invalid("a `server_key` is for tcp://host:port; wss:// proves who the server is by its certificate")
-    try:
-        key = read_public(server_key) if server_key else None
-    except ValueError as error:
-        raise Invalid(f"`server_key`: {error}") from None
     if ssl is not None and not url.startswith(("wss://", "tcps://")):
         raise Invalid("`ssl` is for wss:// and tcps://: at this address nothing would be encrypted")
-    return partial(dial, server_key=key, compression=compression, ssl=ssl)
+    return partial(dial, ssl=ssl)
 
 
 class Link:

@@ -14,7 +14,7 @@ from holdfast.client.directory import Directory
 from holdfast.client.events import Noticed, SeatEvent, Welcomed
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.journal import Journal
-from holdfast.client.link import Dial, way_to
+from holdfast.client.link import Dial, make_dialer
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.room import ClientRoom
 from holdfast.client.seats import Seats
@@ -25,6 +25,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
+from holdfast.core.removed import removed
 from holdfast.logs import get_logger
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.frames import Auth, Outcome
@@ -190,6 +191,13 @@ def _backoff(first_s: float, longest_s: float) -> Backoff:
         raise Invalid(f"`retry_first_s`, `retry_longest_s`: {error}") from None
 
 
+REMOVED = {
+    "server_key": "encrypt TCP with TLS: connect to tcps://host:port, with `ssl` for a certificate of your own",
+    "compression": "only WebSocket clients that offer permessage-deflate, as browsers do, are compressed",
+}
+"""What to use instead of options that no longer exist."""
+
+
 class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url) as session:`
     """Connect to a server, and stay connected: `async with holdfast.connect("ws://127.0.0.1:7777") as session:`.
 
@@ -204,9 +212,6 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
       own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.
       `Conflict` if another session uses the file, in this process or another.
     - `dialect`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
-    - `server_key`: the public key of a server at tcp://, which `holdfast key show` prints: everything is encrypted, and
-      a server without that key is told nothing.
-    - `compression`: make payloads smaller, if the server does that too.
     - `ssl`: for wss:// and tcps://, which certificates to believe; without it, those that this system believes.
     - `give_up_s`: for how long to try to come back before the session counts as over.
     - `retry_first_s`, `retry_longest_s`: each wait is random between 0 and a ceiling. The ceiling starts at
@@ -215,6 +220,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     - `limits`, `random`, `dial`: replaced in tests.
     """
 
+    @removed(**REMOVED)
     def __init__(  # noqa: PLR0913 - settings, all by keyword
         self,
         url: str,
@@ -223,8 +229,6 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         auth: Auth | None = None,
         saved: str | PathLike[str] | SessionStorage | None = None,
         dialect: str = MSGPACK.name,
-        server_key: str = "",
-        compression: bool = False,
         ssl: SSLContext | None = None,
         give_up_s: float = 120.0,
         retry_first_s: float = FIRST_S,
@@ -234,7 +238,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         dial: Dial | None = None,
     ) -> None:
         limits = limits or Limits()
-        way = way_to(url, dial, server_key=server_key, compression=compression, ssl=ssl)
+        dial = make_dialer(url, dial, ssl)
         backoff = _backoff(retry_first_s, retry_longest_s)
         journal = Journal.at(saved, limits) if saved is not None else None
         state = journal.read() if journal is not None else None
@@ -247,7 +251,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
             journal.follow(protocol)
         reach = Reach(
             url=url,
-            dial=way,
+            dial=dial,
             backoff=backoff,
             give_up_s=give_up_s,
             random=random or SystemRandom(),

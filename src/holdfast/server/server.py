@@ -11,6 +11,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
 from holdfast.core.registry import SessionRegistry
+from holdfast.core.removed import removed
 from holdfast.core.room import Room
 from holdfast.http.port import Api
 from holdfast.identity.ground import Ground
@@ -41,8 +42,6 @@ from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.stores import open_store
 from holdfast.stores.port import Claim, Store
-from holdfast.transports.keys import KeySource
-from holdfast.transports.secure import Lock
 
 if TYPE_CHECKING:
     from holdfast.observability.tracing import Tracing
@@ -50,9 +49,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+_REMOVED = {
+    "tcp_key": 'encrypt TCP with TLS, as in tls=Tls("cert.pem", "key.pem"); clients connect to tcps://host:port',
+    "tcp_plain": "a TCP port with TLS accepts encrypted connections only; one without needs insecure=True in public",
+}
+
+
 class Server(Listening):
     """A game server. Everything it needs to know is given here; `start` opens its doors."""
 
+    @removed(**_REMOVED)
     def __init__(  # noqa: PLR0913 - settings, all by keyword
         self,
         rooms: Iterable[type[Room[Any]]],
@@ -60,8 +66,6 @@ class Server(Listening):
         host: str = "127.0.0.1",
         port: int | None = 7777,
         tcp_port: int | None = 7779,
-        tcp_key: KeySource | Sequence[KeySource] | None = None,
-        tcp_plain: bool = False,
         compression: bool = False,
         tls: Tls | None = None,
         origins: Sequence[str] = (),
@@ -100,9 +104,7 @@ class Server(Listening):
         `auth` are the ways to sign in, from `holdfast.identity`; if it is empty, guests only. `secret` keeps guests
         known across restarts; a `store` does the same.
 
-        With a `tcp_key` ("server.key", made by `holdfast key new`) links over TCP are encrypted; those that are not are
-        refused, unless `tcp_plain` is set. Two keys at a time let clients move from the second to the first.
-        `compression` is for clients that ask for it, as browsers do by themselves.
+        With `compression`, WebSocket clients that offer permessage-deflate get it, as browsers do by themselves.
 
         `store` ("sqlite:game.db") is where durable rooms are kept; `recovery` says whether all of them are back before
         the doors open, or each when it is asked for. A file has one server: a second does not start, unless `takeover`
@@ -150,7 +152,6 @@ class Server(Listening):
                 host=host,
                 port=port,
                 tcp_port=tcp_port,
-                tcp_lock=Lock.of(tcp_key, is_plain_welcome=tcp_plain),
                 compression=compression,
                 tls=tls,
                 origins=origins,
@@ -187,11 +188,6 @@ class Server(Listening):
         for url in self.doors.urls.values():
             return url
         raise RuntimeError("the server has no open door: await server.start() first, with a port")
-
-    @property
-    def tcp_key(self) -> str:
-        """What clients pin at the TCP door, `connect(url, server_key=…)`; empty if it has no key."""
-        return self.doors.tcp_key
 
     @property
     def sessions(self) -> SessionRegistry:

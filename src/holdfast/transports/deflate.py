@@ -32,6 +32,11 @@ _LAST_BLOCK: Final = b"\x03\x00"
 _STREAMS_MAX: Final = 8
 
 
+def wire_bytes_max(payload_bytes_max: int) -> int:
+    """The most that a payload of this size becomes: DEFLATE adds a little to what cannot be compressed."""
+    return payload_bytes_max + payload_bytes_max // 16 + 16
+
+
 # What is agreed on
 
 

@@ -2,7 +2,7 @@
 
 import codecs
 
-from holdfast.transports.deflate import Inflater, NotDeflated
+from holdfast.transports.deflate import Inflater, NotDeflated, wire_bytes_max
 from holdfast.transports.port import BROKEN, NOT_TEXT, TOO_BIG, TransportLimits
 
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
@@ -23,11 +23,14 @@ class Fragments:
     def __init__(self, limits: TransportLimits, *, is_text: bool, inflater: Inflater | None = None) -> None:
         """With an inflater, the message is deflated."""
         self._limits = limits
+        self._wire_bytes_max = (
+            limits.payload_bytes_max if inflater is None else wire_bytes_max(limits.payload_bytes_max)
+        )
         self._decoder = _Utf8Decoder() if is_text else None
         self._inflater = inflater
         self._payload = bytearray()
         self._count = 0
-        self._bytes = 0
+        self._wire_bytes = 0
 
     def add(self, piece: bytes, *, is_last: bool) -> None:
         """Take the next piece; `Unacceptable` if the message cannot become one that we take."""
@@ -35,11 +38,12 @@ class Fragments:
         # Empty pieces are legal and cost time: without this bound they could go on for ever.
         if self._count > self._limits.fragments_max:
             raise Unacceptable(TOO_BIG, f"a message may have {self._limits.fragments_max} fragments")
-        # What comes counts, as well as what becomes of it: a deflated message can be long and say nothing.
-        self._bytes += len(piece)
-        if self._inflater is not None and self._bytes <= self._limits.payload_bytes_max:
+        # Both sizes count, before and after it is inflated: a deflated message can be long and say nothing.
+        self._wire_bytes += len(piece)
+        is_too_big = self._wire_bytes > self._wire_bytes_max
+        if self._inflater is not None and not is_too_big:
             piece = self._inflated(self._inflater, piece, is_last=is_last)
-        if max(self._bytes, len(self._payload) + len(piece)) > self._limits.payload_bytes_max:
+        if is_too_big or len(self._payload) + len(piece) > self._limits.payload_bytes_max:
             raise Unacceptable(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
         if self._decoder is not None:
             try:

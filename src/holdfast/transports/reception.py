@@ -18,7 +18,7 @@ class Reception(asyncio.Protocol):
     def __init__(
         self,
         arrival: Arrival,
-        make_websocket: Callable[[], asyncio.BufferedProtocol],
+        make_websocket: Callable[[RequestHead], asyncio.BufferedProtocol],
         dialects: Sequence[Dialect],
         directions: Directions,
     ) -> None:
@@ -87,7 +87,7 @@ class Reception(asyncio.Protocol):
 
     def _upgrade(self, request: RequestHead, rest: bytes) -> None:
         assert self._transport is not None
-        websocket = self._make_websocket()
+        websocket = self._make_websocket(request)
         websocket.connection_made(self._transport)
         self._transport.set_protocol(websocket)
         # A client that speaks before it is answered is early, but not wrong.

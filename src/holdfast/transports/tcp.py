@@ -1,25 +1,28 @@
-"""Links over TCP, from both ends: how they open. What follows is in `tcp_link.py`.
+"""TCP, from both ends: each payload travels behind its length in 4 big-endian bytes.
 
-The client's first frame is a preface, the names of the dialects it speaks with commas between them; the server's first
-frame is the name it chose, or a close frame. On an encrypted link the two are the messages of a handshake, and the
-names travel in those; see `secure.py`.
+The client's first frame is a preface: the names of the dialects it speaks, separated by commas. The server's first
+frame is the name it chose, or a close frame. The top bit of a length marks the close frame: a 16-bit code, then a
+reason in UTF-8. The receiver of a close frame answers with one and hangs up, so that nothing sent before it is lost.
 """
 
 import asyncio
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from ssl import SSLContext, create_default_context
+from typing import Final, cast
 from urllib.parse import urlsplit
 
+from holdfast.core.silence import Traffic
 from holdfast.transports.arrivals import Arrival, Arrivals
-from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.closing import CLOSE_BYTES_MAX, failed, pack_close, tell, unpack_close
+from holdfast.transports.forwarded import Address, TrustedProxies
 from holdfast.transports.listening import SocketListener
 from holdfast.transports.no_page import Directions, not_http
-from holdfast.transports.noise import Forged, Responder
 from holdfast.transports.port import (
     BROKEN,
     GOING_AWAY,
     INTERNAL,
-    POLICY,
+    TOO_BIG,
     UNSUPPORTED,
     VANISHED,
     Accept,
@@ -31,12 +34,176 @@ from holdfast.transports.port import (
     TransportLimits,
     agree,
 )
-from holdfast.transports.secure import NAME, OPEN, Greeting, Lock, answer, greeted
-from holdfast.transports.sockets import unreachable
-from holdfast.transports.tcp_link import TcpTransport
+from holdfast.transports.sockets import abort, peer_name, traffic, unreachable
 
+_HEAD = struct.Struct(">I")
+_CLOSE_BIT = 1 << 31
+# A dialect's name has some twenty bytes; nothing larger is read before the handshake is done.
+_PREFACE_BYTES_MAX = 256
 # How HTTP requests begin. As the length of a frame each would be more than a gigabyte.
 _HTTP = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN", b"PRI "})
+
+
+class TcpTransport(asyncio.Protocol):
+    """One link: framing and closing. How it opens is the subclasses' part."""
+
+    kind: Final = "tcp"
+    is_compressed: Final = False
+    peer: str
+    # Who a proxy named in front of it (PROXY protocol); without a name it is the socket's other end.
+    client: Address | None = None
+    dialect: Dialect
+    _tcp: asyncio.Transport
+
+    def __init__(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> None:
+        self._accept = accept
+        self._dialects = dialects
+        self._limits = limits
+        self._receiver: Receiver | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        # Who takes the next payload: the handshake, then the receiver.
+        self._deliver: Callable[[bytes], None] = self._shake_hands
+        self._payload_bytes_max = _PREFACE_BYTES_MAX
+        self.is_encrypted = False
+        # The start of a frame whose rest is still to come, and how long it must be to go on with it.
+        self._partial = bytearray()
+        self._partial_bytes_wanted = 0
+        # Where the next frame starts is not known any more.
+        self._is_deaf = False
+        # Known as soon as the end is certain: from then on nothing is sent or received.
+        self._end: tuple[int, str] | None = None
+        self._is_lost = False
+
+    @property
+    def buffered_bytes(self) -> int:
+        return 0 if self._is_lost else self._tcp.get_write_buffer_size()
+
+    @property
+    def is_up(self) -> bool:
+        return self._end is None and not self._tcp.is_closing()
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic() if self._is_lost else traffic(self._tcp)
+
+    def send(self, payload: bytes) -> None:
+        if self._end is None:
+            self._tcp.write(_HEAD.pack(len(payload)) + payload)
+
+    def close(self, code: int, reason: str) -> None:
+        if self._end is None:
+            self._end = (code, reason)
+            self._say_close(code, reason)
+            # The peer's answer is still to come.
+            self._tcp.resume_reading()
+
+    def abort(self) -> None:
+        self._end = self._end or (VANISHED, "")
+        abort(self._tcp)
+
+    def pause_reading(self) -> None:
+        if self._end is None:
+            self._tcp.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._end is None:
+            self._tcp.resume_reading()
+
+    # The beginning
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is connected. Who waits for the handshake has a deadline: the dialer, or the listener."""
+        self._tcp = cast("asyncio.Transport", transport)
+        self.peer = peer_name(self.client or self._tcp.get_extra_info("peername"))
+        self.is_encrypted = self._tcp.get_extra_info("ssl_object") is not None
+        self._tcp.set_write_buffer_limits(high=self._limits.write_high_bytes)
+
+    def _shake_hands(self, payload: bytes) -> None:
+        raise NotImplementedError
+
+    def _open(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._payload_bytes_max = self._limits.payload_bytes_max
+        self._receiver = self._accept()
+        self._deliver = self._receiver.received
+        self._receiver.opened(self)
+
+    # What comes in
+
+    def data_received(self, data: bytes) -> None:
+        """Deliver every payload that is whole, and keep the start of the next."""
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._partial_bytes_wanted:
+                return
+            data = bytes(self._partial)
+            self._partial = bytearray()
+        start, end, wanted = 0, len(data), _HEAD.size
+        while end - start >= _HEAD.size and not self._is_deaf:
+            (length,) = _HEAD.unpack_from(data, start)
+            is_payload = length <= self._payload_bytes_max
+            if not is_payload:
+                length -= _CLOSE_BIT
+                if not 0 <= length <= CLOSE_BYTES_MAX:
+                    self._refuse_head(data[start : start + _HEAD.size])
+                    break
+            wanted = _HEAD.size + length
+            if end - start < wanted:
+                break
+            body = data[start + _HEAD.size : start + wanted]
+            start, wanted = start + wanted, _HEAD.size
+            if not is_payload:
+                self._on_close(body)
+            elif self._end is None:
+                try:
+                    self._deliver(body)
+                except Exception:  # noqa: BLE001 - as `tell` does, without the cost of its call
+                    failed(self)
+        if not self._is_deaf:
+            self._partial += data[start:]
+            self._partial_bytes_wanted = wanted
+
+    def _refuse_head(self, _: bytes) -> None:
+        """A frame begins that is too large, or this is no frame."""
+        self._is_deaf = True
+        self.close(TOO_BIG, f"a payload may have {self._payload_bytes_max} bytes")
+
+    # The end
+
+    def _on_close(self, body: bytes) -> None:
+        if self._end is None:
+            self._end = unpack_close(body)
+            self._say_close(*self._end)
+        # Not from inside a read: TLS trips over it, in asyncio and in uvloop, if the peer has hung up already.
+        asyncio.get_running_loop().call_soon(self._tcp.close)
+
+    def _say_close(self, code: int, reason: str) -> None:
+        body = pack_close(code, reason)
+        self._tcp.write(_HEAD.pack(_CLOSE_BIT | len(body)) + body)
+        self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
+
+    def eof_received(self) -> None:
+        """The peer hung up; whatever it was still to get, it will not read."""
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._is_lost = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._end = self._end or (VANISHED, "")
+        if self._receiver is not None:
+            tell(self, self._receiver.lost, *self._end)
+
+    def pause_writing(self) -> None:
+        """The write buffer is above its high-water mark."""
+        if self._receiver is not None:
+            tell(self, self._receiver.congested)
+
+    def resume_writing(self) -> None:
+        """The write buffer fell below its low-water mark."""
+        if self._receiver is not None:
+            tell(self, self._receiver.drained)
 
 
 class AcceptedTransport(TcpTransport):
@@ -51,11 +218,9 @@ class AcceptedTransport(TcpTransport):
         accept: Accept,
         dialects: Sequence[Dialect],
         limits: TransportLimits,
-        lock: Lock,
     ) -> None:
         super().__init__(accept, dialects, limits)
         self._listener = listener
-        self._lock = lock
 
     def _open(self, dialect: Dialect) -> None:
         self._arrived()
@@ -85,50 +250,21 @@ class AcceptedTransport(TcpTransport):
         asyncio.get_running_loop().call_soon(self._tcp.close)
 
     def _shake_hands(self, payload: bytes) -> None:
-        if self._lock.keys and payload.startswith(NAME):
-            try:
-                preface, responder = greeted(self._lock.keys, payload)
-            except Forged:
-                self.close(POLICY, "this server has another key than the one this link was made for")
-            else:
-                self._choose(preface, responder)
-        elif self._lock.is_plain_welcome or self.is_encrypted:
-            self._choose(payload, None)
-        else:
-            self.close(UNSUPPORTED, "links are encrypted here: connect with this server's public key")
-
-    def _choose(self, preface: bytes, responder: Responder | None) -> None:
-        dialect = agree(preface.decode("utf-8", "replace").split(","), self._dialects)
+        dialect = agree(payload.decode("utf-8", "replace").split(","), self._dialects)
         if self._listener.closed:
-            dialect = None
-        choice = dialect.name.encode() if dialect is not None else b""
-        if responder is not None:
-            frame, tunnel = answer(responder, choice)
-            self.send(frame)
-            self._dig(tunnel)
-        elif choice:
-            self.send(choice)
-        if dialect is not None:
-            self._open(dialect)
-        elif self._listener.closed:
             self.close(GOING_AWAY, "the server is stopping")
-        else:
+        elif dialect is None:
             self.close(UNSUPPORTED, f"spoken here: {_names(self._dialects)}")
+        else:
+            self.send(dialect.name.encode())
+            self._open(dialect)
 
 
 class _DialedTransport(TcpTransport):
     """The client's end: it sends the preface and waits for the choice."""
 
-    def __init__(
-        self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits, server_key: bytes | None
-    ) -> None:
+    def __init__(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> None:
         super().__init__(accept, dialects, limits)
-        preface = _names(dialects).encode()
-        self._has_pinned = server_key is not None
-        # It holds a secret of this link: forgotten as soon as it is answered.
-        self._greeting = Greeting(server_key, preface) if server_key is not None else None
-        self._first_frame = preface if self._greeting is None else self._greeting.frame
-        self._is_impostor = False
         self._settled = asyncio.Event()
 
     async def wait_open(self) -> None:
@@ -139,38 +275,18 @@ class _DialedTransport(TcpTransport):
             self.abort()  # nobody is left to hold the link
             raise
         if self._receiver is None:
-            raise self._refusal()
-
-    def _refusal(self) -> DialError:
-        code, reason = self._end or (VANISHED, "")
-        # Whatever is said before the tunnel is there, anybody on the way can have said. It must not end a session that
-        # tries to come back.
-        if self._is_impostor or (code == POLICY and self._has_pinned):
-            return DialError(f"{self.peer} does not have the key that is pinned; nothing was said to it")
-        if code == UNSUPPORTED and self._has_pinned and self._tunnel is None:
-            return DialError(f"{self.peer} does not encrypt: it has no key, and one is pinned")
-        is_proven = self._tunnel is not None or not self._has_pinned
-        may_recover = code in {VANISHED, GOING_AWAY, INTERNAL} or not is_proven
-        return DialError(f"{self.peer} ended the handshake with {code} {reason}".rstrip(), retry=may_recover)
+            code, reason = self._end or (VANISHED, "")
+            message = f"{self.peer} ended the handshake with {code} {reason}".rstrip()
+            if code == VANISHED and not self.is_encrypted:
+                message += "; a server with a certificate is reached with tcps://"
+            raise DialError(message, retry=code in {VANISHED, GOING_AWAY, INTERNAL})
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.send(self._first_frame)
+        self.send(_names(self._dialects).encode())
 
     def _shake_hands(self, payload: bytes) -> None:
-        choice = payload
-        if self._greeting is not None:
-            greeting, self._greeting = self._greeting, None
-            try:
-                choice, tunnel = greeting.answered(payload)
-            except Forged:
-                self._is_impostor = True
-                self.abort()
-                return
-            self._dig(tunnel)
-            if not choice:
-                return  # a close frame follows, and says why
-        dialect = agree([choice.decode("utf-8", "replace")], self._dialects)
+        dialect = agree([payload.decode("utf-8", "replace")], self._dialects)
         if dialect is None:
             self.close(BROKEN, "the choice was not on offer")
         else:
@@ -194,19 +310,15 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
     dialects: Sequence[Dialect],
     limits: TransportLimits,
     ssl: SSLContext | None = None,
-    lock: Lock = OPEN,
     proxies: TrustedProxies | None = None,
     arrivals: Arrivals | None = None,
     directions: Directions = lambda _: "",
 ) -> Listener:
-    """Accept clients that speak this framing; the lock says which of them must be encrypted, and with which key.
-
-    Whoever speaks HTTP is told where to go, with `directions`.
-    """
+    """Accept clients that speak this framing, with TLS if there is a context; HTTP requests get `directions`."""
     listener = SocketListener(arrivals or Arrivals(limits), proxies)
 
     def accepted(arrival: Arrival) -> AcceptedTransport:
-        transport = AcceptedTransport(listener, accept, dialects, limits, lock)
+        transport = AcceptedTransport(listener, accept, dialects, limits)
         transport.arrival, transport.client = arrival, arrival.client
         transport.directions = directions
         return transport
@@ -215,21 +327,17 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
     return listener
 
 
-async def dial(  # noqa: PLR0913 - the port asks for all of them, by name
+async def dial(
     receiver: Receiver,
     url: str,
     *,
     dialects: Sequence[Dialect],
     limits: TransportLimits,
     ssl: SSLContext | None = None,
-    server_key: bytes | None = None,
 ) -> Transport:
-    """Connect to tcp://host:port, or to tcps://host:port with TLS; `opened` has been called when it returns.
-
-    With the server's public key the link is encrypted, or there is none: never is anything said in the clear.
-    """
+    """Connect to tcp://host:port, or to tcps://host:port with TLS; `opened` has been called when it returns."""
     host, port, context = _endpoint(url, ssl)
-    transport = _DialedTransport(lambda: receiver, dialects, limits, server_key)
+    transport = _DialedTransport(lambda: receiver, dialects, limits)
     try:
         async with asyncio.timeout(limits.handshake_s):
             await asyncio.get_running_loop().create_connection(lambda: transport, host, port, ssl=context)

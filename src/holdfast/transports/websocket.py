@@ -7,8 +7,9 @@ that is not in order, with a complaint about it. See `_Visit.error`.
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from ssl import SSLContext
 from typing import cast
 from weakref import ReferenceType, ref
@@ -41,8 +42,8 @@ from holdfast.transports.port import (
     agree,
 )
 from holdfast.transports.reception import Reception
+from holdfast.transports.request_head import RequestHead
 from holdfast.transports.upgrade import (
-    EXTENSIONS_HEADER,
     PROTOCOL_HEADER,
     acceptance,
     agreed,
@@ -71,22 +72,27 @@ class House:
     limits: TransportLimits
     origins: Origins | None
     proxies: TrustedProxies | None
-    deflatable: Collection[Dialect]
+    compression: bool
     directions: Directions
 
     def receive(self, arrival: Arrival) -> Reception:
         """What speaks to somebody who was accepted: to everybody first, and then to whom opens no WebSocket."""
-        return Reception(arrival, lambda: _protocol(_Visit(self, arrival), self.limits), self.dialects, self.directions)
+        return Reception(arrival, partial(self._open, arrival), self.dialects, self.directions)
+
+    def _open(self, arrival: Arrival, request: RequestHead) -> asyncio.BufferedProtocol:
+        compression = deflate.agreed(request.all("sec-websocket-extensions")) if self.compression else None
+        return _protocol(_Visit(self, arrival, compression), self.limits)
 
 
 class _Visit:
     """One connection that was accepted, as picows sees it: it is asked how to answer, and it is where picows logs."""
 
-    __slots__ = ("_house", "_link", "arrival")
+    __slots__ = ("_house", "_link", "arrival", "compression")
 
-    def __init__(self, house: House, arrival: Arrival) -> None:
+    def __init__(self, house: House, arrival: Arrival, compression: deflate.Agreement | None) -> None:
         self._house = house
         self.arrival = arrival
+        self.compression = compression
         # Weak, for the link knows picows' transport, which knows where to log.
         self._link: ReferenceType[WebSocketTransport] | None = None
 
@@ -96,17 +102,14 @@ class _Visit:
         agreement = stopping() if house.listener.closed else agreed(request, house.dialects, house.origins)
         if not isinstance(agreement, Dialect):
             return WSUpgradeResponseWithListener(agreement, None)
-        compression = None
-        if agreement in house.deflatable:
-            compression = deflate.agreed(request.headers.getall(EXTENSIONS_HEADER, []))
-        link = self._new_link(compression)
+        link = self._new_link()
         link.dialect = agreement
         self._link = ref(link)
         self.arrival.over()
-        return WSUpgradeResponseWithListener(acceptance(agreement, compression), link)
+        return WSUpgradeResponseWithListener(acceptance(agreement, self.compression), link)
 
-    def _new_link(self, compression: deflate.Agreement | None) -> WebSocketTransport:
-        house, client = self._house, self.arrival.client
+    def _new_link(self) -> WebSocketTransport:
+        house, client, compression = self._house, self.arrival.client, self.compression
         if compression is None:
             return WebSocketTransport(house.accept, house.limits, client=client, proxies=house.proxies)
         return DeflatedWebSocketTransport(house.accept, house.limits, compression, client=client, proxies=house.proxies)
@@ -140,13 +143,13 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
     origins: Origins | None = None,
     proxies: TrustedProxies | None = None,
     arrivals: Arrivals | None = None,
-    deflatable: Collection[Dialect] = (),
+    compression: bool = False,
     directions: Directions = lambda _: "",
 ) -> Listener:
     """Accept WebSocket clients, at any path; other HTTP requests get a short answer, with `directions`.
 
-    Who offers WebSocket's own compression gets it with the `deflatable` dialects. The limit of a payload then counts
-    for what comes and for what becomes of it.
+    With `compression`, clients that offer permessage-deflate get it. The limit of a payload then holds for the message
+    before and after it is inflated.
     """
     arrivals = arrivals or Arrivals(limits)
     listener = SocketListener(arrivals, proxies)
@@ -157,7 +160,7 @@ async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
         limits=limits,
         origins=origins,
         proxies=proxies,
-        deflatable=deflatable,
+        compression=compression,
         directions=directions,
     )
     await listener.open(house.receive, host, port, limits=limits, ssl=ssl)
@@ -178,6 +181,7 @@ class _Protocol(WSProtocol):  # type: ignore[misc]  # see above
 
 def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BufferedProtocol:
     """What picows' `ws_create_server` makes for each connection; it has no public way to get one. See its api.py."""
+    bytes_max = limits.payload_bytes_max
     protocol = _Protocol(
         None,  # host and port, of a client
         None,  # path, of a client
@@ -191,7 +195,7 @@ def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BufferedProtoco
         limits.handshake_s,
         WSAutoPingStrategy.PING_WHEN_IDLE,
         False,  # automatic pongs
-        limits.payload_bytes_max,
+        bytes_max if visit.compression is None else deflate.wire_bytes_max(bytes_max),
         None,  # headers, of a client
         _READ_BUFFER_BYTES,
     )

@@ -1,10 +1,12 @@
 """A link over WebSocket whose messages are deflated, as was agreed on when it opened; `deflate.py` has the rules."""
 
+from collections.abc import Callable
+
 from picows import WSFrame, WSMsgType
 
 from holdfast.transports.deflate import Agreement, Inflater, deflated
 from holdfast.transports.forwarded import Address, TrustedProxies
-from holdfast.transports.port import Accept, TransportLimits
+from holdfast.transports.port import TOO_BIG, Accept, TransportLimits
 from holdfast.transports.websocket_link import HEADROOM, WebSocketTransport
 
 
@@ -16,6 +18,7 @@ class DeflatedWebSocketTransport(WebSocketTransport):
     """
 
     is_compressed = True
+    _take_payload: Callable[[bytes], None]
 
     def __init__(
         self,
@@ -26,13 +29,22 @@ class DeflatedWebSocketTransport(WebSocketTransport):
         client: Address | None = None,
         proxies: TrustedProxies | None = None,
     ) -> None:
-        """See the link without compression."""
         super().__init__(accept, limits, client=client, proxies=proxies)
         self._window_bits = agreement.window_bits
         self._has_sent = False
 
+    def _speak(self, opcode: WSMsgType) -> None:
+        super()._speak(opcode)
+        self._take_payload, self._deliver = self._deliver, self._deliver_not_deflated
+
+    def _deliver_not_deflated(self, payload: bytes) -> None:
+        """A frame may be larger than a payload here, because a deflated one may be."""
+        if len(payload) > self._limits.payload_bytes_max:
+            self.close(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
+        else:
+            self._take_payload(payload)
+
     def send(self, payload: bytes) -> None:
-        """See the port."""
         # The first payload has a secret in it, and what a player chose beside it: its size would tell.
         message = deflated(payload, self._window_bits) if self._has_sent and self._end is None else None
         self._has_sent = True

@@ -1,16 +1,13 @@
 """The limits on real sockets: a client that floods, over each transport, and one who keeps the rules beside it."""
 
 import asyncio
-import zlib
 from typing import Any
 
 import pytest
 
 from holdfast import Limits
-from holdfast.core.codec import MSGPACK
 from holdfast.schemas.events import LimitExceeded
-from holdfast.schemas.frames import Ack, Auth, Data, Hello
-from holdfast.transports.compression import WINDOW_BITS
+from holdfast.schemas.frames import Ack, Data
 from tests.deadlines import DEADLINE_S
 from tests.server.limits.street import Hall, Say
 from tests.server.world import World
@@ -95,40 +92,6 @@ async def test_a_socket_does_not_take_megabytes_before_anybody_looks_at_them(
     # What the system took of it is what both of its buffers hold.
     assert client.link.buffered_bytes > 1_000_000
     connection.resume_reading()
-
-
-async def test_payloads_that_were_compressed_to_become_huge_here_end_their_connection(world: World) -> None:
-    """A read of a socket may bring thousands of them; what they become must not pile up."""
-    server = await world.serve(Hall, tcp_port=0, compression=True)
-    told: asyncio.Queue[LimitExceeded] = asyncio.Queue()
-    server.on(LimitExceeded, told.put_nowait)
-    dialect = b"holdfast.v1.msgpack.deflate"
-    deflater = zlib.compressobj(9, zlib.DEFLATED, -WINDOW_BITS)
-    bomb = MSGPACK.encode([["ack", 1, 0, "x" * 60_000]])
-
-    def frame(body: bytes) -> bytes:
-        return len(body).to_bytes(4, "big") + body
-
-    def deflated() -> bytes:
-        return frame(b"\x01" + (deflater.compress(bomb) + deflater.flush(zlib.Z_SYNC_FLUSH))[:-4])
-
-    host, port = server.doors.urls["tcp"].removeprefix("tcp://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        async with asyncio.timeout(DEADLINE_S):
-            writer.write(frame(dialect))
-            await reader.readexactly(len(frame(dialect)))
-            writer.write(frame(b"\x00" + MSGPACK.payload(Hello(Auth()))))
-            # The head of the welcome.
-            await reader.readexactly(4)
-            writer.write(b"".join(deflated() for _ in range(2_000)))
-            event = await told.get()
-    finally:
-        writer.close()
-
-    assert (event.limit, event.action) == ("lane_bytes_max", "disconnected")
-    # Those that were heard, and no more than may wait.
-    assert server.counters.bytes_received <= 3 * Limits().lane_bytes_max
 
 
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])

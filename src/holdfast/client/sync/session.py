@@ -17,6 +17,7 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
+from holdfast.core.removed import removed
 from holdfast.schemas.frames import Auth, Outcome
 
 
@@ -133,6 +134,7 @@ class ClientSession(Directory):
         return repr(self._session)
 
 
+@removed(**asynchronous.REMOVED)
 def connect(  # noqa: PLR0913 - settings, all by keyword
     url: str,
     *,
@@ -140,8 +142,6 @@ def connect(  # noqa: PLR0913 - settings, all by keyword
     auth: Auth | None = None,
     saved: str | PathLike[str] | SessionStorage | None = None,
     dialect: str = MSGPACK.name,
-    server_key: str = "",
-    compression: bool = False,
     ssl: SSLContext | None = None,
     give_up_s: float = 120.0,
     retry_first_s: float = FIRST_S,
@@ -161,8 +161,6 @@ def connect(  # noqa: PLR0913 - settings, all by keyword
         auth=auth,
         saved=saved,
         dialect=dialect,
-        server_key=server_key,
-        compression=compression,
         ssl=ssl,
         give_up_s=give_up_s,
         retry_first_s=retry_first_s,

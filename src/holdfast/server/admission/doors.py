@@ -14,11 +14,9 @@ from holdfast.logs import get_logger
 from holdfast.server.admission.tls import Tls
 from holdfast.transports import tcp, websocket
 from holdfast.transports.arrivals import Arrivals, Refused
-from holdfast.transports.compression import Offer
 from holdfast.transports.forwarded import TrustedProxies
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import Accept, Dialect, Listener, TransportLimits
-from holdfast.transports.secure import OPEN, Lock
 from holdfast.transports.sockets import peer_name
 
 _log = get_logger("holdfast.server")
@@ -41,7 +39,6 @@ class DoorSettings:
     host: str = "127.0.0.1"
     port: int | None = 7777
     tcp_port: int | None = 7779
-    tcp_lock: Lock = OPEN
     compression: bool = False
     tls: Tls | None = None
     origins: Sequence[str] = ()
@@ -55,26 +52,11 @@ class DoorSettings:
         """Whether other machines can connect, or at least may try."""
         return not is_loopback(self.host)
 
-    @property
-    def tcp_tls(self) -> Tls | None:
-        """The certificate of the TCP door, which needs none if it has a key of its own."""
-        return None if self.tcp_lock.keys else self.tls
-
-    @property
-    def is_websocket_readable(self) -> bool:
-        """Whether somebody on the way could read what is said at the WebSocket door."""
-        return self.tls is None
-
-    @property
-    def is_tcp_readable(self) -> bool:
-        """The same of the TCP door."""
-        return self.tcp_tls is None and self.tcp_lock.is_plain_welcome
-
-    def proxies(self, *, is_readable: bool) -> TrustedProxies | None:
+    def proxies(self) -> TrustedProxies | None:
         """Whom a door believes. To a public one that does not encrypt, nobody else may connect: they would be heard."""
         if not self.trusted_proxies:
             return None
-        is_exclusive = is_readable and self.is_public and not self.insecure
+        is_exclusive = self.tls is None and self.is_public and not self.insecure
         return TrustedProxies(self.trusted_proxies, proxy_protocol=self.proxy_protocol, is_exclusive=is_exclusive)
 
     def check(self) -> None:
@@ -84,15 +66,8 @@ class DoorSettings:
                 "with the PROXY protocol a proxy says who its clients are, so it must be known who is a proxy: name it,"
                 ' as in trusted_proxies=["10.0.0.7"]'
             )
-        readable = [
-            name
-            for name, port, is_readable in (
-                ("WebSocket", self.port, self.is_websocket_readable),
-                ("TCP", self.tcp_port, self.is_tcp_readable),
-            )
-            if port is not None and is_readable
-        ]
-        if readable and self.is_public and not self.trusted_proxies and not self.insecure:
+        readable = [name for name, port in (("WebSocket", self.port), ("TCP", self.tcp_port)) if port is not None]
+        if readable and self.tls is None and self.is_public and not self.trusted_proxies and not self.insecure:
             raise Exposed(
                 f"what players say over {' and '.join(readable)} could be read and changed on its way to "
                 f"{self.host or 'every address'}, sign-ins included. Give the server a certificate, as in "
@@ -113,8 +88,7 @@ class Doors:
         """Of the node's pools: how much of them one address may hold."""
         self._check_s = limits.certificate_check_s
         self._origins = Origins(settings.origins) if settings.origins else None
-        self._websocket_proxies = settings.proxies(is_readable=settings.is_websocket_readable)
-        self._tcp_proxies = settings.proxies(is_readable=settings.is_tcp_readable)
+        self._proxies = settings.proxies()
         self._listeners: list[Listener] = []
         self.urls: dict[str, str] = {}
         """Where clients connect, by transport, while the doors are open: {"websocket": "wss://127.0.0.1:7777", …}."""
@@ -135,35 +109,27 @@ class Doors:
         """Where they are, by transport; `refused` hears whom they turn away. A port that is taken is an `OSError`."""
         settings = self.settings
         addresses: dict[str, tuple[str, int]] = {}
-        dialects: Sequence[Dialect] = DIALECTS
-        limits = self._limits
-        arrivals = Arrivals(limits, refused, self.shares)
-        listen_websocket = partial(websocket.listen, origins=self._origins)
-        if settings.compression:
-            # Browsers have compression of their own; with our own dialects for it, everything would be deflated twice.
-            listen_websocket = partial(listen_websocket, deflatable=dialects)
-            offer = Offer(dialects, limits)
-            accept, dialects, limits = offer.accepting(accept), offer.dialects, offer.limits
-        listen_tcp = partial(tcp.listen, lock=settings.tcp_lock)
-        for name, scheme, listen, port, tls, proxies in (
-            ("websocket", "ws", listen_websocket, settings.port, settings.tls, self._websocket_proxies),
-            ("tcp", "tcp", listen_tcp, settings.tcp_port, settings.tcp_tls, self._tcp_proxies),
+        arrivals = Arrivals(self._limits, refused, self.shares)
+        listen_websocket = partial(websocket.listen, origins=self._origins, compression=settings.compression)
+        for name, scheme, listen, port in (
+            ("websocket", "ws", listen_websocket, settings.port),
+            ("tcp", "tcp", tcp.listen, settings.tcp_port),
         ):
             if port is not None:
                 listener = await listen(
                     accept,
                     host=settings.host,
                     port=port,
-                    dialects=dialects,
-                    limits=limits,
-                    ssl=None if tls is None else tls.context,
-                    proxies=proxies,
+                    dialects=DIALECTS,
+                    limits=self._limits,
+                    ssl=None if settings.tls is None else settings.tls.context,
+                    proxies=self._proxies,
                     arrivals=arrivals,
                     directions=self.directions,
                 )
                 self._listeners.append(listener)
                 addresses[name] = listener.addresses[0]
-                self.urls[name] = f"{scheme}{'' if tls is None else 's'}://{peer_name(addresses[name])}"
+                self.urls[name] = f"{scheme}{'' if settings.tls is None else 's'}://{peer_name(addresses[name])}"
         self._watch_certificate()
         return addresses
 
@@ -178,12 +144,6 @@ class Doors:
             self.settings.tls.reload()
         else:
             _log.info("there is nothing to reload: this server has no certificate")
-
-    @property
-    def tcp_key(self) -> str:
-        """What clients pin; empty if there is no key."""
-        keys = self.settings.tcp_lock.keys
-        return keys[0].public if keys else ""
 
     async def close(self) -> None:
         """Let nobody in any more."""
