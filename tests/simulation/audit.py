@@ -20,7 +20,7 @@ from holdfast.core.records import decode_room, decode_session, digest, seats_of
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomRecord
 from holdfast.schemas.session import ChannelRecord
-from holdfast.server.durability.dice import Dice
+from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.stores import Batch, Write
 from holdfast.testing import Disk, FaultyStore
 from tests.simulation.checker import Checker
@@ -42,7 +42,7 @@ class Book:
     """What the store has of one room."""
 
     kind: str
-    dice: Dice
+    dice: SplitMix64
     value: bytes = b""
     record: RoomRecord | None = None
     log: list[Entry] = field(default_factory=list)
@@ -129,7 +129,7 @@ class Auditor:
         record = decode_room(write.value)
         board = self._board(room_id, record, batch)
         if book is None:
-            book = self.books[room_id] = Book(record.kind, Dice(board.dice))
+            book = self.books[room_id] = Book(record.kind, SplitMix64(board.dice))
         self._check_chain(room_id, book, record)
         book.value, book.record = write.value, record
         self._extend(room_id, book, board.log)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 
 from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, on
-from holdfast.server.durability.dice import Dice
+from holdfast.server.rooms.splitmix64 import SplitMix64
 from tests.simulation.checker import Checker, Op
 from tests.simulation.options import Options
 from tests.simulation.view import Append, Entered, Shown, Told, View
@@ -128,7 +128,7 @@ class Ledger(Room[Mark]):
         self.game.rooms[self.id] = self
         if self.life.is_over:
             self.game.strays.add(self.id)
-        self.state = Board(dice=self.random.position if isinstance(self.random, Dice) else 0)
+        self.state = Board(dice=self.random.position if isinstance(self.random, SplitMix64) else 0)
 
     def on_recover(self) -> Any:
         with self.turn():

@@ -13,10 +13,9 @@ from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens
 from holdfast.server.admission.resume import ComingBack
 from holdfast.server.durability.host import DurableHost
-from holdfast.server.durability.lists import RoomLists
+from holdfast.server.durability.record_lists import RecordLists, SpillingList
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.room_writer import RoomWriter
-from holdfast.server.durability.spilling import SpillingList
 from holdfast.server.rooms.timers import RoomTimers
 from tests.simulation.planting import durable_mutant, patched, rollback_mutant
 
@@ -26,7 +25,7 @@ def timers_are_not_saved() -> Iterator[None]:
     def cut_timers(*_: Any) -> list[Any]:
         return []
 
-    with patched(RoomLists, cut_timers=cut_timers):
+    with patched(RecordLists, cut_timers=cut_timers):
         yield
 
 
@@ -60,7 +59,7 @@ def what_players_own_is_not_saved() -> Iterator[None]:
     def cut_objects(*_: Any) -> list[Any]:
         return []
 
-    with patched(RoomLists, cut_objects=cut_objects):
+    with patched(RecordLists, cut_objects=cut_objects):
         yield
 
 
@@ -69,7 +68,7 @@ def an_entry_that_changed_again_is_read_as_it_lies_beside_the_record() -> Iterat
     def cut(entries: SpillingList, *arguments: Any) -> list[bytes]:
         inline = right(entries, *arguments)
         return [
-            encoded for number, encoded in zip(entries._inline, inline, strict=True) if number not in entries._beside
+            encoded for number, encoded in zip(entries._inline, inline, strict=True) if number not in entries._with_part
         ]
 
     right = SpillingList.cut
@@ -80,9 +79,9 @@ def an_entry_that_changed_again_is_read_as_it_lies_beside_the_record() -> Iterat
 @durable_mutant
 def a_seat_that_was_freed_still_lies_beside_the_record() -> Iterator[None]:
     def _forget_all_but(entries: SpillingList, kept: Any, change: Any) -> None:
-        beside, entries._beside = entries._beside, set()
+        beside, entries._with_part = entries._with_part, set()
         right(entries, kept, change)
-        entries._beside = beside & kept.keys()
+        entries._with_part = beside & kept.keys()
 
     right = SpillingList._forget_all_but
     with patched(SpillingList, _forget_all_but=_forget_all_but):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.core.records import decode_room, digest
-from holdfast.server.durability.images import read_image
+from holdfast.server.durability.saved_room import read_room
 from holdfast.stores import Entry, SqliteStore
 from tests.storm.audit import brief, room_of
 from tests.storm.game import Board, Storm
@@ -20,7 +20,7 @@ def boards(entries: Iterable[Entry]) -> dict[str, tuple[Entry, Board]]:
             by_room.setdefault(entry.key.split("/")[1], []).append(entry)
     found: dict[str, tuple[Entry, Board]] = {}
     for room, parts in by_room.items():
-        board = read_image(parts, lambda kind: Storm if kind == Storm.kind else None).state
+        board = read_room(parts, lambda kind: Storm if kind == Storm.kind else None).state
         assert isinstance(board, Board)
         found[room] = (parts[0], board)
     return found

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from holdfast.server.durability.dice import Dice
+from holdfast.server.rooms.splitmix64 import SplitMix64
 from tests.storm.game import PAY_EVERY, RING_EVERY, added, dice_of, linked
 from tests.storm.history import Line, Writer
 
@@ -73,7 +73,7 @@ class Story:
 
 
 def _events() -> list[Line]:
-    random, chain = Dice(_FIRST), 0
+    random, chain = SplitMix64(_FIRST), 0
     told = [("joined", who, 0) for who in _NAMES]
     for seq in range(1, OPS + 1):
         told += [("op", who, seq) for who in _NAMES]

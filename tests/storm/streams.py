@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Callable, Iterable
 
-from holdfast.server.durability.dice import Dice
+from holdfast.server.rooms.splitmix64 import SplitMix64
 from tests.storm.game import Event, dice_of, linked
 
 Fail = Callable[[str, str], None]
@@ -16,7 +16,7 @@ class Room:
     def __init__(self, name: str, fail: Fail, *, first: int | None = None) -> None:
         self.name = name
         self.fail = fail
-        self._random = Dice(first) if first is not None else None
+        self._random = SplitMix64(first) if first is not None else None
         self._dice = array("Q", [0])
         self._chains = array("q", [0])
         self._end: tuple[int, int] | None = None

@@ -88,6 +88,16 @@ _decode_objects = msgspec.msgpack.Decoder(ObjectsRecord).decode
 _decode_timer = msgspec.msgpack.Decoder(TimerRecord).decode
 
 
+def room_key(room_id: str) -> str:
+    """The key of a room's record; the keys of its parts begin with this and a slash."""
+    return f"room/{room_id}"
+
+
+def session_key(session_id: str) -> str:
+    """The key of a session's record."""
+    return f"session/{session_id}"
+
+
 def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | StandingRecord) -> bytes:
     """A record as it is stored: its head, then its fields."""
     fields = _encode(record)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from holdfast import PlayerData, Room
-from holdfast.server.durability.unsavable import unsavable_field
+from holdfast.core.saved_types import unsavable_field
 from holdfast.testing import MemoryServer
 from tests.server.durability.bench import in_virtual_time
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import click
 
 from holdfast.cli.stores import store_failed
-from holdfast.core.records import Unreadable, decode_room, decode_session, digest, seats_of
+from holdfast.core.records import Unreadable, decode_room, decode_session, digest, room_key, seats_of
 from holdfast.core.room_file import Past, room_entries, room_file
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomFile, RoomRecord
-from holdfast.server.durability.room_writer import room_key
 from holdfast.stores import open_store
 from holdfast.stores.port import (
     ABSENT,

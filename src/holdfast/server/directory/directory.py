@@ -30,12 +30,12 @@ from holdfast.schemas.room import CreationKey
 from holdfast.server.directory.entries import Entries
 from holdfast.server.directory.listings import Listings
 from holdfast.server.directory.room_passwords import RoomPasswords
-from holdfast.server.durability.dice import Dice
 from holdfast.server.durability.host import DurableHost
 from holdfast.server.messages.check import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
 from holdfast.server.rooms.makers import Makers
 from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.rooms.splitmix64 import SplitMix64
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -248,7 +248,7 @@ class Directory:
         if room_type.durability == "memory":
             return RoomRunner(node, self._loop, room_type, room_id, Random(seed))  # noqa: S311 - for games, and repeatable
         assert node.committer is not None
-        return DurableHost(node, self._loop, room_type, room_id, Dice(seed), node.committer)
+        return DurableHost(node, self._loop, room_type, room_id, SplitMix64(seed), node.committer)
 
     def add(self, host: RoomRunner) -> None:
         """A room that is there from now on: a new one, or one that came back from the store."""

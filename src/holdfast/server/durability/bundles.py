@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import NotFound, Refused
-from holdfast.core.records import encode
+from holdfast.core.records import encode, session_key
 from holdfast.core.saving import channel_record, session_record
 from holdfast.core.session import Session
 from holdfast.schemas.session import ChannelRecord
@@ -16,11 +16,6 @@ from holdfast.stores.port import ABSENT, Write
 
 if TYPE_CHECKING:
     from holdfast.server.connection.connection import LiveConnection
-
-
-def session_key(session_id: str) -> str:
-    """Where a session's record is."""
-    return f"session/{session_id}"
 
 
 class SessionWriter:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.ids import new_id
 from holdfast.core.reasons import Reason
-from holdfast.core.records import SERVER, Unreadable, decode_effect, decode_room, decode_session, seats_of
+from holdfast.core.records import (
+    SERVER,
+    Unreadable,
+    decode_effect,
+    decode_room,
+    decode_session,
+    room_key,
+    seats_of,
+    session_key,
+)
 from holdfast.core.room import Room
 from holdfast.core.saving import restored_channel, restored_listing, restored_session
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
@@ -18,10 +27,8 @@ from holdfast.schemas.events import Restored, RoomFailed, RoomRecovered
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomRecord, TimerRecord
 from holdfast.schemas.session import SessionRecord
-from holdfast.server.durability.bundles import session_key
 from holdfast.server.durability.host import DurableHost
-from holdfast.server.durability.images import RoomImage, read_image
-from holdfast.server.durability.room_writer import room_key
+from holdfast.server.durability.saved_room import SavedRoom, read_room
 from holdfast.server.durability.timer_arguments import timer_arguments
 from holdfast.stores.port import Broken, Entry, Unavailable, Unknown
 
@@ -267,7 +274,7 @@ class Recovery:
     # Rooms
 
     def _restore_room(self, room_id: str, entries: list[Entry]) -> None:
-        image = read_image(entries, self._node.rooms.type_of)
+        image = read_room(entries, self._node.rooms.type_of)
         host = self._node.rooms.new_host(image.room_type, room_id, image.record.random)
         assert isinstance(host, DurableHost)
         try:
@@ -297,7 +304,7 @@ class Recovery:
         is_exact = room.durability == "commit" or record.is_final
         return None if is_exact else self._passed_s(record)
 
-    def _fill(self, host: DurableHost, image: RoomImage) -> None:
+    def _fill(self, host: DurableHost, image: SavedRoom) -> None:
         room, record = host.room, image.record
         room.phase = "playing" if record.phase == "playing" else "lobby"
         room.is_locked = record.is_locked

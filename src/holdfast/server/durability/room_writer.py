@@ -8,20 +8,19 @@ from msgspec import Raw
 
 from holdfast.core.errors import Failed, NotFound
 from holdfast.core.player import Player
-from holdfast.core.records import digest, encode, encode_listed
+from holdfast.core.records import digest, encode, encode_listed, room_key
+from holdfast.core.saved_types import saved_type, state_reader, unsavable_field
 from holdfast.core.saving import channel_record, listing_record
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import EffectRecord, RoomRecord
 from holdfast.schemas.session import ChannelRecord
-from holdfast.server.durability.beside import Beside, BesideChange
-from holdfast.server.durability.dice import Dice
 from holdfast.server.durability.gate import GatedOutlet
-from holdfast.server.durability.images import saved_type, state_reader
-from holdfast.server.durability.lists import RoomLists
-from holdfast.server.durability.state import StateKeep
-from holdfast.server.durability.unsavable import unsavable_field
+from holdfast.server.durability.record_lists import RecordLists
+from holdfast.server.durability.record_parts import PartChanges, RecordParts
+from holdfast.server.durability.state_writer import StateWriter
+from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.stores.port import ABSENT, Entry, Write
 
 if TYPE_CHECKING:
@@ -33,11 +32,6 @@ log = get_logger("holdfast.server")
 # A room that cannot be saved says so this often, not with every turn.
 _COMPLAINT_S = 10.0
 _encode = msgspec.msgpack.Encoder().encode
-
-
-def room_key(room_id: str) -> str:
-    """Where a room's record is; what lies beside it begins with this and a slash."""
-    return f"room/{room_id}"
 
 
 _NOTHING = Raw(_encode(None))
@@ -71,13 +65,13 @@ class RoomWriter:
         self._waiting_since = self._leaving_since = 0.0
         self._leaving: list[GatedOutlet] = []
         self._leaving_waiters: list[asyncio.Future[None]] = []
-        self._beside = beside = Beside(self._key)
-        self._state = StateKeep(
-            saved_type(type(host.room)), beside, inline_bytes_max=node.limits.record_state_bytes_max
+        self._parts = parts = RecordParts(self._key)
+        self._state = StateWriter(
+            saved_type(type(host.room)), parts, inline_bytes_max=node.limits.record_state_bytes_max
         )
-        self._lists = RoomLists(beside, inline_bytes_max=node.limits.record_list_bytes_max)
+        self._lists = RecordLists(parts, inline_bytes_max=node.limits.record_list_bytes_max)
         self._seats: dict[Player[Any], tuple[tuple[Any, ...], bytes]] = {}
-        self._pending = _Pending(beside.unchanged())
+        self._pending = _Pending(parts.unchanged())
         self._effects: list[EffectRecord] = []
         self._read_data = state_reader(host.room.data_type)
         self._is_paused = False
@@ -91,7 +85,7 @@ class RoomWriter:
         self.index = record.index
         self.previous = digest(entries[0].value)
         self.revision = entries[0].revision
-        self._beside.restored(record.parts, entries[1:])
+        self._parts.restored(record.parts, entries[1:])
         self._state.restored(self._room.state)
         self._lists.restored(self._key, entries[1:])
 
@@ -143,21 +137,21 @@ class RoomWriter:
         """What the store must be told; the room is at rest. Raises if the game's own data cannot be saved."""
         if self.is_ended:
             self._cut_outlets()
-            pending = _Pending(self._beside.deletions())
+            pending = _Pending(self._parts.deletions())
         else:
             # What is the game's own comes first: it may fail, and then nothing has happened.
             properties = Raw(_encode(dict(self._room.properties)))
             self._check_settings()
             data = {player: self._cut_data(player) for player in self._room.players if self._host.has_joined(player)}
             dice = self._room.random
-            if not isinstance(dice, Dice):
+            if not isinstance(dice, SplitMix64):
                 raise TypeError("`random` of a durable room is saved with it: do not put another in its place")
-            pending = _Pending(self._beside.unchanged())
-            state = self._state.cut(self._room.snapshot(), pending.beside)
+            pending = _Pending(self._parts.unchanged())
+            state = self._state.cut(self._room.snapshot(), pending.parts)
             self._cut_outlets()
             record = self._record(
                 state,
-                pending.beside,
+                pending.parts,
                 properties=properties,
                 data=data,
                 position=dice.position,
@@ -169,7 +163,7 @@ class RoomWriter:
         return [
             # A room that ends before it was ever saved has no record to delete.
             *([Write(self._key, pending.record, self.revision)] if pending.record or self.revision != ABSENT else []),
-            *self._beside.writes(pending.beside),
+            *self._parts.writes(pending.parts),
             *(Write(key, encode(effect), ABSENT) for key, effect in pending.effects.items()),
         ]
 
@@ -201,7 +195,7 @@ class RoomWriter:
         if pending.record:
             self.index += 1
             self.previous = digest(pending.record)
-        self._beside.committed(pending.beside, ahead)
+        self._parts.committed(pending.parts, ahead)
         for key, effect in pending.effects.items():
             self._node.outbox.start(key, effect, next(ahead))
         leaving, self._leaving = self._leaving, []
@@ -273,7 +267,7 @@ class RoomWriter:
     def _record(  # noqa: PLR0913 - one call site, all but the state by keyword
         self,
         state: Raw | None,
-        change: BesideChange,
+        change: PartChanges,
         *,
         properties: Raw,
         data: dict[Player[Any], bytes],
@@ -358,7 +352,7 @@ class RoomWriter:
 class _Pending(msgspec.Struct):
     """What will be so once the commit has succeeded."""
 
-    beside: BesideChange
+    parts: PartChanges
     record: bytes | None = None
     """None: the room's is deleted."""
     effects: dict[str, EffectRecord] = {}

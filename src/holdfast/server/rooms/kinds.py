@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.core.messages import Message
 from holdfast.core.room import CHOICES, Room
+from holdfast.core.saved_types import check_savable
 from holdfast.schemas.frames import NAME_CHARS_MAX
-from holdfast.server.durability.images import check_savable
 
 # Settings that are numbers, and what is the least.
 _LEAST = {

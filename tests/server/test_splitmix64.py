@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.server.durability.dice import Dice
+from holdfast.server.rooms.splitmix64 import SplitMix64
 
 seeds = st.integers(0, 2**64 - 1)
 
@@ -57,7 +57,7 @@ def chi_square(counts: list[int]) -> float:
 
 def test_the_numbers_are_those_of_splitmix64() -> None:
     # The published test vector of the generator for the seed 1234567.
-    dice = Dice(1234567)
+    dice = SplitMix64(1234567)
 
     assert [dice.getrandbits(64) for _ in range(5)] == [
         6457827717110365317,
@@ -70,13 +70,13 @@ def test_the_numbers_are_those_of_splitmix64() -> None:
 
 @each_question
 def test_the_same_seed_gives_the_same_answers(question: Any) -> None:
-    one, other = Dice(7), Dice(7)
+    one, other = SplitMix64(7), SplitMix64(7)
 
     assert [question(one) for _ in range(20)] == [question(other) for _ in range(20)]
 
 
 def test_another_seed_gives_others() -> None:
-    firsts = {Dice(seed).random() for seed in range(1000)}
+    firsts = {SplitMix64(seed).random() for seed in range(1000)}
 
     assert len(firsts) == 1000
 
@@ -84,11 +84,11 @@ def test_another_seed_gives_others() -> None:
 @each_question
 @given(seed=seeds, rolls=st.integers(0, 5))
 def test_dice_made_with_the_position_go_on_from_there(question: Any, seed: int, rolls: int) -> None:
-    dice = Dice(seed)
+    dice = SplitMix64(seed)
     for _ in range(rolls):
         question(dice)
 
-    later = Dice(dice.position)
+    later = SplitMix64(dice.position)
 
     assert [question(later) for _ in range(3)] == [question(dice) for _ in range(3)]
     assert later.position == dice.position
@@ -96,7 +96,7 @@ def test_dice_made_with_the_position_go_on_from_there(question: Any, seed: int, 
 
 @given(seed=st.integers())
 def test_a_position_fits_in_64_bits_whatever_the_seed(seed: int) -> None:
-    dice = Dice(seed)
+    dice = SplitMix64(seed)
 
     assert 0 <= dice.position < 2**64
     dice.random()
@@ -104,7 +104,7 @@ def test_a_position_fits_in_64_bits_whatever_the_seed(seed: int) -> None:
 
 
 def test_to_look_at_the_position_moves_nothing() -> None:
-    dice = Dice(7)
+    dice = SplitMix64(7)
 
     assert dice.position == dice.position == 7
 
@@ -112,7 +112,7 @@ def test_to_look_at_the_position_moves_nothing() -> None:
 @each_question
 def test_nothing_is_remembered_but_the_position(question: Any) -> None:
     # Of two dice with different pasts at one position: whatever one remembers beside it would show.
-    fresh, used = Dice(0), Dice(1)
+    fresh, used = SplitMix64(0), SplitMix64(1)
     for ask in QUESTIONS.values():
         ask(used)
     position = used.position
@@ -124,17 +124,17 @@ def test_nothing_is_remembered_but_the_position(question: Any) -> None:
 
 
 def test_gauss_keeps_no_second_number() -> None:
-    dice = Dice(7)
+    dice = SplitMix64(7)
     dice.gauss(0, 1)
 
-    later = Dice(dice.position)
+    later = SplitMix64(dice.position)
 
     assert dice.gauss(0, 1) == later.gauss(0, 1)
     assert dice.gauss_next is None  # type: ignore[attr-defined]  # where Python's own keeps it
 
 
 def test_a_state_can_be_taken_and_put_back() -> None:
-    dice = Dice(7)
+    dice = SplitMix64(7)
     dice.random()
     state = dice.getstate()
     rolled = [dice.random() for _ in range(3)]
@@ -144,24 +144,24 @@ def test_a_state_can_be_taken_and_put_back() -> None:
     assert [dice.random() for _ in range(3)] == rolled
 
 
-def pickled(dice: Dice) -> Any:
+def pickled(dice: SplitMix64) -> Any:
     return pickle.loads(pickle.dumps(dice))  # noqa: S301 - our own
 
 
 @pytest.mark.parametrize("another", [copy.copy, copy.deepcopy, pickled])
 def test_a_copy_rolls_the_same_and_on_its_own(another: Any) -> None:
-    dice = Dice(7)
+    dice = SplitMix64(7)
     dice.random()
 
     twin = another(dice)
 
-    assert type(twin) is Dice
+    assert type(twin) is SplitMix64
     assert [twin.random() for _ in range(3)] == [dice.random() for _ in range(3)]
 
 
 @pytest.mark.parametrize("seed", [0, -1, 2**64 + 5, "a word", b"bytes", 1.5, None])
 def test_dice_can_be_seeded_as_random_can(seed: Any) -> None:
-    dice = Dice(7)
+    dice = SplitMix64(7)
 
     dice.seed(seed)
 
@@ -176,7 +176,7 @@ def test_dice_can_be_seeded_as_random_can(seed: Any) -> None:
 
 
 def test_random_is_from_0_up_to_but_not_1() -> None:
-    dice = Dice(7)
+    dice = SplitMix64(7)
 
     assert all(0.0 <= dice.random() < 1.0 for _ in range(10_000))
 
@@ -185,9 +185,9 @@ def test_random_is_from_0_up_to_but_not_1() -> None:
 def test_the_ends_of_random_are_where_they_should_be(
     bits: int, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Dice, "_next", lambda _: bits)
+    monkeypatch.setattr(SplitMix64, "_next", lambda _: bits)
 
-    assert Dice(0).random() == expected
+    assert SplitMix64(0).random() == expected
 
 
 # The seeds are fixed, so these either hold or do not. Of a million fair dice one passes a bound: they are those of the
@@ -197,7 +197,7 @@ def test_the_ends_of_random_are_where_they_should_be(
 @pytest.mark.parametrize("seed", [1, 2, 3, 2**63])
 @pytest.mark.parametrize(("sides", "bound"), [(2, 23.93), (6, 35.89), (20, 63.68), (100, 180.79)])
 def test_every_side_comes_up_about_as_often(seed: int, sides: int, bound: float) -> None:
-    dice = Dice(seed)
+    dice = SplitMix64(seed)
     counts = [0] * sides
 
     for _ in range(1000 * sides):
@@ -208,7 +208,7 @@ def test_every_side_comes_up_about_as_often(seed: int, sides: int, bound: float)
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 2**63])
 def test_random_falls_everywhere_about_as_often(seed: int) -> None:
-    dice = Dice(seed)
+    dice = SplitMix64(seed)
     counts = [0] * 100
 
     for _ in range(50_000):
@@ -218,7 +218,7 @@ def test_random_falls_everywhere_about_as_often(seed: int) -> None:
 
 
 def test_neighbouring_rolls_have_nothing_to_do_with_each_other() -> None:
-    dice = Dice(5)
+    dice = SplitMix64(5)
     counts = [0] * 36
 
     for _ in range(36_000):
@@ -231,13 +231,13 @@ def test_rooms_that_were_made_one_after_the_other_do_not_roll_alike() -> None:
     counts = [0] * 6
 
     for seed in range(6000):
-        counts[Dice(seed).randrange(6)] += 1
+        counts[SplitMix64(seed).randrange(6)] += 1
 
     assert chi_square(counts) < 35.89
 
 
 def test_every_order_of_cards_comes_up_about_as_often() -> None:
-    dice = Dice(3)
+    dice = SplitMix64(3)
     counts: dict[tuple[int, ...], int] = {}
 
     for _ in range(24_000):
@@ -249,7 +249,7 @@ def test_every_order_of_cards_comes_up_about_as_often() -> None:
 
 
 def test_gauss_has_the_mean_and_the_spread_it_is_asked_for() -> None:
-    dice = Dice(11)
+    dice = SplitMix64(11)
 
     numbers = [dice.gauss(10, 3) for _ in range(20_000)]
 
@@ -264,7 +264,7 @@ def test_gauss_has_the_mean_and_the_spread_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("k", range(201))
 def test_so_many_bits_are_given_and_each_of_them_is_used(k: int) -> None:
-    dice = Dice(k)
+    dice = SplitMix64(k)
     seen_set = seen_clear = 0
 
     for _ in range(64):
@@ -277,7 +277,7 @@ def test_so_many_bits_are_given_and_each_of_them_is_used(k: int) -> None:
 
 
 def test_fewer_than_no_bits_is_an_error_and_rolls_nothing() -> None:
-    dice = Dice(7)
+    dice = SplitMix64(7)
 
     with pytest.raises(ValueError, match="non-negative"):
         dice.getrandbits(-1)
@@ -290,12 +290,12 @@ def test_fewer_than_no_bits_is_an_error_and_rolls_nothing() -> None:
 
 @given(seed=seeds, low=st.integers(-(10**6), 10**6), span=st.integers(0, 10**40))
 def test_randint_is_between_its_ends(seed: int, low: int, span: int) -> None:
-    assert low <= Dice(seed).randint(low, low + span) <= low + span
+    assert low <= SplitMix64(seed).randint(low, low + span) <= low + span
 
 
 @given(seed=seeds, count=st.integers(0, 60), data=st.data())
 def test_a_sample_has_no_doubles_and_a_shuffle_loses_nothing(seed: int, count: int, data: st.DataObject) -> None:
-    dice = Dice(seed)
+    dice = SplitMix64(seed)
 
     sample = dice.sample(range(count), data.draw(st.integers(0, count)))
 

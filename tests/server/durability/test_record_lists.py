@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.records import PARTS_NONE, encode_listed, parts_sum
 from holdfast.schemas.room import ObjectsRecord
-from holdfast.server.durability.beside import Beside
-from holdfast.server.durability.spilling import SpillingList
+from holdfast.server.durability.record_lists import SpillingList
+from holdfast.server.durability.record_parts import RecordParts
 from holdfast.stores.port import ABSENT, Entry
 
 KEY = "room/r"
@@ -26,18 +26,18 @@ class Kept:
         self._open()
 
     def _open(self) -> None:
-        self._beside = Beside(KEY)
-        self._beside.restored(self._sum, list(self.entries.values()))
-        self._list = SpillingList("@objects", self._beside, inline_bytes_max=self._inline_bytes_max)
+        self._parts = RecordParts(KEY)
+        self._parts.restored(self._sum, list(self.entries.values()))
+        self._list = SpillingList("@objects", self._parts, inline_bytes_max=self._inline_bytes_max)
         self._list.restored({key.removeprefix(f"{KEY}/"): entry.value for key, entry in self.entries.items()})
 
     def commit(self, content: dict[int, str]) -> None:
-        change = self._beside.unchanged()
+        change = self._parts.unchanged()
         entries = {number: encode_listed(ObjectsRecord(number, {text: 1})) for number, text in content.items()}
         self.inline = self._list.cut(entries, change)
         self.written_bytes = sum(map(len, self.inline))
         revisions: list[int] = []
-        for key, value, revision in self._beside.writes(change):
+        for key, value, revision in self._parts.writes(change):
             found = self.entries[key].revision if key in self.entries else ABSENT
             assert revision == found, "somebody else has written it"
             self._revision += 1
@@ -47,7 +47,7 @@ class Kept:
                 self.entries[key] = Entry(key, value, self._revision)
                 self.written_bytes += len(key) + len(value)
             revisions.append(ABSENT if value is None else self._revision)
-        self._beside.committed(change, iter(revisions))
+        self._parts.committed(change, iter(revisions))
         self._sum = change.sum
         assert self._sum == parts_sum({key: entry.value for key, entry in self.entries.items()})
 

@@ -1,4 +1,4 @@
-"""A room's chance: `random.Random` in everything but its memory, which is one number and is saved with the room."""
+"""The random numbers of a durable room: `random.Random` whose whole state is one number, saved with the room."""
 
 from random import Random
 from typing import Any
@@ -9,8 +9,8 @@ _STEP = 0x9E3779B97F4A7C15
 _TO_FLOAT = 2.0**-53
 
 
-class Dice(Random):
-    """SplitMix64: quick, and good enough for games. Python's own generator remembers 2.5 KiB."""
+class SplitMix64(Random):
+    """Fast, and good enough for games. The state of Python's own generator takes 2.5 KiB."""
 
     def __init__(self, seed: int) -> None:
         self._position = 0
@@ -18,11 +18,11 @@ class Dice(Random):
 
     @property
     def position(self) -> int:
-        """All there is to remember: dice made with it go on from here."""
+        """The whole state: a generator seeded with it continues from here."""
         return self._position
 
     def seed(self, a: Any = None, version: int = 2) -> None:
-        """Begin anew from a number."""
+        """Start again from a number."""
         super().seed(a, version)
         self._position = (a if isinstance(a, int) else super().getrandbits(64)) & _MASK
 
@@ -31,7 +31,7 @@ class Dice(Random):
         return (self._position,)
 
     def setstate(self, state: tuple[Any, ...]) -> None:
-        """Go on from what `getstate` gave."""
+        """Continue from the result of `getstate`."""
         (self._position,) = state
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -39,15 +39,15 @@ class Dice(Random):
         return type(self), (self._position,)
 
     def random(self) -> float:
-        """The next number of [0, 1)."""
+        """The next number in [0, 1)."""
         return (self._next() >> 11) * _TO_FLOAT
 
     def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
-        """A number of the normal distribution; Python's own `gauss` remembers every second one in secret."""
+        """A normally distributed number; Python's own `gauss` keeps every second one in hidden state."""
         return self.normalvariate(mu, sigma)
 
     def getrandbits(self, k: int, /) -> int:
-        """So many random bits."""
+        """An integer of `k` random bits."""
         if k < 0:
             raise ValueError("number of bits must be non-negative")
         bits = 0

@@ -1,0 +1,157 @@
+"""What of a room class can be saved: the type of its state, checked at the start, and the field that cannot be."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
+
+import msgspec
+import msgspec.inspect
+
+from holdfast.core.parts import Parts
+from holdfast.core.room import Room
+
+# Values may contain themselves.
+_DEPTH_MAX = 16
+_AT = re.compile(r"at `\$([^`]+)`")
+
+# Reading annotations is slow, and a start may bring back many rooms of one type.
+_saved_types: WeakKeyDictionary[type[Room[Any]], Any] = WeakKeyDictionary()
+
+
+def saved_type(room_type: type[Room[Any]]) -> Any:
+    """The type of a room's snapshots: the return annotation of its own `snapshot`, else the annotation of `state`."""
+    if room_type not in _saved_types:
+        if room_type.snapshot is not Room.snapshot:
+            _saved_types[room_type] = get_type_hints(room_type.snapshot).get("return", Any)
+        else:
+            _saved_types[room_type] = get_type_hints(room_type).get("state", Any)
+    return _saved_types[room_type]
+
+
+def state_reader(kind: Any) -> Callable[[bytes], Any]:
+    """Decodes saved values of this type; raises for any other."""
+    return msgspec.msgpack.Decoder(kind, dec_hook=empty_parts).decode
+
+
+def empty_parts(kind: Any, _: Any) -> Any:
+    """The `dec_hook` of a state: `Parts` are filled after it was decoded."""
+    if (get_origin(kind) or kind) is not Parts:
+        raise NotImplementedError(f"a {kind} cannot be saved")
+    return Parts()
+
+
+def parts_fields(state: type) -> dict[str, Any]:
+    """The fields of a state that are `Parts`, and the type of their entries."""
+    hints = get_type_hints(state).items()
+    fields = {name: (get_args(hint) or (Any,))[0] for name, hint in hints if (get_origin(hint) or hint) is Parts}
+    for name in fields:
+        if not name.isascii():
+            raise TypeError(f"the name of {name!r} becomes part of the store's keys: use ASCII letters")
+    return fields
+
+
+# At the start
+
+
+def check_savable(room_type: type[Room[Any]]) -> None:
+    """Raise `ValueError` for a durable room whose data could not be read again after a crash."""
+    for what, kind in (("state", saved_type(room_type)), ("players' data", room_type.data_type)):
+        try:
+            msgspec.msgpack.Decoder(kind, dec_hook=empty_parts)
+            _check_plain(msgspec.inspect.type_info(kind), set(), may_have_parts=what == "state")
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{room_type.__name__} is durable, but its {what} could not be read again: {error}"
+            ) from None
+
+
+def _check_plain(node: Any, seen: set[int], *, may_have_parts: bool) -> None:
+    """Refuse custom classes, which msgspec cannot decode. `Parts` may be fields of a state."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, msgspec.inspect.CustomType):
+        raise TypeError(f"a {node.cls.__name__} can only be saved with snapshot() and restore()")
+    parts = parts_fields(node.cls) if may_have_parts and isinstance(node, msgspec.inspect.StructType) else {}
+    for name, child in _child_types(node):
+        entry = msgspec.inspect.type_info(parts[name]) if name in parts else child
+        _check_plain(entry, seen, may_have_parts=False)
+
+
+def _child_types(node: Any) -> Iterator[tuple[str, Any]]:
+    for name in node.__struct_fields__:
+        value = getattr(node, name)
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, msgspec.inspect.Field):
+                yield each.name, each.type
+            elif isinstance(each, msgspec.inspect.Type):
+                yield "", each
+
+
+# When a save has failed
+
+
+def unsavable_field(room: Room[Any]) -> str:
+    """The first field that cannot be encoded or decoded again, as the game would write it; empty if none is found."""
+    for name, value in room.properties.items():
+        if _failure(value, _unread) is not None:
+            return f"properties[{name!r}]"
+    read_data = state_reader(room.data_type)
+    for player in room.players:
+        if field := _field(f"player({player.id!r}).data", player.data, read_data):
+            return field
+    try:
+        state = room.snapshot()
+    except Exception:  # noqa: BLE001 - the game's own code; its error was logged before
+        return "snapshot()"
+    path = "state" if type(room).snapshot is Room.snapshot else "snapshot()"
+    return _field(path, state, state_reader(saved_type(type(room))))
+
+
+def _field(path: str, value: Any, read: Callable[[bytes], Any]) -> str:
+    failure = _failure(value, read)
+    if failure is None:
+        return ""
+    if at := _AT.search(str(failure)):
+        # The value is not of its field's type: msgspec names the path.
+        return path + at[1]
+    return _innermost(path, value)
+
+
+def _innermost(path: str, value: Any, depth: int = 0) -> str:
+    """The innermost value that cannot be encoded; the whole one if each of its fields alone can be."""
+    for step, child in _children(value) if depth < _DEPTH_MAX else ():
+        if _failure(child, _unread) is not None:
+            return _innermost(path + step, child, depth + 1)
+    return path
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, msgspec.Struct):
+        yield from ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)
+    elif isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", child) for key, child in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((f"[{index}]", child) for index, child in enumerate(value))
+
+
+def _failure(value: Any, read: Callable[[bytes], Any]) -> Exception | None:
+    try:
+        read(_encode(value))
+    except Exception as failure:  # noqa: BLE001 - whatever a value's own code raises: it cannot be saved
+        return failure
+    return None
+
+
+def _unread(encoded: bytes) -> bytes:
+    return encoded
+
+
+def _nothing_for_parts(value: Any) -> None:
+    """`Parts` are saved apart from the state; msgspec knows no other class."""
+    if not isinstance(value, Parts):
+        raise NotImplementedError
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_nothing_for_parts).encode

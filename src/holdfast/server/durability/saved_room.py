@@ -1,0 +1,77 @@
+"""A room as the store has it, decoded and checked: an unreadable record is found here, before anything happens."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.core.messages import PlayerData
+from holdfast.core.parts import parts_of
+from holdfast.core.records import Unreadable, decode_room, owners_of, parts_sum, seats_of, timers_of
+from holdfast.core.room import Room
+from holdfast.core.saved_types import empty_parts, parts_fields, saved_type
+from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.room import RoomRecord, TimerRecord
+from holdfast.stores.port import Entry
+
+
+class SavedRoom(Struct):
+    """Everything that a room needs to continue."""
+
+    room_type: type[Room[Any]]
+    record: RoomRecord
+    seats: list[SeatRecord]
+    data: list[PlayerData]
+    """Of each seat."""
+    owners: dict[str, int]
+    """Of objects, by the numbers of their seats."""
+    timers: list[TimerRecord]
+    state: Any
+    properties: dict[str, Any]
+
+
+def read_room(entries: list[Entry], type_of: Callable[[str], type[Room[Any]] | None]) -> SavedRoom:
+    """Decode a room from its record and the record's parts, or raise `Unreadable`."""
+    record = decode_room(entries[0].value)
+    room_type = type_of(record.kind)
+    if room_type is None:
+        raise Unreadable(f"it is of kind {record.kind!r}, which this server does not have")
+    if room_type.durability == "memory":
+        raise Unreadable(f'{room_type.__name__}.durability is "memory" now')
+    parts = {entry.key: entry.value for entry in entries[1:]}
+    if parts_sum(parts) != record.parts:
+        raise Unreadable("its parts do not match its record: some are missing or damaged")
+    key = entries[0].key
+    seats = seats_of(record, key, parts)
+    return SavedRoom(
+        room_type=room_type,
+        record=record,
+        seats=seats,
+        data=[_read(seat.data, room_type.data_type, "a player's data") for seat in seats],
+        owners=owners_of(record, key, parts),
+        timers=timers_of(record, key, parts),
+        state=_read_state(room_type, key, record, parts),
+        properties=_read(record.properties, dict[str, Any], "its properties"),
+    )
+
+
+def _read_state(room_type: type[Room[Any]], key: str, record: RoomRecord, parts: dict[str, bytes]) -> Any:
+    stored = Raw(parts[f"{key}/state"]) if record.has_state_beside else record.state
+    state = _read(stored, saved_type(room_type), "its state")
+    for field, mapping in parts_of(state).items():
+        value_type = parts_fields(type(state))[field]
+        entries: dict[str, Any] = {}
+        for each, value in parts.items():
+            if each.startswith(f"{key}/{field}/"):
+                name, encoded = _read(Raw(value), tuple[str, Raw], f"part {each}")
+                entries[name] = _read(encoded, value_type, f"part {name!r} of {field}")
+        mapping.fill(entries)
+    return state
+
+
+def _read(stored: Raw, kind: Any, what: str) -> Any:
+    try:
+        return msgspec.msgpack.decode(stored, type=kind, dec_hook=empty_parts)
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise Unreadable(f"{what}: {error}") from None
