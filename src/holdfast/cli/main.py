@@ -1,21 +1,39 @@
 """The command `holdfast`."""
 
+from importlib import import_module
+
 import click
 
 import holdfast
-from holdfast.cli.demo.command import demo
-from holdfast.cli.new.command import new
-from holdfast.cli.operate.packets import packets
-from holdfast.cli.operate.placements import placements
-from holdfast.cli.operate.players import players
-from holdfast.cli.operate.sessions import sessions
-from holdfast.cli.removed import key
-from holdfast.cli.rooms.commands import rooms
-from holdfast.cli.serve import serve
-from holdfast.cli.types.command import types
+
+# Where each command is: it is imported when it is run, or listed in the help.
+_COMMANDS = {
+    "serve": "holdfast.cli.serve",
+    "demo": "holdfast.cli.demo.command",
+    "key": "holdfast.cli.removed",
+    "rooms": "holdfast.cli.rooms.commands",
+    "sessions": "holdfast.cli.operate.sessions",
+    "players": "holdfast.cli.operate.players",
+    "placements": "holdfast.cli.operate.placements",
+    "packets": "holdfast.cli.operate.packets",
+    "types": "holdfast.cli.types.command",
+    "new": "holdfast.cli.new.command",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(import_module(_COMMANDS[cmd_name]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(holdfast.__version__, prog_name="holdfast")
 def main() -> None:
     """The session layer for multiplayer games: connections break, sessions don't.
@@ -23,15 +41,3 @@ def main() -> None:
     Begin with `holdfast demo` to see it work and `holdfast new mygame` for a game to change; `holdfast serve game.py`
     runs one.
     """
-
-
-main.add_command(serve)
-main.add_command(demo)
-main.add_command(key)
-main.add_command(rooms)
-main.add_command(sessions)
-main.add_command(players)
-main.add_command(placements)
-main.add_command(packets)
-main.add_command(types)
-main.add_command(new)

@@ -9,14 +9,14 @@ import logging
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Any
-
-from structlog.stdlib import BoundLogger, filter_by_level
-from structlog.typing import EventDict, WrappedLogger
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.logs.secrets import HIDDEN, is_secret, struck_out
 
-Logger = BoundLogger
+if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger as Logger
+    from structlog.typing import EventDict, WrappedLogger
 
 # Within a value, these would make it look like more than one.
 _SEPARATORS = frozenset(" =\"'")
@@ -26,9 +26,27 @@ class Block(list[str]):
     """A field of several lines, which is shown below the others."""
 
 
-def get_logger(name: str) -> Logger:
+def get_logger(name: str) -> "Logger":
     """The logger of a part, over the standard library's of that name."""
-    return BoundLogger(logging.getLogger(name), [filter_by_level, _to_record], {})
+    return cast("Logger", _LazyLogger(name))
+
+
+class _LazyLogger:
+    """A structlog logger that is made for the first line: structlog imports rich, which takes longer than we do."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @cached_property
+    def _logger(self) -> "Logger":
+        from structlog.stdlib import BoundLogger, filter_by_level  # noqa: PLC0415
+
+        return BoundLogger(logging.getLogger(self._name), [filter_by_level, _to_record], {})
+
+    def __getattr__(self, name: str) -> Any:
+        # A method is looked up here once only: events ask often whether anybody listens.
+        method = self.__dict__[name] = getattr(self._logger, name)
+        return method
 
 
 def render(event: str, fields: Mapping[str, Any]) -> str:
@@ -44,7 +62,7 @@ def _shown(value: object) -> str:
     return text if text and text.isprintable() and _SEPARATORS.isdisjoint(text) else repr(text)
 
 
-def _to_record(_: WrappedLogger, __: str, line: EventDict) -> tuple[tuple[str], dict[str, Any]]:
+def _to_record(_: "WrappedLogger", __: str, line: "EventDict") -> tuple[tuple[str], dict[str, Any]]:
     event = str(line.pop("event"))
     error = line.pop("exc_info", None)
     secrets = line.pop("hide", ())

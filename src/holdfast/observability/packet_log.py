@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from holdfast.server.node import Node
 
 log = get_logger(PACKETS)
-if not log.level:
+if not logging.getLogger(PACKETS).level:
     # Who switches it on wants to see it, also where only warnings are logged.
-    log.setLevel(logging.INFO)
+    logging.getLogger(PACKETS).setLevel(logging.INFO)
 
 # No id of a session has one of these, and every address does.
 _OF_ADDRESSES = frozenset(".:/")
