@@ -222,8 +222,8 @@ class HoldfastClient(Client):
         elif isinstance(frame, Ping):
             self.write(MSGPACK.payload(Pong(frame.id, frame.channel, self.echoed)))
         elif isinstance(frame, Welcome):
-            wish = MSGPACK.encode({"kind": "echo"})
-            self.write(MSGPACK.payload(Request(1, "join_or_create", Raw(wish))))
+            request = MSGPACK.encode({"kind": "echo"})
+            self.write(MSGPACK.payload(Request(1, "join_or_create", Raw(request))))
         elif isinstance(frame, Reply):
             self.ready.set()
 

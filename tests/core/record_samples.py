@@ -73,7 +73,7 @@ listings = st.builds(
     password=st.none() | st.builds(PasswordHash, salt=st.binary(max_size=16), digest=hashes),
     creator=st.text(),
     code=st.text(),
-    once=st.none() | st.builds(CreationKey, creator=st.text(), key=st.text(), wish=hashes),
+    once=st.none() | st.builds(CreationKey, creator=st.text(), key=st.text(), request=hashes),
     join_policy=st.sampled_from(["accept_all", "deny_all"]),
     version=numbers,
     host=st.text(),

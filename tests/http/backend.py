@@ -407,7 +407,7 @@ class FakeBackend:
             return None
         before, made = self._once[key]
         if msgspec.json.encode(before) != msgspec.json.encode(wish):
-            raise Conflict(f"the key {key!r} was used for another wish")
+            raise Conflict(f"the key {key!r} was used for a different request")
         return made
 
     def _remember(self, key: str, wish: Struct, made: str) -> None:

@@ -9,7 +9,7 @@ import type { ClientProtocol } from "./protocol.js";
 export type Answered = (result: unknown, error: HoldfastError | null) => void;
 
 /** What to ask the server for. Arguments that are undefined are not said: an older server understands the rest. */
-export interface Wish {
+export interface ClientRequest {
   operation: string;
   args: object;
 }
@@ -43,7 +43,7 @@ export class Exchange {
   readonly #listener: Listener;
   readonly connector: Connector;
   #answered = new Map<number, Answered>();
-  readonly #posts = new Map<string, [Wish, Answered]>();
+  readonly #posts = new Map<string, [ClientRequest, Answered]>();
   readonly #waiters = new Set<Waiter>();
   /** Whether it was us who ended it. */
   isClosedHere = false;
@@ -120,14 +120,14 @@ export class Exchange {
    * Ask the server for something; asked again by itself after a resume, answered once. `taken` makes something of the
    * answer before anything that came after it is told.
    */
-  async request<T>(wish: Wish, taken: (result: unknown) => T): Promise<T> {
+  async request<T>(request: ClientRequest, taken: (result: unknown) => T): Promise<T> {
     let reply: Promise<T> | undefined;
     await this.until(() => {
       this.check();
       if (!this.protocol.mayRequest) return false;
       // Sent right here: who waits behind us must find this request among those in flight.
       reply = new Promise<T>((resolve, reject) => {
-        this.#send(wish, (result, error) => {
+        this.#send(request, (result, error) => {
           if (error) return reject(error);
           try {
             resolve(taken(result));
@@ -141,11 +141,11 @@ export class Exchange {
     return reply as Promise<T>;
   }
 
-  /** Ask without waiting, before all who wait; what was not sent yet gives way to the same wish with this key. */
-  post(wish: Wish, key: string, answered: Answered = () => {}): void {
-    const place = `${wish.operation} ${key}`;
+  /** Ask without waiting, before all who wait; what was not sent yet gives way to the same request with this key. */
+  post(request: ClientRequest, key: string, answered: Answered = () => {}): void {
+    const place = `${request.operation} ${key}`;
     this.#posts.delete(place);
-    this.#posts.set(place, [wish, answered]);
+    this.#posts.set(place, [request, answered]);
     this.#sendPosts();
   }
 
@@ -157,8 +157,8 @@ export class Exchange {
     }
   }
 
-  #send(wish: Wish, answered: Answered): void {
-    this.#answered.set(this.protocol.request(wish.operation, wish.args), answered);
+  #send(request: ClientRequest, answered: Answered): void {
+    this.#answered.set(this.protocol.request(request.operation, request.args), answered);
     this.wake();
   }
 

@@ -7,7 +7,7 @@
 
 import { type HoldfastError, Refused } from "./errors.js";
 import type { Noticed } from "./events.js";
-import type { Exchange, Wish } from "./exchange.js";
+import type { ClientRequest, Exchange } from "./exchange.js";
 import { RESET } from "./protocol.js";
 
 /** Something on the server, as far as we know it. */
@@ -21,9 +21,9 @@ export abstract class Follower {
     readonly topic: string,
     readonly key: string,
     /** The question: how is it now? */
-    readonly wish: Wish,
+    readonly request: ClientRequest,
     /** What to say when nobody follows it any more. */
-    public farewell: Wish | null = null,
+    public farewell: ClientRequest | null = null,
   ) {}
 
   /** Whether it will stay as it is. */
@@ -81,7 +81,7 @@ export class News {
   /** Ask how it is now; the answer comes in its own time. */
   ask(follower: Follower): void {
     follower.isAsked = true;
-    this.#exchange.post(follower.wish, `${follower.topic} ${follower.key}`, (result, error) => {
+    this.#exchange.post(follower.request, `${follower.topic} ${follower.key}`, (result, error) => {
       follower.isAsked = false;
       if (!this.#followers.includes(follower)) return;
       if (!error) {

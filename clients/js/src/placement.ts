@@ -49,8 +49,8 @@ export class Placement {
 
   /** Give it up, if it is still pending. */
   async stop(): Promise<PlacementInfo> {
-    const wish = { operation: "stop_placement", args: { placement: this.id } };
-    await this.#exchange.request(wish, (answer) => this.#progress.told(answer));
+    const request = { operation: "stop_placement", args: { placement: this.id } };
+    await this.#exchange.request(request, (answer) => this.#progress.told(answer));
     return this.info;
   }
 }

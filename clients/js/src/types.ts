@@ -173,7 +173,7 @@ export interface NewRoom {
 }
 
 export interface CreateOptions extends NewRoom {
-  /** The same key with the same wish gives the same room. */
+  /** The same key with the same request gives the same room. */
   idempotencyKey?: string;
 }
 
@@ -254,7 +254,7 @@ export interface PlacedPlayer {
 
 export interface PlaceOptions {
   players?: (string | PlacedPlayer)[];
-  /** The same id with the same wish is the same placement. */
+  /** The same id with the same request is the same placement. */
   id?: string;
   name?: string;
   properties?: Record<string, unknown>;

@@ -12,16 +12,16 @@ from holdfast.core.limits import Limits
 _TYPES = {limit.name: limit.type for limit in fields(Limits)}
 
 
-def limits_from(_: click.Context, parameter: click.Parameter, wishes: Sequence[str]) -> Limits:
-    """The default limits with what was wished for."""
+def limits_from(_: click.Context, parameter: click.Parameter, requests: Sequence[str]) -> Limits:
+    """The default limits with the given ones in place of theirs."""
     try:
-        return replace(Limits(), **dict(map(_parsed, wishes)))
+        return replace(Limits(), **dict(map(_parsed, requests)))
     except ValueError as error:
         raise click.BadParameter(str(error), param=parameter) from None
 
 
-def _parsed(wish: str) -> tuple[str, Any]:
-    name, equals, text = wish.partition("=")
+def _parsed(request: str) -> tuple[str, Any]:
+    name, equals, text = request.partition("=")
     name, text = name.strip().replace("-", "_"), text.strip()
     if name not in _TYPES:
         near = get_close_matches(name, _TYPES, n=1)

@@ -66,8 +66,8 @@ class Directory:
         idempotency_key: str = "",
         message_version: str = "",
     ) -> RoomInfo:
-        """Make a room. Joining it is another call. The same key with the same wish gives the same room."""
-        wish = Create(
+        """Make a room. Joining it is another call. The same key with the same request gives the same room."""
+        request = Create(
             kind,
             properties=dict(properties or {}),
             max_players=max_players,
@@ -77,7 +77,7 @@ class Directory:
             idempotency_key=idempotency_key,
             message_version=message_version,
         )
-        return await self._exchange.ask(wish, RoomInfo)
+        return await self._exchange.ask(request, RoomInfo)
 
     async def search(
         self,
@@ -89,8 +89,8 @@ class Directory:
         cursor: str = "",
     ) -> RoomList:
         """One page of the rooms for which `where` holds, oldest first unless `order_by` says otherwise."""
-        wish = Search(kind, where=where, order_by=several(order_by), limit=limit, cursor=cursor)
-        return RoomList(await self._exchange.ask(wish, RoomPage))
+        request = Search(kind, where=where, order_by=several(order_by), limit=limit, cursor=cursor)
+        return RoomList(await self._exchange.ask(request, RoomPage))
 
     async def search_all(
         self, kind: str | None = None, *, where: str = "open_seats > 0", order_by: str | Iterable[str] = ()
@@ -107,8 +107,8 @@ class Directory:
 
     def watch(self, kind: str | None = None, *, where: str = "open_seats > 0", limit: int = 100) -> RoomWatch:
         """A search that goes on: `async with session.watch("arena") as watch:`, then iterate over it."""
-        wish = Watch(f"w{next(self._watch_numbers)}", kind, where=where, limit=limit)
-        return RoomWatch(self._exchange, self._news, wish)
+        request = Watch(f"w{next(self._watch_numbers)}", kind, where=where, limit=limit)
+        return RoomWatch(self._exchange, self._news, request)
 
     async def update_room(self, room_id: str, **changes: Unpack[Changes]) -> RoomInfo:
         """Change a room's entry in the directory, as `ClientRoom.update` does from within."""
@@ -138,7 +138,7 @@ class Directory:
 
         `message_version` is what `holdfast types` wrote: `OtherVersion` if the room's messages are not those any more.
         """
-        wish = JoinOrCreate(
+        request = JoinOrCreate(
             kind,
             where=where,
             properties=dict(properties or {}),
@@ -148,7 +148,7 @@ class Directory:
             password=password,
             message_version=message_version,
         )
-        return await self._exchange.request(wish, self._seated)
+        return await self._exchange.request(request, self._seated)
 
     async def my_rooms(self) -> list[RoomInfo]:
         """The rooms in which this player has a seat or a reserved one, from whichever device."""
@@ -182,8 +182,8 @@ class Directory:
 
         In a room that you made or have a seat in. Your reservations end with your session.
         """
-        wish = Reserve(room_id, code=code, password=password, players=several(players), ttl_s=ttl_s)
-        return await self._exchange.ask(wish, ReservationInfo)
+        request = Reserve(room_id, code=code, password=password, players=several(players), ttl_s=ttl_s)
+        return await self._exchange.ask(request, ReservationInfo)
 
     async def release(self, room_id: str, players: str | Iterable[str] = ()) -> None:
         """Give reserved seats back; without `players` your own. Host and creator may give back anybody's."""
@@ -241,7 +241,7 @@ class Directory:
     ) -> Placement:
         """Have a room made on the best node of a queue, with seats for these players. The same id is one placement."""
         party = [players] if isinstance(players, str) else players
-        wish = StartPlacement(
+        request = StartPlacement(
             queue,
             kind,
             players=[PlacedPlayer(each) if isinstance(each, str) else each for each in party],
@@ -251,7 +251,7 @@ class Directory:
             max_players=max_players,
             visibility=visibility,
         )
-        return await self._exchange.request(wish, self._placed)
+        return await self._exchange.request(request, self._placed)
 
     def _placed(self, answer: Any) -> Placement:
         return Placement(self._exchange, self._news, read(answer, PlacementInfo, "answer to 'start_placement'"))

@@ -30,14 +30,14 @@ Answered = Callable[[Any, HoldfastError | None], None]
 """Hears the answer to a request: its result, or why there is none."""
 
 
-def operation_of(wish: Struct) -> str:
-    """What a wish is called on the wire."""
-    return snake_case(type(wish).__name__)
+def operation_of(request: Struct) -> str:
+    """What a request is called on the wire."""
+    return snake_case(type(request).__name__)
 
 
-def arguments_of(wish: Struct) -> dict[str, Any]:
-    """What a wish says beyond its defaults: a server that is older than some of them understands the rest."""
-    said = ((field, getattr(wish, field.name)) for field in structs.fields(wish))
+def arguments_of(request: Struct) -> dict[str, Any]:
+    """What a request says beyond its defaults: a server that is older than some of them understands the rest."""
+    said = ((field, getattr(request, field.name)) for field in structs.fields(request))
     return {field.name: value for field, value in said if value != _default_of(field)}
 
 
@@ -129,14 +129,14 @@ class Exchange:
         """Something may be true now that somebody waits for."""
         self._changed.set()
 
-    async def ask(self, wish: Struct, kind: type[T]) -> T:
+    async def ask(self, request: Struct, kind: type[T]) -> T:
         """Ask the server for something; asked again by itself after a resume, answered once.
 
         If the caller is cancelled, the server may carry it out all the same.
         """
-        return await self.request(wish, lambda result: read(result, kind, f"answer to {operation_of(wish)!r}"))
+        return await self.request(request, lambda result: read(result, kind, f"answer to {operation_of(request)!r}"))
 
-    async def request(self, wish: Struct, taken: Callable[[Any], T]) -> T:
+    async def request(self, request: Struct, taken: Callable[[Any], T]) -> T:
         """The same; `taken` makes something of the answer before anything that came after it is told."""
         await self.until(lambda: self.protocol.may_request)
         self.check()
@@ -153,21 +153,21 @@ class Exchange:
             except HoldfastError as problem:
                 reply.set_exception(problem)
 
-        self._send(wish, answered)
+        self._send(request, answered)
         return await reply
 
-    def post(self, wish: Struct, key: Hashable, answered: Answered = lambda *_: None) -> None:
-        """Ask without waiting, before all who wait; what was not sent yet gives way to the same wish with this key."""
-        self._posts.pop((type(wish), key), None)
-        self._posts[type(wish), key] = (wish, answered)
+    def post(self, request: Struct, key: Hashable, answered: Answered = lambda *_: None) -> None:
+        """Ask without waiting, ahead of the others; an unsent request of the same type and key is replaced."""
+        self._posts.pop((type(request), key), None)
+        self._posts[type(request), key] = (request, answered)
         self._send_posts()
 
     def _send_posts(self) -> None:
         while self._posts and self.protocol.may_request and self._end is None:
             self._send(*self._posts.pop(next(iter(self._posts))))
 
-    def _send(self, wish: Struct, answered: Answered) -> None:
-        self._answered[self.protocol.request(operation_of(wish), arguments_of(wish))] = answered
+    def _send(self, request: Struct, answered: Answered) -> None:
+        self._answered[self.protocol.request(operation_of(request), arguments_of(request))] = answered
         self.wake()
 
     def push(self, channel: int, name: str, body: bytes) -> int:

@@ -19,8 +19,8 @@ class Line(Subscription):
 
     topic = "offer"
 
-    def __init__(self, exchange: Exchange, news: News, wish: Wait) -> None:
-        super().__init__(wish.room, wish, StopWaiting(wish.room))
+    def __init__(self, exchange: Exchange, news: News, request: Wait) -> None:
+        super().__init__(request.room, request, StopWaiting(request.room))
         self._exchange = exchange
         self._news = news
         self._info: WaitInfo | None = None

@@ -38,7 +38,7 @@ class Changes(TypedDict, total=False):
 
 
 def update_of(room_id: str, changes: Changes) -> Update:
-    """The wish for these changes."""
+    """The request for these changes."""
     facts: dict[str, Any] = dict(changes)
     facts["set"] = dict(changes.get("set") or {})
     facts["remove"] = several(changes.get("remove", ()))

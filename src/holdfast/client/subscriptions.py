@@ -20,9 +20,9 @@ class Subscription(ABC):
 
     topic: ClassVar[str]
 
-    def __init__(self, key: str, wish: Struct, farewell: Struct | None = None) -> None:
+    def __init__(self, key: str, request: Struct, farewell: Struct | None = None) -> None:
         self.key = key
-        self.wish = wish
+        self.request = request
         """The question: how is it now?"""
         self.farewell = farewell
         """What to say when nobody follows it any more."""
@@ -91,7 +91,7 @@ class News:
             self._drop_what_is_over()
 
         follower.is_asked = True
-        self._exchange.post(follower.wish, follower, answered)
+        self._exchange.post(follower.request, follower, answered)
 
     def end(self, follower: Subscription) -> None:
         """Follow it no more, and let the server know unless somebody else does."""

@@ -28,8 +28,8 @@ class Board(Subscription):
 
     topic = "rooms"
 
-    def __init__(self, wish: Watch) -> None:
-        super().__init__(wish.id, wish, Unwatch(wish.id))
+    def __init__(self, request: Watch) -> None:
+        super().__init__(request.id, request, Unwatch(request.id))
         self.rooms: dict[str, RoomInfo] = {}
         self.is_touched = False
         """Whether something was told since the reader looked."""
@@ -71,12 +71,12 @@ class RoomWatch:
     all that has changed since as one. One task should read.
     """
 
-    def __init__(self, exchange: Exchange, news: News, wish: Watch) -> None:
+    def __init__(self, exchange: Exchange, news: News, request: Watch) -> None:
         self.is_closed = False
         """Whether it was closed by this program."""
         self._exchange = exchange
         self._news = news
-        self._board = Board(wish)
+        self._board = Board(request)
 
     @property
     def rooms(self) -> Mapping[str, RoomInfo]:

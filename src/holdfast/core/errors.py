@@ -7,7 +7,7 @@
     │   ├── RoomLocked           the room takes nobody new
     │   ├── WrongPassword        the room has a password, and this is not it
     │   ├── NameTaken            another room of this kind has this name
-    │   ├── Conflict             somebody else changed it first, or the key stands for another wish
+    │   ├── Conflict             somebody else changed it first, or the key stands for a different request
     │   ├── Expired              it was kept for a while, and that is over
     │   ├── NotAllowed           not for this player to do
     │   ├── AlreadySeated        this session has a seat; leave it first
@@ -74,7 +74,7 @@ class NameTaken(Refused):
 
 
 class Conflict(Refused):
-    """Somebody else changed it first, or an idempotency key was used before for another wish."""
+    """Somebody else changed it first, or an idempotency key was used before for another request."""
 
     code = "conflict"
 

@@ -193,7 +193,7 @@ class Limits:
 
     # The directory. A search shows the properties of twenty rooms in one payload.
     properties_bytes_max: int = 2 * KIB
-    # From the wish for a room until its `on_create` and `on_created` are done.
+    # From the request for a room until its `on_create` and `on_created` are done.
     activation_s: float = 30.0
     # The longest that a seat may be reserved for somebody, and how many seats one player may have reserved at a time.
     reservation_max_s: float = 3600.0

@@ -114,10 +114,10 @@ class Properties(dict[str, Any]):
         return dict, (dict(self),)
 
 
-def check_wish(wish: Struct) -> None:
-    """Refuse a wish that was made in Python and could not have come over the wire: it was not looked at by then."""
+def check_request(request: Struct) -> None:
+    """Refuse a request made in Python that could not have come over the wire, where decoding would have checked it."""
     try:
-        msgspec.msgpack.decode(msgspec.msgpack.encode(wish), type=type(wish))
+        msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=type(request))
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Invalid(str(error)) from None
 

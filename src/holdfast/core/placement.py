@@ -159,13 +159,13 @@ class NodeView:
     rooms_max: int
 
 
-def check_players(wish: StartPlacement) -> None:
+def check_players(request: StartPlacement) -> None:
     """Refuse players who could not all get a seat on any node."""
-    for player, times in Counter(player.id for player in wish.players).items():
+    for player, times in Counter(player.id for player in request.players).items():
         if times > 1:
             raise Invalid(f"player {player!r} is named {times} times; name each player once")
-    if wish.max_players is not None and len(wish.players) > wish.max_players:
-        raise Invalid(f"{len(wish.players)} players do not fit in a room for {wish.max_players}")
+    if request.max_players is not None and len(request.players) > request.max_players:
+        raise Invalid(f"{len(request.players)} players do not fit in a room for {request.max_players}")
 
 
 def ranking(

@@ -47,7 +47,7 @@ class Host(Protocol):
     def listed(self) -> None:
         """What the directory shows of the room has changed."""
 
-    def update(self, wish: Update) -> None:
+    def update(self, request: Update) -> None:
         """Change the room's entry in the directory."""
 
     def name_host(self, player: Player[Any] | None) -> None:

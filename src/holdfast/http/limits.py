@@ -9,7 +9,7 @@ from holdfast.core.limits import KIB, MIB
 class HttpLimits:
     """The limits of one API; pass a changed copy to widen or narrow them."""
 
-    # A wish is a few hundred bytes; the largest carries the latencies of a whole party.
+    # A request is a few hundred bytes; the largest carries the latencies of a whole party.
     body_bytes_max: int = 64 * KIB
     # A room's id and a player's id, every letter of them escaped. The router remembers the last 1024 paths.
     path_bytes_max: int = 4 * KIB

@@ -45,7 +45,7 @@ documents (RFC 9457); decide by their code.
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _REFERENCE = "#/components/schemas/{name}"
 _SCALARS = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
-# What `Any` stands for in a wish: the values of a room's properties.
+# What `Any` stands for in a request: the values of a room's properties.
 _PROPERTY = {
     "anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}],
     "description": "Text, a number, true or false, or a list of these.",
@@ -202,8 +202,8 @@ def _reference(struct: type[Struct]) -> dict[str, str]:
 
 
 def _schemas(handlers: list[HTTPRouteHandler]) -> dict[str, Any]:
-    wishes = _components(handler.parsed_data_field.annotation for handler in handlers if handler.parsed_data_field)
-    for schema in wishes.values():
+    requests = _components(handler.parsed_data_field.annotation for handler in handlers if handler.parsed_data_field)
+    for schema in requests.values():
         for field in schema["properties"].values():
             if "propertyNames" in field:
                 field.setdefault("additionalProperties", _PROPERTY)
@@ -213,7 +213,7 @@ def _schemas(handlers: list[HTTPRouteHandler]) -> dict[str, Any]:
         schema["required"] = list(schema["properties"])
         for field in schema["properties"].values():
             field.pop("default", None)
-    return dict(sorted((_components([Problem]) | wishes | answers).items()))
+    return dict(sorted((_components([Problem]) | requests | answers).items()))
 
 
 def _components(structs: Iterable[type[Struct]]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(
         name="Idempotency-Key",
-        description="The same key with the same wish gives the same room; it is another way to say idempotency_key.",
+        description="The same key with the same request gives the same room; it is another way to say idempotency_key.",
         schema_extra={"minLength": 1, "maxLength": 64},
     ),
 ]

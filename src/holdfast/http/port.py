@@ -18,16 +18,16 @@ class Backend(Protocol):
 
     # Rooms
 
-    async def create_room(self, wish: Create) -> RoomInfo:
+    async def create_room(self, request: Create) -> RoomInfo:
         """Make a room."""
 
-    async def search_rooms(self, wish: Search) -> RoomPage:
+    async def search_rooms(self, request: Search) -> RoomPage:
         """Find rooms, private ones too."""
 
     def get_room(self, room_id: str) -> RoomInfo:
         """One room; also one that ended a short while ago."""
 
-    async def update_room(self, wish: Update) -> RoomInfo:
+    async def update_room(self, request: Update) -> RoomInfo:
         """Change a room's entry."""
 
     async def end_room(self, room_id: str, reason: str) -> RoomInfo:
@@ -50,10 +50,10 @@ class Backend(Protocol):
     def seats_of(self, room_id: str) -> list[SeatInfo]:
         """Who has a seat in a room."""
 
-    async def reserve(self, wish: Reserve) -> ReservationInfo:
+    async def reserve(self, request: Reserve) -> ReservationInfo:
         """Keep seats for players."""
 
-    async def release(self, wish: Release) -> None:
+    async def release(self, request: Release) -> None:
         """Give reserved seats back."""
 
     async def kick(self, room_id: str, player_id: str, message: str) -> None:
@@ -93,7 +93,7 @@ class Backend(Protocol):
     def list_bans(self, *, limit: int, cursor: str) -> BanPage:
         """Who is kept out."""
 
-    async def ban(self, wish: Ban) -> BanInfo:
+    async def ban(self, request: Ban) -> BanInfo:
         """Keep a player or a range of addresses out, and end their sessions."""
 
     async def unban(self, subject: str) -> None:
@@ -121,7 +121,7 @@ class Backend(Protocol):
     def list_queues(self) -> list[QueueInfo]:
         """Where placements can be started."""
 
-    async def start_placement(self, wish: StartPlacement) -> PlacementInfo:
+    async def start_placement(self, request: StartPlacement) -> PlacementInfo:
         """Have a room made on the best node."""
 
     def list_placements(self) -> list[PlacementInfo]:

@@ -25,7 +25,7 @@ KINDS: Mapping[str, Kind] = {
     "not_found": Kind(404, "There is no such thing"),
     "method_not_allowed": Kind(405, "This cannot be done with it"),
     "refused": Kind(409, "The game refused"),
-    "conflict": Kind(409, "Somebody else changed it first, or the key stands for another wish"),
+    "conflict": Kind(409, "Somebody else changed it first, or the key stands for a different request"),
     "name_taken": Kind(409, "Another room of this kind has this name"),
     "room_full": Kind(409, "Every seat is taken, held or reserved"),
     "room_locked": Kind(409, "The room takes nobody new"),

@@ -186,7 +186,7 @@ WORDS: Mapping[Reason, Words] = {
     ),
     _R.JOIN_FAILED: Words(
         seat="the game refused them while they joined",
-        advice="on_join raised: Refused is the game's own wish; anything else is in the log.",
+        advice="on_join raised: Refused is the game's own decision; anything else is in the log.",
     ),
 }
 """What is said of each; a field is empty if nothing of that kind ends for this reason."""

@@ -30,7 +30,7 @@ Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
 class Create(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Make a room. The same `idempotency_key` with the same wish gives the same room; with another it is refused."""
+    """Make a room. The same `idempotency_key` with the same request gives the same room; a different one is refused."""
 
     kind: Name
     properties: Properties = {}
@@ -229,6 +229,6 @@ class Confirm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """The token that came with an answer is stored: the one before it is used up."""
 
 
-def fingerprint(wish: Struct) -> bytes:
-    """The same for the same wish, and for no other."""
-    return hashlib.sha256(msgspec.msgpack.encode(wish, order="deterministic")).digest()
+def fingerprint(request: Struct) -> bytes:
+    """The same for equal requests, and different for different ones."""
+    return hashlib.sha256(msgspec.msgpack.encode(request, order="deterministic")).digest()

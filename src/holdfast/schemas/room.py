@@ -97,15 +97,15 @@ class PasswordHash(Struct, frozen=True, array_like=True):
 
 
 class CreationKey(Struct, frozen=True, array_like=True):
-    """The idempotency key a room was made with: whose, and a hash of everything else that they wished for."""
+    """The idempotency key a room was made with: whose, and a hash of the rest of the request."""
 
     creator: str
     key: str
-    wish: bytes
+    request: bytes
 
 
 class ReservationRecord(Struct, array_like=True, frozen=True):
-    """A seat that is kept for somebody, until when by the wall clock, and at whose wish."""
+    """A seat that is kept for somebody, until when by the wall clock, and at whose request."""
 
     player: str
     until: float

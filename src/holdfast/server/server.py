@@ -326,7 +326,7 @@ class Server(Listening):
             self._node = None
             self._is_stopping = False
 
-    async def create_room(  # noqa: PLR0913 - wishes, all by keyword
+    async def create_room(  # noqa: PLR0913 - facts, all by keyword
         self,
         kind: str,
         *,
@@ -338,11 +338,11 @@ class Server(Listening):
         idempotency_key: str = "",
     ) -> Room[Any]:
         """Make a room from the server's side."""
-        wish = Create(kind, dict(properties or {}), max_players, name, visibility, password, idempotency_key)
-        return await self._create_room(wish)
+        request = Create(kind, dict(properties or {}), max_players, name, visibility, password, idempotency_key)
+        return await self._create_room(request)
 
-    async def _create_room(self, wish: Create) -> Room[Any]:
-        return (await self.node.rooms.create(wish)).room
+    async def _create_room(self, request: Create) -> Room[Any]:
+        return (await self.node.rooms.create(request)).room
 
     async def ban(
         self, *, player: str = "", address: str = "", until: float | datetime | None = None, why: str = ""

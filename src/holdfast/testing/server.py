@@ -152,8 +152,8 @@ class MemoryServer(Server):
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return await self.machine.do(work)
 
-    async def _create_room(self, wish: Create) -> Room[Any]:
-        return await self.machine.do(super()._create_room(wish))
+    async def _create_room(self, request: Create) -> Room[Any]:
+        return await self.machine.do(super()._create_room(request))
 
     def crash(self, *, silently: bool = False) -> None:
         """Cut the power: nothing more happens on the server, and nothing is said or saved. `start` brings it back.

@@ -117,7 +117,7 @@ class _Visit:
     # Nothing of this is logged, as with `_picows_log`.
 
     def isEnabledFor(self, _: int) -> bool:  # noqa: N802 - logging's name
-        """Whether debugging is wished for."""
+        """Whether debugging is on."""
         return False
 
     def error(self, *_: object) -> None:

@@ -107,7 +107,7 @@ async def test_the_same_id_with_another_wish_or_of_somebody_else_is_a_conflict()
     desk = Desk(FakeFleet(a_node("a")))
     desk.start(a_wish("anywhere", "bob", id="mine"), "ada")
 
-    with pytest.raises(Conflict, match="'mine' stands for another wish"):
+    with pytest.raises(Conflict, match="'mine' stands for a different request"):
         desk.start(a_wish("anywhere", "cy", id="mine"), "ada")
     with pytest.raises(Conflict):
         desk.start(a_wish("anywhere", "bob", id="mine"), "eve")

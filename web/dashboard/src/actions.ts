@@ -32,8 +32,8 @@ export async function askToBan(player: string): Promise<void> {
   });
   if (told !== null) {
     const for_s = String(told.get("for_s"));
-    const wish = { player, why: String(told.get("why")), ...(for_s === "" ? {} : { for_s: Number(for_s) }) };
-    await attempt(() => act("POST", "/v1/bans", {}, wish), `${player} is banned.`);
+    const request = { player, why: String(told.get("why")), ...(for_s === "" ? {} : { for_s: Number(for_s) }) };
+    await attempt(() => act("POST", "/v1/bans", {}, request), `${player} is banned.`);
   }
 }
 

@@ -31,8 +31,8 @@ export function forgetLink(): void {
   sessionStorage.removeItem(LINK);
 }
 
-export async function change(link: string, wish: { is_plugged?: boolean; delay_ms?: number }): Promise<void> {
-  await ask("link/change", { link, ...wish });
+export async function change(link: string, request: { is_plugged?: boolean; delay_ms?: number }): Promise<void> {
+  await ask("link/change", { link, ...request });
 }
 
 export async function crash(): Promise<void> {

@@ -140,12 +140,12 @@ async function watchServer(): Promise<void> {
 
 // Buttons
 
-let wishes = Promise.resolve();
+let changes = Promise.resolve();
 
 /** One after the other: two clicks must not overtake each other on their way. */
-function wish(what: Parameters<typeof change>[1]): Promise<void> {
-  wishes = wishes.then(() => change(link.link, what)).catch(failed);
-  return wishes;
+function request(what: Parameters<typeof change>[1]): Promise<void> {
+  changes = changes.then(() => change(link.link, what)).catch(failed);
+  return changes;
 }
 
 byId("plug").addEventListener("click", async () => {
@@ -158,7 +158,7 @@ byId("plug").addEventListener("click", async () => {
   );
   if (isPlugged) openSince = performance.now();
   else tell("You pulled the plug: this page’s connection is reset.", "warn");
-  await wish({ is_plugged: isPlugged });
+  await request({ is_plugged: isPlugged });
   // As the browser says it of a real network.
   if (isPlugged) dispatchEvent(new Event("online"));
 });
@@ -168,7 +168,7 @@ byId("lag").addEventListener("click", async () => {
   isSlow = !isSlow;
   byId("lag").setAttribute("aria-pressed", `${isSlow}`);
   tell(isSlow ? `Everything takes ${LAG_MS} ms longer, each way.` : "The lag is gone.");
-  await wish({ delay_ms: isSlow ? LAG_MS : 0 });
+  await request({ delay_ms: isSlow ? LAG_MS : 0 });
 });
 
 byId("crash").addEventListener("click", async () => {

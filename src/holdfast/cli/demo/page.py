@@ -42,7 +42,7 @@ _BODY_BYTES_MAX = 1_024
 _STOP_S = 5.0
 
 
-class Wish(msgspec.Struct, forbid_unknown_fields=True):
+class LinkChange(msgspec.Struct, forbid_unknown_fields=True):
     """What a page asks of its link; what it does not mention stays as it is."""
 
     link: str = ""
@@ -120,13 +120,13 @@ class Page:
             return Status(self._room, pid, supervisor.crashes, supervisor.back_after_s, self._dashboard)
 
         @post("/link")
-        async def link(data: Wish) -> LinkInfo:
+        async def link(data: LinkChange) -> LinkInfo:
             name, proxy = await self.links.open(data.link)
             host, port = proxy.address
             return LinkInfo(name, f"ws://{host}:{port}")
 
         @post("/link/change", sync_to_thread=False, status_code=204)
-        def change(data: Wish) -> None:
+        def change(data: LinkChange) -> None:
             proxy = self.links.get(data.link)
             if proxy is None:
                 raise NotFoundException("this page has no link any more: load it again")
@@ -136,7 +136,7 @@ class Page:
                 proxy.delay_s = min(max(data.delay_ms, 0.0), _DELAY_MS_MAX) / 1_000
 
         @post("/crash", sync_to_thread=False, status_code=204)
-        def crash(data: Wish) -> None:
+        def crash(data: LinkChange) -> None:
             if self._supervisor is not None:
                 self._supervisor.crash()
 

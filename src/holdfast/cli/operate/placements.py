@@ -73,14 +73,14 @@ def start_placement(  # noqa: PLR0913 - one parameter for each option
     as_json: bool,
 ) -> None:
     """Have a room of a KIND made on the best node of a QUEUE."""
-    wish = {
+    request = {
         "queue": queue,
         "kind": kind,
         "players": [{"id": player} for player in players],
         "properties": properties_of(properties),
         "id": placement_id,
     }
-    show_one(node.ask("POST", "placements", body=wish), as_json=as_json)
+    show_one(node.ask("POST", "placements", body=request), as_json=as_json)
 
 
 @placements.command("stop")

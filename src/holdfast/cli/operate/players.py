@@ -118,14 +118,14 @@ def ban_player(  # noqa: PLR0913 - one parameter for each option
     as_json: bool,
 ) -> None:
     """Keep a player, or a range of addresses, out: their sessions end at once."""
-    wish: dict[str, Any] = {**_subject(player_id, address), "why": why}
+    request: dict[str, Any] = {**_subject(player_id, address), "why": why}
     if for_s is not None and until is not None:
         raise click.UsageError("Say --for or --until: one of them.")
     if for_s is not None:
-        wish["for_s"] = for_s
+        request["for_s"] = for_s
     if until is not None:
-        wish["until"] = until
-    ban = node.ask("POST", "bans", body=wish)
+        request["until"] = until
+    ban = node.ask("POST", "bans", body=request)
     how_long = f"until {_moment(ban['until'])}" if ban["until"] else "for good"
     done(f"Banned {how_long}: {ban['subject']}.", ban, as_json=as_json)
 

@@ -41,10 +41,11 @@ def _hindrances(item: Mapping[str, Any]) -> Iterator[str]:
         yield "password"
 
 
-def list_running(node: Node, wish: dict[str, Any], limit: int, *, as_json: bool) -> None:
+def list_running(node: Node, request: dict[str, Any], limit: int, *, as_json: bool) -> None:
     """The rooms of a node, as a search finds them."""
-    found = list(node.pages("rooms", wish, limit))
-    show_list(found, _ROOMS, as_json=as_json, empty="There are no such rooms." if any(wish.values()) else "No rooms.")
+    found = list(node.pages("rooms", request, limit))
+    empty = "There are no such rooms." if any(request.values()) else "No rooms."
+    show_list(found, _ROOMS, as_json=as_json, empty=empty)
 
 
 @click.command("show")
@@ -85,14 +86,14 @@ def create_room(  # noqa: PLR0913 - one parameter for each option
     as_json: bool,
 ) -> None:
     """Make a room on a running node."""
-    wish: dict[str, Any] = {"kind": kind, "name": name, "properties": properties_of(properties)}
+    request: dict[str, Any] = {"kind": kind, "name": name, "properties": properties_of(properties)}
     if max_players is not None:
-        wish["max_players"] = max_players
+        request["max_players"] = max_players
     if private:
-        wish["visibility"] = "private"
+        request["visibility"] = "private"
     if idempotency_key:
-        wish["idempotency_key"] = idempotency_key
-    show_one(node.ask("POST", "rooms", body=wish), as_json=as_json)
+        request["idempotency_key"] = idempotency_key
+    show_one(node.ask("POST", "rooms", body=request), as_json=as_json)
 
 
 @click.command("end")

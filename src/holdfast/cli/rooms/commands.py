@@ -60,8 +60,8 @@ def list_rooms(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """List the rooms of a running node; with STORE, those that it keeps."""
     if store is None:
-        wish = {"kind": kind, "where": where, "order_by": order_by}
-        list_running(node, wish, limit, as_json=as_json)
+        request = {"kind": kind, "where": where, "order_by": order_by}
+        list_running(node, request, limit, as_json=as_json)
         return
     if kind or where or order_by:
         raise click.UsageError("A store cannot be searched: --kind, --where and --order-by are for a running node.")

@@ -36,7 +36,7 @@ class Directory:
         idempotency_key: str = "",
         message_version: str = "",
     ) -> RoomInfo:
-        """Make a room. Joining it is another call. The same key with the same wish gives the same room."""
+        """Make a room. Joining it is another call. The same key with the same request gives the same room."""
         return self._background.run(
             lambda: self._directory.create(
                 kind,

@@ -98,15 +98,15 @@ async def end_room(backend: Node, room_id: RoomPath, asked: NamedDependency[Reas
     return of_room(await backend.end_room(room_id, asked.reason))
 
 
-def _with_key(wish: Create, header: str | None) -> Create:
+def _with_key(request: Create, header: str | None) -> Create:
     if header is None:
-        return wish
+        return request
     key = header.removeprefix('"').removesuffix('"')
     if not 0 < len(key) <= _KEY_CHARS_MAX:
         raise Mistaken("header", "Idempotency-Key", f"it has 1 to {_KEY_CHARS_MAX} characters; got {len(key)}")
-    if wish.idempotency_key not in {"", key}:
+    if request.idempotency_key not in {"", key}:
         raise Mistaken("header", "Idempotency-Key", "the body has another idempotency_key")
-    return replace(wish, idempotency_key=key)
+    return replace(request, idempotency_key=key)
 
 
 def _version(in_body: int | None, if_match: str | None) -> int | None:

@@ -116,15 +116,15 @@ class Access:
         """A page of them, by subject."""
         return self._bans.page(limit, cursor)
 
-    async def ban(self, wish: Ban) -> BanInfo:
+    async def ban(self, request: Ban) -> BanInfo:
         """Keep a player or a range of addresses out from now on, and end their sessions."""
-        ban = self._bans.put(wish)
+        ban = self._bans.put(request)
         ended: list[SessionWriter] = []
-        if wish.player:
+        if request.player:
             # Their credentials are as good as before when the ban is over.
-            self._end_sessions(wish.player, self.not_before(wish.player), Reason.BANNED, ban_message(ban))
+            self._end_sessions(request.player, self.not_before(request.player), Reason.BANNED, ban_message(ban))
         else:
-            ended = await self._end_sessions_from(banned_range(wish.address), ban_message(ban))
+            ended = await self._end_sessions_from(banned_range(request.address), ban_message(ban))
         await self._saved(*ended)
         return ban
 

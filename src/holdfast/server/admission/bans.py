@@ -120,9 +120,9 @@ class Bans:
         page, more = page_of((ban.subject for ban in self._bans.values() if _end_of(ban) > now), limit, cursor)
         return BanPage([self._bans[subject] for subject in page], more)
 
-    def put(self, wish: Ban) -> BanInfo:
+    def put(self, request: Ban) -> BanInfo:
         """Keep somebody out from now on; it is saved by and by."""
-        ban = self._checked(wish)
+        ban = self._checked(request)
         self._remove(ban.subject)
         self._add(ban)
         self._book.want(key_for("ban/", ban.subject), encode(BanRecord(ban.subject, ban.why, ban.until, ban.since)))
@@ -138,20 +138,20 @@ class Bans:
             raise NotFound(f"there is no ban of {subject[:128]!r}; what is banned is called player:ID or address:RANGE")
         self._lift(subject)
 
-    def _checked(self, wish: Ban) -> BanInfo:
-        subject = subject_of(wish.player, wish.address)
+    def _checked(self, request: Ban) -> BanInfo:
+        subject = subject_of(request.player, request.address)
         now = self._node.wall_clock()
-        if wish.for_s is not None and wish.until:
+        if request.for_s is not None and request.until:
             raise Invalid("say until or for_s: one of them")
-        until = wish.until if wish.for_s is None else now + wish.for_s
+        until = request.until if request.for_s is None else now + request.for_s
         if until and not now < until <= BAN_UNTIL_MAX:
             raise Invalid("until: the ban would be over already, or last beyond the year 9999; 0 is for good")
-        if len(wish.why) > WHY_CHARS_MAX:
-            raise Invalid(f"why: at most {WHY_CHARS_MAX} characters; got {len(wish.why)}")
+        if len(request.why) > WHY_CHARS_MAX:
+            raise Invalid(f"why: at most {WHY_CHARS_MAX} characters; got {len(request.why)}")
         most = self._node.limits.bans_max
         if subject not in self._bans and len(self._bans) >= most:
             raise Throttled(f"{most} bans are in force, and no more are kept: lift some, or ban a wider range")
-        return BanInfo(subject, wish.why, until, now)
+        return BanInfo(subject, request.why, until, now)
 
     def _add(self, ban: BanInfo) -> None:
         if ban.subject.startswith(_ADDRESS):

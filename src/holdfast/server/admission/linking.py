@@ -30,25 +30,27 @@ class Linking:
     def __init__(self, node: "Node") -> None:
         self._node = node
 
-    async def link(self, session: Session, wish: Link) -> LinkInfo:
+    async def link(self, session: Session, request: Link) -> LinkInfo:
         """Let a credential prove the session's player from now on."""
-        authenticator = self._node.authenticators.get(wish.scheme)
+        authenticator = self._node.authenticators.get(request.scheme)
         if authenticator is None:
             known = ", ".join(sorted(self._node.authenticators))
-            raise NotFound(f"no way to sign in is called {wish.scheme!r}; there is {known}")
+            raise NotFound(f"no way to sign in is called {request.scheme!r}; there is {known}")
         if not isinstance(authenticator, Linkable):
-            raise Invalid(f"a guest cannot be linked to a {wish.scheme}")
+            raise Invalid(f"a guest cannot be linked to a {request.scheme}")
         if not is_guest(session.player_id):
             raise Conflict("this player has an account already: only a guest can be linked to one")
-        identity = checked_identity(await self._proven(session, wish, authenticator), wish.scheme)
+        identity = checked_identity(await self._proven(session, request, authenticator), request.scheme)
         if session.state is SessionState.ENDED:
             # They were signed out meanwhile, or have linked another session: this one is not to end that.
             raise Conflict("this session has ended")
         if identity.player_id != session.player_id:
-            raise RuntimeError(f"the authenticator of {wish.scheme!r} has linked another player than it was asked to")
+            raise RuntimeError(f"the authenticator of {request.scheme!r} linked another player than it was asked to")
         session.roles = identity.roles
         roles = sorted(identity.roles)
-        self._node.publish(Authenticated(session=session.id, player=session.player_id, scheme=wish.scheme, roles=roles))
+        self._node.publish(
+            Authenticated(session=session.id, player=session.player_id, scheme=request.scheme, roles=roles)
+        )
         if self._node.recovery is not None:
             # Those that wait in the store end too.
             self._node.recovery.restore_sessions_of(session.player_id)
@@ -57,12 +59,12 @@ class Linking:
                 self._node.end_session(other, Reason.SIGNED_OUT, "this guest has an account now; sign in with that")
         return LinkInfo(session.player_id, roles, self._new_token(session))
 
-    async def confirm(self, session: Session, wish: Confirm) -> None:
+    async def confirm(self, session: Session, request: Confirm) -> None:
         """The client has the token that came with an answer: the one before is dead."""
         if self._is_heard(session):
             session.tokens.confirm()
 
-    async def _proven(self, session: Session, wish: Link, authenticator: Linkable) -> Identity:
+    async def _proven(self, session: Session, request: Link, authenticator: Linkable) -> Identity:
         connection_limiter = self._node.connection_limiter
         if session.wrong_guesses >= self._node.limits.wrong_guesses_max or not connection_limiter.may_guess(session):
             raise Throttled("too many wrong credentials: try again later")
@@ -72,13 +74,13 @@ class Linking:
             approach = Approach(session.address, connection.transport_kind, connection.is_encrypted)
         try:
             async with asyncio.timeout(self._node.limits.auth_s):
-                return await authenticator.link(wish.credential, approach, session.player_id)
+                return await authenticator.link(request.credential, approach, session.player_id)
         except NotAuthentic as error:
             session.wrong_guesses += 1
             connection_limiter.guessed_wrong(session)
             if connection is not None:
                 connection_limiter.failed(connection)
-            failed = SignInFailed(scheme=wish.scheme, reason=Reason.AUTH_FAILED, address=session.address)
+            failed = SignInFailed(scheme=request.scheme, reason=Reason.AUTH_FAILED, address=session.address)
             self._node.publish(failed)
             raise NotAllowed(str(error)) from None
         except Busy as error:

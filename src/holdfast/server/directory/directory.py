@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.address_quota import AddressQuota
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.ids import new_id
-from holdfast.core.listing import Listing, RoomEvent, check_properties, check_wish
+from holdfast.core.listing import Listing, RoomEvent, check_properties, check_request
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.roles import check_role
@@ -113,20 +113,20 @@ class Directory:
             self._types[room_type.kind] = room_type
 
     async def create(
-        self, wish: Create, creator: str = "", *, address: str = "", is_trusted: bool = False
+        self, request: Create, creator: str = "", *, address: str = "", is_trusted: bool = False
     ) -> RoomRunner:
         """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no.
 
         A creator has `rooms_per_player_max`, and the address a share of all rooms; agents and operators have neither.
         """
-        check_wish(wish)
-        if not wish.idempotency_key:
-            return self.host(await self._create(wish, creator, None, address, is_trusted=is_trusted))
+        check_request(request)
+        if not request.idempotency_key:
+            return self.host(await self._create(request, creator, None, address, is_trusted=is_trusted))
 
         def make(once: CreationKey) -> asyncio.Task[str]:
-            return self._loop.create_task(self._create(wish, creator, once, address, is_trusted=is_trusted))
+            return self._loop.create_task(self._create(request, creator, once, address, is_trusted=is_trusted))
 
-        return self.host(await self.entries.once(wish, creator, make))
+        return self.host(await self.entries.once(request, creator, make))
 
     def check_creator(self, creator: str, address: str) -> None:
         """Refuse a player who has made too many rooms, or whose address has; nobody in particular ("") may make any."""
@@ -140,36 +140,36 @@ class Directory:
             raise
 
     async def _create(
-        self, wish: Create, creator: str, once: CreationKey | None, address: str, *, is_trusted: bool
+        self, request: Create, creator: str, once: CreationKey | None, address: str, *, is_trusted: bool
     ) -> str:
-        room_type = self._check_create(wish, creator, address, is_trusted=is_trusted)
+        room_type = self._check_create(request, creator, address, is_trusted=is_trusted)
         password = None
-        if wish.password:
-            password = await self.passwords.keep(wish.password)
+        if request.password:
+            password = await self.passwords.keep(request.password)
             # It took a while, in which others have made rooms.
-            room_type = self._check_create(wish, creator, address, is_trusted=is_trusted)
+            room_type = self._check_create(request, creator, address, is_trusted=is_trusted)
         room_id = new_id(self._node.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
-            self.entries.check_name(room_type.kind, wish.name, room_id)
+            self.entries.check_name(room_type.kind, request.name, room_id)
         host = self.new_host(room_type, room_id)
         room = host.room
-        room.max_players = wish.max_players or room_type.max_players
+        room.max_players = request.max_players or room_type.max_players
         room.listing = Listing(
             created_at=self._node.wall_clock(),
-            name=wish.name,
-            visibility=wish.visibility,
+            name=request.name,
+            visibility=request.visibility,
             password=password,
             creator=creator,
             code=self.entries.new_code(room_id),
             once=once,
         )
-        self.passwords.prove(room.listing, wish.password)
+        self.passwords.prove(room.listing, request.password)
         try:
             # The game has had no turn yet in which another could have taken the name.
             self.renamed(room)
             self.entries.claim(room_id, creator)
             self._quota.take(room_id, address)
-            await self._begin(host, wish)
+            await self._begin(host, request)
         except BaseException as error:
             self.entries.forget(room_id, room.listing)
             self._quota.give_back(room_id)
@@ -186,23 +186,23 @@ class Directory:
             host.started()
         return room.id
 
-    def _check_create(self, wish: Create, creator: str, address: str, *, is_trusted: bool) -> type[Room[Any]]:
-        room_type = self._check(wish)
+    def _check_create(self, request: Create, creator: str, address: str, *, is_trusted: bool) -> type[Room[Any]]:
+        room_type = self._check(request)
         if not is_trusted:
             self.check_creator(creator, address)
         return room_type
 
-    def kind_for(self, wish: Create) -> type[Room[Any]]:
-        """The class of the room that is wished for; what no room could be is refused."""
-        room_type = self._types.get(wish.kind)
+    def kind_for(self, request: Create) -> type[Room[Any]]:
+        """The class of the requested room; a request that no room could meet is refused."""
+        room_type = self._types.get(request.kind)
         if room_type is None:
             known = ", ".join(sorted(self._types)) or "none"
-            raise NotFound(f"no kind of room is called {wish.kind!r}; there is {known}")
-        most = room_type.max_players
-        if wish.max_players is not None and not 1 <= wish.max_players <= most:
-            raise Invalid(f"max_players must be from 1 to {most} for the kind {wish.kind!r}; got {wish.max_players}")
-        check_properties(wish.properties, self._node.limits.properties_bytes_max)
-        self.message_versions.check(room_type, wish.message_version)
+            raise NotFound(f"no kind of room is called {request.kind!r}; there is {known}")
+        seats, most = request.max_players, room_type.max_players
+        if seats is not None and not 1 <= seats <= most:
+            raise Invalid(f"max_players must be from 1 to {most} for the kind {request.kind!r}; got {seats}")
+        check_properties(request.properties, self._node.limits.properties_bytes_max)
+        self.message_versions.check(room_type, request.message_version)
         return room_type
 
     def check_role(self, kind: str, roles: Collection[str]) -> None:
@@ -211,8 +211,8 @@ class Directory:
         if room_type is not None:
             check_role(room_type.create_role, roles, f"making a room of the kind {kind!r}")
 
-    def _check(self, wish: Create) -> type[Room[Any]]:
-        room_type = self.kind_for(wish)
+    def _check(self, request: Create) -> type[Room[Any]]:
+        room_type = self.kind_for(request)
         if self._is_closed or self._node.drain.is_on:
             raise Throttled("this node is stopping")
         if not self._node.health.is_healthy:
@@ -224,12 +224,12 @@ class Directory:
             raise Throttled("the store does not save at the moment; try again")
         return room_type
 
-    async def _begin(self, host: RoomRunner, wish: Create) -> None:
+    async def _begin(self, host: RoomRunner, request: Create) -> None:
         activation_s = self._node.limits.activation_s
         deadline = self._beginning[host] = asyncio.timeout(activation_s)
         try:
             async with deadline:
-                await host.create(dict(wish.properties))
+                await host.create(dict(request.properties))
         except TimeoutError:
             if not self._is_closed:
                 host.room.listing.reason = "activation_timeout"

@@ -17,9 +17,9 @@ from holdfast.schemas.room import CreationKey, RoomInfo
 
 @dataclass(slots=True)
 class _Made:
-    """What came, or will come, of a wish with a key."""
+    """The room of a request with a key: made, or being made."""
 
-    wish: bytes
+    request: bytes
     room_id: str = ""
     making: "asyncio.Task[str] | None" = None
 
@@ -80,18 +80,18 @@ class Entries:
 
     # Keys
 
-    async def once(self, wish: Create, creator: str, make: Callable[[CreationKey], "asyncio.Task[str]"]) -> str:
-        """The id of the room for a wish with a key: made now, or when the same was asked for before."""
+    async def once(self, request: Create, creator: str, make: Callable[[CreationKey], "asyncio.Task[str]"]) -> str:
+        """The id of the room for a request with a key: made now, or by the same request before."""
         self._prune()
-        # A client that was built again in the meantime wishes for the same room.
-        once = CreationKey(creator, wish.idempotency_key, fingerprint(structs.replace(wish, message_version="")))
+        # A client that was built again in the meantime asks for the same room.
+        once = CreationKey(creator, request.idempotency_key, fingerprint(structs.replace(request, message_version="")))
         key = (creator, once.key)
         made = self._made.get(key)
-        if made is not None and made.wish != once.wish:
-            raise Conflict(f"the key {once.key!r} was used before, for another wish: use a new one")
+        if made is not None and made.request != once.request:
+            raise Conflict(f"the key {once.key!r} was used before, for a different request: use a new one")
         if made is None:
             making = make(once)
-            made = self._made[key] = _Made(once.wish, making=making)
+            made = self._made[key] = _Made(once.request, making=making)
             making.add_done_callback(partial(self._has_made, key, made))
         if made.making is not None:
             # Not the task itself: whoever stops asking must not keep the others from their room.
@@ -144,7 +144,7 @@ class Entries:
         if listing.code:
             self._codes.setdefault(listing.code, room_id)
         if listing.once is not None:
-            self._made.setdefault((listing.once.creator, listing.once.key), _Made(listing.once.wish, room_id))
+            self._made.setdefault((listing.once.creator, listing.once.key), _Made(listing.once.request, room_id))
 
     def remove(self, listing: Listing, info: RoomInfo) -> None:
         """A room has ended: remembered for a while."""

@@ -115,13 +115,13 @@ class Entry:
 
     # How it is changed
 
-    def apply(self, wish: Update, password: PasswordHash | None = None) -> None:
-        """Change the entry; the password is what is kept of the one that is wished for."""
+    def apply(self, request: Update, password: PasswordHash | None = None) -> None:
+        """Change the entry; `password` is what is kept of the requested one."""
         room, node = self._room, self._node
-        node.rooms.check_name(room, wish.name)
-        new_host = apply_update(room, wish, node.limits.properties_bytes_max, password)
-        if wish.password:
-            node.rooms.passwords.prove(room.listing, wish.password)
+        node.rooms.check_name(room, request.name)
+        new_host = apply_update(room, request, node.limits.properties_bytes_max, password)
+        if request.password:
+            node.rooms.passwords.prove(room.listing, request.password)
         old_host = room.host
         if new_host is not None:
             room.host = new_host

@@ -149,18 +149,18 @@ class Listings:
         """A player's eyes."""
         return Viewer(self._hosts, player_id)
 
-    async def search(self, wish: Search, viewer: Viewer | None) -> RoomPage:
+    async def search(self, request: Search, viewer: Viewer | None) -> RoomPage:
         """Look in slices, so that no search keeps the games waiting. Without a viewer, everything is seen."""
-        query = parse_query(wish.where, wish.order_by, kind=wish.kind)
+        query = parse_query(request.where, request.order_by, kind=request.kind)
         rooms: list[RoomInfo] = []
         last: Row | None = None
-        cursor, looked, bytes_left = wish.cursor, 0, self._page_bytes_max
+        cursor, looked, bytes_left = request.cursor, 0, self._page_bytes_max
         while True:
             await self._caught_up()
             found = self._index.search(
                 query,
                 now=self._node.wall_clock(),
-                limit=wish.limit - len(rooms),
+                limit=request.limit - len(rooms),
                 cursor=cursor,
                 budget=self._limits.search_slice_max,
                 visible=viewer,
@@ -175,7 +175,7 @@ class Listings:
                 rooms.append(info)
                 last = row
             cursor, looked = found.cursor, looked + found.looked
-            if len(rooms) >= wish.limit or not cursor or looked >= self._limits.search_looked_max:
+            if len(rooms) >= request.limit or not cursor or looked >= self._limits.search_looked_max:
                 return RoomPage(rooms, cursor)
 
     async def openings(self, wanted: Query) -> AsyncGenerator["RoomRunner"]:
@@ -230,15 +230,15 @@ class Listings:
 
     # Watching
 
-    async def watch(self, session: Session, wish: Watch) -> RoomPage:
+    async def watch(self, session: Session, request: Watch) -> RoomPage:
         """Begin a search that goes on; what it finds now."""
         viewer = self.visible_to(session.player_id)
-        watch = self._watches.begin(session, wish.id, parse_query(wish.where, (), kind=wish.kind), viewer)
+        watch = self._watches.begin(session, request.id, parse_query(request.where, (), kind=request.kind), viewer)
         try:
-            page = await self.search(Search(wish.kind, wish.where, [], wish.limit), viewer)
+            page = await self.search(Search(request.kind, request.where, [], request.limit), viewer)
         except BaseException:
             with suppress(NotFound):
-                self.unwatch(session, wish.id)
+                self.unwatch(session, request.id)
             raise
         self._watches.found(watch, page.rooms)
         return page

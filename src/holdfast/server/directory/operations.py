@@ -62,36 +62,36 @@ class DirectoryDesk:
 
     # Rooms
 
-    async def create(self, session: Session, wish: Create) -> RoomInfo:
+    async def create(self, session: Session, request: Create) -> RoomInfo:
         """Make a room; joining it is another request."""
-        self._node.rooms.check_role(wish.kind, session.roles)
-        host = await self._node.rooms.create(wish, session.player_id, address=session.address)
+        self._node.rooms.check_role(request.kind, session.roles)
+        host = await self._node.rooms.create(request, session.player_id, address=session.address)
         return self._shown(session, host)
 
-    async def search(self, session: Session, wish: Search) -> RoomPage:
+    async def search(self, session: Session, request: Search) -> RoomPage:
         """Find rooms."""
         listings = self._node.rooms.listings
-        return await listings.search(wish, listings.visible_to(session.player_id))
+        return await listings.search(request, listings.visible_to(session.player_id))
 
-    async def watch(self, session: Session, wish: Watch) -> RoomPage:
+    async def watch(self, session: Session, request: Watch) -> RoomPage:
         """Begin a search that goes on."""
-        return await self._node.rooms.listings.watch(session, wish)
+        return await self._node.rooms.listings.watch(session, request)
 
-    async def unwatch(self, session: Session, wish: Unwatch) -> None:
+    async def unwatch(self, session: Session, request: Unwatch) -> None:
         """End a search that goes on."""
-        self._node.rooms.listings.unwatch(session, wish.id)
+        self._node.rooms.listings.unwatch(session, request.id)
 
-    async def mine(self, session: Session, wish: Mine) -> list[RoomInfo]:
+    async def mine(self, session: Session, request: Mine) -> list[RoomInfo]:
         """Where this player has a seat."""
         player_id = session.player_id
         hosts = self._node.rooms.rooms_of(player_id)
-        if wish.seated:
+        if request.seated:
             hosts = [host for host in hosts if host.room.seat_of(player_id) is not None]
         return [self._shown(session, host) for host in hosts]
 
-    async def update(self, session: Session, wish: Update) -> RoomInfo:
+    async def update(self, session: Session, request: Update) -> RoomInfo:
         """Change a room's entry: for who made it, and for its host."""
-        host = self._node.rooms.host(wish.room)
+        host = self._node.rooms.host(request.room)
         room = host.room
         is_member = session.room is room
         if is_member:
@@ -105,15 +105,15 @@ class DirectoryDesk:
         def update() -> None:
             check()
             if is_member:
-                host.update_for(session, wish, password)
+                host.update_for(session, request, password)
             else:
-                host.entry.apply(wish, password)
+                host.entry.apply(request, password)
 
         password = None
-        if wish.password:
+        if request.password:
             # Before the turn, for it takes a while; and for nobody who may not.
             check()
-            password = await self._node.rooms.passwords.keep(wish.password)
+            password = await self._node.rooms.passwords.keep(request.password)
         await host.call(update)
         if not is_member:
             await host.saved()
@@ -121,18 +121,18 @@ class DirectoryDesk:
 
     # Seats
 
-    async def join(self, session: Session, wish: Join) -> RoomInfo:
+    async def join(self, session: Session, request: Join) -> RoomInfo:
         """Take a seat in a room."""
-        host = await self._entered(session, wish.room, wish.code, wish.password)
-        self._node.rooms.message_versions.check(type(host.room), wish.message_version)
+        host = await self._entered(session, request.room, request.code, request.password)
+        self._node.rooms.message_versions.check(type(host.room), request.message_version)
         return await self._join(session, host)
 
-    async def join_or_create(self, session: Session, wish: JoinOrCreate) -> RoomInfo:
+    async def join_or_create(self, session: Session, request: JoinOrCreate) -> RoomInfo:
         """Take a seat in the oldest open room of a kind, or in a new one."""
         self._check_free(session)
-        return await self._quick.join(session, wish, self._join)
+        return await self._quick.join(session, request, self._join)
 
-    async def leave(self, session: Session, wish: Leave) -> None:
+    async def leave(self, session: Session, request: Leave) -> None:
         """Give the seat back."""
         if session.player is None:
             raise NotSeated("this session has no seat to leave")
@@ -141,32 +141,32 @@ class DirectoryDesk:
         host.let_finish(session.player)
         await host.call(host.free, session.player, Reason.LEFT)
 
-    async def reserve(self, session: Session, wish: Reserve) -> ReservationInfo:
+    async def reserve(self, session: Session, request: Reserve) -> ReservationInfo:
         """Keep seats for oneself or a party."""
-        host = await self._entered(session, wish.room, wish.code, wish.password)
-        players = [PlayerId(each) for each in wish.players] or [session.player_id]
-        reserved: ReservationInfo = await host.call(host.door.reserve, players, wish.ttl_s, session.player_id)
+        host = await self._entered(session, request.room, request.code, request.password)
+        players = [PlayerId(each) for each in request.players] or [session.player_id]
+        reserved: ReservationInfo = await host.call(host.door.reserve, players, request.ttl_s, session.player_id)
         await host.saved()
         return reserved
 
-    async def release(self, session: Session, wish: Release) -> None:
+    async def release(self, session: Session, request: Release) -> None:
         """Give reserved seats back: one's own, and those one has reserved."""
-        host = self._node.rooms.host(wish.room)
-        players = [PlayerId(each) for each in wish.players] or [session.player_id]
+        host = self._node.rooms.host(request.room)
+        players = [PlayerId(each) for each in request.players] or [session.player_id]
         await host.call(host.door.release, players, session.player_id)
         await host.saved()
 
-    async def wait(self, session: Session, wish: Wait) -> WaitInfo:
+    async def wait(self, session: Session, request: Wait) -> WaitInfo:
         """Stand in line for a seat."""
-        host = await self._entered(session, wish.room, "", wish.password)
+        host = await self._entered(session, request.room, "", request.password)
         place: WaitInfo = await host.call(host.door.line.wait, session.player_id, session.address)
         if place.position == 0:
             await host.saved()
         return place
 
-    async def stop_waiting(self, session: Session, wish: StopWaiting) -> None:
+    async def stop_waiting(self, session: Session, request: StopWaiting) -> None:
         """Step out of the line."""
-        host = self._node.rooms.host(wish.room)
+        host = self._node.rooms.host(request.room)
         await host.call(host.door.line.stop_waiting, session.player_id)
         await host.saved()
 
@@ -236,28 +236,28 @@ class DirectoryDesk:
 
     # Placements
 
-    async def start_placement(self, session: Session, wish: StartPlacement) -> PlacementInfo:
+    async def start_placement(self, session: Session, request: StartPlacement) -> PlacementInfo:
         """Have a room made on the best node."""
-        self._node.rooms.check_role(wish.kind, session.roles)
-        return self._node.placements.start(wish, session.player_id, session.address)
+        self._node.rooms.check_role(request.kind, session.roles)
+        return self._node.placements.start(request, session.player_id, session.address)
 
-    async def get_placement(self, session: Session, wish: GetPlacement) -> PlacementInfo:
+    async def get_placement(self, session: Session, request: GetPlacement) -> PlacementInfo:
         """How far one's own placement is."""
-        return self._node.placements.get(wish.placement, session.player_id)
+        return self._node.placements.get(request.placement, session.player_id)
 
-    async def stop_placement(self, session: Session, wish: StopPlacement) -> PlacementInfo:
+    async def stop_placement(self, session: Session, request: StopPlacement) -> PlacementInfo:
         """Give up one's own placement."""
-        return self._node.placements.stop(wish.placement, session.player_id)
+        return self._node.placements.stop(request.placement, session.player_id)
 
     # Who one is
 
-    async def link(self, session: Session, wish: Link) -> LinkInfo:
+    async def link(self, session: Session, request: Link) -> LinkInfo:
         """Be the same player with an account."""
-        return await self._linking.link(session, wish)
+        return await self._linking.link(session, request)
 
-    async def confirm(self, session: Session, wish: Confirm) -> None:
+    async def confirm(self, session: Session, request: Confirm) -> None:
         """Have a new token."""
-        await self._linking.confirm(session, wish)
+        await self._linking.confirm(session, request)
 
 
 OPERATIONS: dict[str, tuple[type[Struct], Callable[[DirectoryDesk, Session, Any], Awaitable[Any]]]] = {

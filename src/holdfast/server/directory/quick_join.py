@@ -10,6 +10,7 @@ from msgspec import structs
 from holdfast.core.errors import NotAllowed, Refused
 from holdfast.core.roles import check_role
 from holdfast.core.session import PlayerId, Session
+from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, JoinOrCreate, fingerprint
 from holdfast.schemas.room import RoomInfo
 from holdfast.search import Query, Row, parse_query
@@ -27,8 +28,8 @@ TakeSeat = Callable[[Session, "RoomRunner"], Awaitable[RoomInfo]]
 class _Making:
     """A room that is being made, and who is to get a seat in it; the first is who has it made."""
 
-    def __init__(self, wish: JoinOrCreate, key: bytes, row: Row) -> None:
-        self.wish = wish
+    def __init__(self, request: JoinOrCreate, key: bytes, row: Row) -> None:
+        self.request = request
         self.key = key
         self.row = row
         self.guests: list[PlayerId] = []
@@ -39,7 +40,7 @@ class _Making:
     @property
     def has_seats(self) -> bool:
         """Whether somebody else may have a seat in it."""
-        is_open = self.wish.visibility == "public" and not self.wish.password
+        is_open = self.request.visibility == "public" and not self.request.password
         return is_open and len(self.guests) < self.row.max_players
 
     def suits(self, query: Query, now: float) -> bool:
@@ -57,16 +58,16 @@ class QuickJoin:
         # In the order they were begun.
         self._making: dict[_Making, None] = {}
 
-    async def join(self, session: Session, wish: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
+    async def join(self, session: Session, request: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
         """Take a seat in a room that is there, or in a new one."""
         # What no room could be, or not for this player, is refused before a long search for it.
-        room_type = self._node.rooms.kind_for(wish)
-        check_role(room_type.join_role, session.roles, f"a seat in a {wish.kind}")
-        wanted = parse_query(wish.where, (), kind=wish.kind)
+        room_type = self._node.rooms.kind_for(request)
+        check_role(room_type.join_role, session.roles, f"a seat in a {request.kind}")
+        wanted = parse_query(request.where, (), kind=request.kind)
         tries = _TRIES_MAX
         while True:
             tries -= 1
-            host, was_kept = await self._find(session, wish, wanted)
+            host, was_kept = await self._find(session, request, wanted)
             try:
                 return await take_seat(session, host)
             except BaseException as error:
@@ -76,11 +77,11 @@ class QuickJoin:
                 if tries == 0 or not (isinstance(error, Refused) and host.room.is_closing):
                     raise
 
-    async def _find(self, session: Session, wish: JoinOrCreate, wanted: Query) -> "tuple[RoomRunner, bool]":
+    async def _find(self, session: Session, request: JoinOrCreate, wanted: Query) -> "tuple[RoomRunner, bool]":
         """A room with a seat that is this player's or reserved for them; and whether it was before."""
         player_id = session.player_id
         while True:
-            found = await self._found(session, wish.kind, wanted)
+            found = await self._found(session, request.kind, wanted)
             if found is not None:
                 return found
             # Without an `await` since: there is no seat anywhere at this moment.
@@ -88,15 +89,15 @@ class QuickJoin:
             if making is None:
                 # Not when it is made: others may wait for it by then, who have made none.
                 self._node.rooms.check_creator(player_id, session.address)
-                making = self._make(wish, session)
+                making = self._make(request, session)
             making.guests.append(player_id)
             try:
                 # Who goes away must not keep the others from their room.
                 host = await asyncio.shield(making.task)
             except Refused:
-                if making.key == fingerprint(wish):
+                if making.key == fingerprint(request):
                     raise
-                # That was somebody else's wish.
+                # That was somebody else's request.
                 continue
             refusal = making.refusals.get(player_id)
             if refusal is None:
@@ -138,21 +139,21 @@ class QuickJoin:
         now = self._node.wall_clock()
         return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
 
-    def _make(self, wish: JoinOrCreate, session: Session) -> _Making:
-        self._node.rooms.check_role(wish.kind, session.roles)
-        seats = wish.max_players or self._node.rooms.kind_for(wish).max_players
+    def _make(self, request: JoinOrCreate, session: Session) -> _Making:
+        self._node.rooms.check_role(request.kind, session.roles)
+        seats = request.max_players or self._node.rooms.kind_for(request).max_players
         row = Row(
             id="",
-            kind=wish.kind,
-            name=wish.name,
+            kind=request.kind,
+            name=request.name,
             max_players=seats,
             open_seats=seats,
             created_at=self._node.wall_clock(),
             phase="lobby",
-            properties=wish.properties,
+            properties=request.properties,
             creator=session.player_id,
         )
-        making = _Making(wish, fingerprint(wish), row)
+        making = _Making(request, fingerprint(request), row)
         making.task = asyncio.get_running_loop().create_task(self._made(making, session.player_id, session.address))
         # If nobody is left who waits for it, nobody wants to know how it failed.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -161,7 +162,9 @@ class QuickJoin:
 
     async def _made(self, making: _Making, creator: PlayerId, address: str) -> "RoomRunner":
         try:
-            host = await self._node.rooms.create(_plain(making.wish), creator, address=address)
+            host = await self._node.rooms.create(
+                project(making.request, Create, message_version=""), creator, address=address
+            )
         finally:
             del self._making[making]
         # At once: nobody who finds the room now may have the seats of those who have waited for it.
@@ -178,9 +181,3 @@ class QuickJoin:
 def _has_own(host: "RoomRunner", player_id: PlayerId) -> bool:
     """Whether a player has a seat to come back to; where they may have a second one, they want that."""
     return host.room.duplicate != "allow" and host.room.seat_of(player_id) is not None
-
-
-def _plain(wish: JoinOrCreate) -> Create:
-    return Create(
-        wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility, wish.password, wish.idempotency_key
-    )

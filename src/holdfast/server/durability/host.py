@@ -210,9 +210,9 @@ class DurableHost(RoomRunner):
         self._committer.moved(session)
         self._committer.mark(self.writer)
 
-    def update_for(self, session: Session, wish: Update, password: PasswordHash | None) -> None:
+    def update_for(self, session: Session, request: Update, password: PasswordHash | None) -> None:
         """A member changes the entry, and will be answered: both are saved in one breath."""
-        super().update_for(session, wish, password)
+        super().update_for(session, request, password)
         self._answering.add(session)
 
     def owes_state_to(self, player: Player[Any]) -> bool:

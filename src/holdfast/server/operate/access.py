@@ -19,9 +19,9 @@ class AccessOperator:
         """Who is kept out, by subject."""
         return self._node.access.ban_page(limit, cursor)
 
-    async def ban(self, wish: Ban) -> BanInfo:
+    async def ban(self, request: Ban) -> BanInfo:
         """Keep a player or a range of addresses out, and end their sessions: at once, and also after a crash."""
-        return await self._node.access.ban(wish)
+        return await self._node.access.ban(request)
 
     async def unban(self, subject: str) -> None:
         """Lift a ban."""

@@ -42,24 +42,24 @@ class Operator(AccessOperator, AccountOperator, TimelineOperator, OverviewOperat
 
     # Rooms
 
-    async def create_room(self, wish: Create) -> RoomInfo:
+    async def create_room(self, request: Create) -> RoomInfo:
         """Make a room."""
-        return self._info(await self._node.rooms.create(wish))
+        return self._info(await self._node.rooms.create(request))
 
-    async def search_rooms(self, wish: Search) -> RoomPage:
+    async def search_rooms(self, request: Search) -> RoomPage:
         """Find rooms, private ones too."""
-        return await self._node.rooms.listings.search(wish, None)
+        return await self._node.rooms.listings.search(request, None)
 
     def get_room(self, room_id: str) -> RoomInfo:
         """One room; also one that ended a short while ago."""
         ended = self._node.rooms.entries.ended(room_id)
         return ended if ended is not None else self._info(self._node.rooms.host(room_id))
 
-    async def update_room(self, wish: Update) -> RoomInfo:
+    async def update_room(self, request: Update) -> RoomInfo:
         """Change a room's entry."""
-        host = self._node.rooms.host(wish.room)
-        password = await self._node.rooms.passwords.keep(wish.password or "")
-        await host.call(host.entry.apply, wish, password)
+        host = self._node.rooms.host(request.room)
+        password = await self._node.rooms.passwords.keep(request.password or "")
+        await host.call(host.entry.apply, request, password)
         await host.saved()
         return self._info(host)
 
@@ -96,20 +96,21 @@ class Operator(AccessOperator, AccountOperator, TimelineOperator, OverviewOperat
             is_host,
         )
 
-    async def reserve(self, wish: Reserve) -> ReservationInfo:
+    async def reserve(self, request: Reserve) -> ReservationInfo:
         """Keep seats for players."""
-        host = self._node.rooms.find(wish.room, wish.code)
-        reserved: ReservationInfo = await host.call(host.door.reserve, [PlayerId(e) for e in wish.players], wish.ttl_s)
+        host = self._node.rooms.find(request.room, request.code)
+        players = [PlayerId(each) for each in request.players]
+        reserved: ReservationInfo = await host.call(host.door.reserve, players, request.ttl_s)
         await host.saved()
         return reserved
 
-    async def release(self, wish: Release) -> None:
+    async def release(self, request: Release) -> None:
         """Give reserved seats back."""
-        host = self._node.rooms.host(wish.room)
-        for player_id in wish.players:
+        host = self._node.rooms.host(request.room)
+        for player_id in request.players:
             if PlayerId(player_id) not in host.room.reservations:
                 raise NotFound(f"no seat is reserved for player {player_id}")
-        await host.call(host.door.release, [PlayerId(each) for each in wish.players])
+        await host.call(host.door.release, [PlayerId(each) for each in request.players])
         await host.saved()
 
     async def kick(self, room_id: str, player_id: str, message: str) -> None:
@@ -210,9 +211,9 @@ class Operator(AccessOperator, AccountOperator, TimelineOperator, OverviewOperat
         """Where placements can be started."""
         return self._node.placements.queues()
 
-    async def start_placement(self, wish: StartPlacement) -> PlacementInfo:
+    async def start_placement(self, request: StartPlacement) -> PlacementInfo:
         """Have a room made on the best node."""
-        return self._node.placements.start(wish)
+        return self._node.placements.start(request)
 
     def list_placements(self) -> list[PlacementInfo]:
         """Those that are pending, and those that ended a short while ago."""

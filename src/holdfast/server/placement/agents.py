@@ -189,9 +189,9 @@ class Agent:
         self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
     ) -> str:
         """Make a room and return its id."""
-        wish = Create(kind, dict(properties or {}), max_players)
+        request = Create(kind, dict(properties or {}), max_players)
         self._node.rooms.check_role(kind, self.session.roles)
-        host = await self._node.rooms.create(wish, self.session.player_id, is_trusted=True)
+        host = await self._node.rooms.create(request, self.session.player_id, is_trusted=True)
         return host.room.id
 
     async def join(self, room_id: str) -> AgentRoom:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.placement import NodeView
 from holdfast.core.session import PlayerId
+from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, StartPlacement
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.rooms.waitlist import check_reserved
@@ -25,17 +26,15 @@ class OwnFleet:
         info = self._node.health.info()
         return [NodeView(info.name, info.region, info.is_ready, info.is_healthy, info.rooms, info.rooms_max)]
 
-    async def place(self, node: str, wish: StartPlacement, owner: str, address: str) -> RoomInfo:
+    async def place(self, node: str, request: StartPlacement, owner: str, address: str) -> RoomInfo:
         """Make the room, with a seat for everybody or not at all."""
         directory = self._node.rooms
-        self._check_party(wish)
+        self._check_party(request)
         # Before the room is made, or one would be made and ended again at each attempt.
-        check_reserved(self._node, owner, len(wish.players))
-        host = await directory.create(
-            Create(wish.kind, wish.properties, wish.max_players, wish.name, wish.visibility), owner, address=address
-        )
+        check_reserved(self._node, owner, len(request.players))
+        host = await directory.create(project(request, Create), owner, address=address)
         try:
-            party = [PlayerId(player.id) for player in wish.players]
+            party = [PlayerId(player.id) for player in request.players]
             await host.call(host.door.reserve_placed, party, owner)
             await host.saved()
         except BaseException:
@@ -44,11 +43,11 @@ class OwnFleet:
             raise
         return host.entry.info(sees_code=True)
 
-    def _check_party(self, wish: StartPlacement) -> None:
+    def _check_party(self, request: StartPlacement) -> None:
         """Refuse for good what no room of this kind will ever hold."""
-        kind = self._node.rooms.type_of(wish.kind)
-        if kind is not None and len(wish.players) > kind.max_players:
-            raise Invalid(f"{len(wish.players)} players do not fit in a room for {kind.max_players}")
+        kind = self._node.rooms.type_of(request.kind)
+        if kind is not None and len(request.players) > kind.max_players:
+            raise Invalid(f"{len(request.players)} players do not fit in a room for {kind.max_players}")
 
     async def give_up(self, node: str, room_id: str) -> None:
         """Nobody wants the room any more."""

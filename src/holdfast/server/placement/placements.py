@@ -43,7 +43,7 @@ class Fleet(Protocol):
     def nodes(self) -> list[NodeView]:
         """The nodes as they are now. Rooms that are still being made do not count: the desk knows its own."""
 
-    async def place(self, node: str, wish: StartPlacement, owner: str, address: str) -> RoomInfo:
+    async def place(self, node: str, request: StartPlacement, owner: str, address: str) -> RoomInfo:
         """Make the room on a node and reserve its players' seats, all or none, in the name of `owner` at `address`.
 
         `Refused` if the node cannot, and nothing else: `Invalid` or `NotFound` if it never will, as when it has no such
@@ -56,7 +56,7 @@ class Fleet(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Placement:
-    wish: StartPlacement
+    request: StartPlacement
     owner: str
     address: str
     """Where its owner called from; empty for an operator."""
@@ -123,16 +123,16 @@ class Placements:
 
     # What can be asked
 
-    def start(self, wish: StartPlacement, owner: str = "", address: str = "") -> PlacementInfo:
+    def start(self, request: StartPlacement, owner: str = "", address: str = "") -> PlacementInfo:
         """Look for a node from now on; with an `id` that is known, the placement that has it. `owner` "": operators."""
         self._prune()
-        known = self._known(wish.id)
+        known = self._known(request.id)
         if known is not None:
-            if (known.wish, known.owner) != (wish, owner):
-                raise Conflict(f"placement {wish.id!r} stands for another wish; use another id")
+            if (known.request, known.owner) != (request, owner):
+                raise Conflict(f"placement {request.id!r} stands for a different request; use another id")
             return known.info
-        self._check(wish, owner, address)
-        placement = self._opened(wish, owner, address)
+        self._check(request, owner, address)
+        placement = self._opened(request, owner, address)
         self._changed(placement.info, owner)
         return placement.info
 
@@ -176,10 +176,11 @@ class Placements:
 
     # Beginning and end
 
-    def _check(self, wish: StartPlacement, owner: str, address: str) -> None:
-        if wish.queue not in self._queues:
-            raise NotFound(f"no queue is called {wish.queue!r}; there is {', '.join(sorted(self._queues)) or 'none'}")
-        check_players(wish)
+    def _check(self, request: StartPlacement, owner: str, address: str) -> None:
+        if request.queue not in self._queues:
+            known = ", ".join(sorted(self._queues)) or "none"
+            raise NotFound(f"no queue is called {request.queue!r}; there is {known}")
+        check_players(request)
         if self._is_closed:
             raise Throttled("this node is stopping")
         if len(self._tasks) >= self._pending_max:
@@ -190,18 +191,18 @@ class Placements:
         if self._quota.is_full(address, self._pending_max):
             raise Throttled("too many placements are under way from your address; try again when some have ended")
 
-    def _opened(self, wish: StartPlacement, owner: str, address: str) -> _Placement:
-        queue = self._queues[wish.queue]
-        placement_id = wish.id or self._make_id()
+    def _opened(self, request: StartPlacement, owner: str, address: str) -> _Placement:
+        queue = self._queues[request.queue]
+        placement_id = request.id or self._make_id()
         # A player may have chosen the very id that we would.
         while self._known(placement_id) is not None:
             placement_id = self._make_id()
-        players = [player.id for player in wish.players]
+        players = [player.id for player in request.players]
         info = PlacementInfo(
             placement_id, queue.name, PLACEMENT_TABLE.start.value, players, started_at=self._wall_clock()
         )
         timeout = self._loop.call_later(queue.timeout_s, self._time_out, placement_id)
-        placement = _Placement(wish, owner, address, queue, info, timeout, self._loop.create_future(), self._now())
+        placement = _Placement(request, owner, address, queue, info, timeout, self._loop.create_future(), self._now())
         self._pending[placement_id] = placement
         task = self._tasks[placement] = self._loop.create_task(self._look_for_node(placement))
         self._quota.take(placement_id, address)
@@ -272,7 +273,7 @@ class Placements:
 
     async def _ask_nodes(self, placement: _Placement, waited_s: float) -> None:
         nodes = [replace(node, rooms=node.rooms + self._rooms_under_way[node.name]) for node in self._fleet.nodes()]
-        players = placement.wish.players
+        players = placement.request.players
         ranked = ranking(placement.queue, nodes, players, waited_s)
         if not ranked:
             self._note(placement, why_nowhere(placement.queue, nodes, players, waited_s))
@@ -296,7 +297,7 @@ class Placements:
         # They count as rooms at once, or a burst of placements would all find the same node the least loaded.
         self._rooms_under_way[node] += 1
         try:
-            return await self._fleet.place(node, placement.wish, placement.owner, placement.address)
+            return await self._fleet.place(node, placement.request, placement.owner, placement.address)
         finally:
             # Unlike -= 1, this forgets a node that has none.
             self._rooms_under_way -= Counter((node,))

@@ -258,13 +258,13 @@ class Door:
                 self.maker_gone(maker)
 
     def keeps_own(self, player_id: PlayerId) -> bool:
-        """Whether a seat is kept for a player at their own wish, or that of an operator."""
+        """Whether a seat is kept for a player at their own request or an operator's."""
         # Others may reserve a seat for them; with that they must not decide where the player goes.
         kept = self._room.reservations.get(player_id)
         return kept is not None and kept.by in {"", player_id}
 
     def _makes_own(self, player_id: PlayerId, by: str) -> bool:
-        """Whether a seat that somebody else has reserved is the player's own with this wish."""
+        """Whether a seat that somebody else has reserved is the player's own with this request."""
         return player_id in self._room.reservations and not self.keeps_own(player_id) and by in {"", player_id}
 
     def keep(self, player_id: PlayerId, kept: Reservation) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Failed, NotFound, Refused
 from holdfast.core.limits import Limits
-from holdfast.core.listing import RoomEvent, RoomStatus, check_wish
+from holdfast.core.listing import RoomEvent, RoomStatus, check_request
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
@@ -201,14 +201,14 @@ class RoomRunner(SeatingHost):
         """Run something of ours as a turn of the room."""
         self._turns.take(hook, (), self._hook_ended, (hook.__name__,))
 
-    def update(self, wish: Update) -> None:
+    def update(self, request: Update) -> None:
         """The game changes its entry."""
-        check_wish(wish)
-        self.follow(self.entry.apply, wish)
+        check_request(request)
+        self.follow(self.entry.apply, request)
 
-    def update_for(self, session: Session, wish: Update, password: PasswordHash | None) -> None:
+    def update_for(self, session: Session, request: Update, password: PasswordHash | None) -> None:
         """A member changes the entry, and will be answered."""
-        self.entry.apply(wish, password)
+        self.entry.apply(request, password)
 
     async def saved(self) -> None:
         """Wait until what was changed will outlive a crash, if the room is one that does."""

@@ -83,8 +83,8 @@ export const bans: Page = (root) => {
       isDangerous: true,
     });
     if (told !== null) {
-      const wish = { [String(told.get("what"))]: String(told.get("name")), why: String(told.get("why")) };
-      await attempt(() => act("POST", "/v1/bans", {}, wish), "The ban is in force.");
+      const request = { [String(told.get("what"))]: String(told.get("name")), why: String(told.get("why")) };
+      await attempt(() => act("POST", "/v1/bans", {}, request), "The ban is in force.");
       await look();
     }
   };

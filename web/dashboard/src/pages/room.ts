@@ -120,8 +120,8 @@ export const room: Page = (root, room_id) => {
     });
     if (told !== null) {
       await attempt(async () => {
-        const wish = { type: String(told.get("type")), body: JSON.parse(String(told.get("body"))) as unknown };
-        await act("POST", path`/v1/rooms/${room_id}/broadcast`, {}, wish);
+        const request = { type: String(told.get("type")), body: JSON.parse(String(told.get("body"))) as unknown };
+        await act("POST", path`/v1/rooms/${room_id}/broadcast`, {}, request);
       }, "It was sent to everybody in the room.");
     }
   };

@@ -13,7 +13,7 @@ import { Lines } from "../ui/traffic";
 const OFFLINE_S = 5;
 const CODE_CHARS_MAX = 8;
 
-export interface Wish {
+export interface TestPlayerOptions {
   url: string;
   auth: { scheme: string; credential: string };
   /** kind: any seat of it; new: a new room of it; room, id: this room. */
@@ -36,16 +36,16 @@ export class TestPlayer {
   });
   private readonly timer: number;
 
-  static async join(wish: Wish): Promise<TestPlayer> {
+  static async join(options: TestPlayerOptions): Promise<TestPlayer> {
     const network = new Network();
-    const auth = wish.auth.credential === "" && wish.auth.scheme === "guest" ? {} : { auth: wish.auth };
-    const session = await connect(wish.url, {
+    const auth = options.auth.credential === "" && options.auth.scheme === "guest" ? {} : { auth: options.auth };
+    const session = await connect(options.url, {
       ...auth,
       storage: null,
       WebSocket: socketsOf(network),
     });
     try {
-      return new TestPlayer(session, await seat(session, wish), network, wish);
+      return new TestPlayer(session, await seat(session, options), network, options);
     } catch (error) {
       session.close();
       throw error;
@@ -56,7 +56,7 @@ export class TestPlayer {
     private readonly session: ClientSession,
     private readonly room: ClientRoom,
     private readonly network: Network,
-    private readonly wish: Wish,
+    private readonly options: TestPlayerOptions,
   ) {
     this.element = h(
       "section",
@@ -118,7 +118,7 @@ export class TestPlayer {
   }
 
   private sendForm(): HTMLElement {
-    const messages = this.wish.kinds.find((each) => each.kind === this.room.kind)?.messages ?? [];
+    const messages = this.options.kinds.find((each) => each.kind === this.room.kind)?.messages ?? [];
     if (messages.length === 0) {
       return h("div", null, h("h3", null, "Send"), h("p", { class: "faint" }, "This kind of room takes no messages."));
     }
@@ -194,7 +194,7 @@ export class TestPlayer {
   private async leave(): Promise<void> {
     await attempt(async () => this.session.close(), `${this.session.playerId} has left.`);
     this.element.remove();
-    this.wish.gone();
+    this.options.gone();
   }
 
   private over(text: string): void {
@@ -204,7 +204,7 @@ export class TestPlayer {
   }
 }
 
-async function seat(session: ClientSession, { how, target }: Wish): Promise<ClientRoom> {
+async function seat(session: ClientSession, { how, target }: TestPlayerOptions): Promise<ClientRoom> {
   switch (how) {
     case "kind":
       return session.joinOrCreate(target);
