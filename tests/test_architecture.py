@@ -27,7 +27,8 @@ MAY_IMPORT: Mapping[str, str] = {
     # A leaf that everybody but core may log with: it knows nothing of sessions, rooms or bytes.
     "logs": "",
     "transports": "schemas core logs",
-    "identity": "schemas core logs",
+    # Authenticators keep their records in a store.
+    "identity": "schemas core logs stores",
     "stores": "schemas core logs",
     "http": "schemas core logs",
     "observability": "schemas core logs server",

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from holdfast.identity import (
     Approach,
     Argon2Settings,
+    AuthContext,
     Authenticator,
     Closing,
-    Ground,
     Guest,
     Hook,
     Identity,
@@ -27,11 +27,10 @@ from holdfast.identity import (
     Tickets,
 )
 from holdfast.identity.players import is_player_id
-from holdfast.identity.shelf import MemoryShelf
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 from holdfast.testing import Named
 from tests.identity.issuer import AUDIENCE, ISSUER, NOW, SECRET, Signer
-from tests.identity.plain import Clock, enter
+from tests.identity.plain import Clock, enter, memory
 
 KEY = bytes(range(32))
 HERE = Approach("203.0.113.7", "websocket", is_encrypted=True)
@@ -110,8 +109,8 @@ MAKERS = {"guest": guest, "password": password, "jwt": jwt, "hook": hook, "ticke
 async def case(request: pytest.FixtureRequest) -> AsyncIterator[Case]:
     made = await MAKERS[request.param]()
     if isinstance(made.door, Preparing):
-        shelf = MemoryShelf(10_000)
-        await made.door.prepare(Ground(secret=KEY, random=Random(2), wall_clock=Clock(NOW), shelf=shelf))
+        store = memory(10_000)
+        await made.door.prepare(AuthContext(secret=KEY, random=Random(2), wall_clock=Clock(NOW), store=store))
     yield made
     if isinstance(made.door, Closing):
         await made.door.close()
@@ -236,9 +235,9 @@ async def test_many_at_once_are_each_who_they_are(case: Case) -> None:
 async def test_it_can_be_prepared_again_as_at_a_second_start(case: Case) -> None:
     if not isinstance(case.door, Preparing):
         return
-    shelf = MemoryShelf(10_000)
+    store = memory(10_000)
 
-    await case.door.prepare(Ground(secret=KEY, random=Random(3), wall_clock=Clock(NOW), shelf=shelf))
+    await case.door.prepare(AuthContext(secret=KEY, random=Random(3), wall_clock=Clock(NOW), store=store))
 
     assert (await enter(case.door, await case.credential(), HERE)).player_id
 

@@ -1,4 +1,4 @@
-"""A `Password` on a ground of the test's own: hashes that cost nothing, clocks that a test can set."""
+"""A `Password` with a context of the test's own: hashes that cost nothing, clocks that a test can set."""
 
 from random import Random
 from typing import Any
@@ -6,38 +6,40 @@ from typing import Any
 import pytest
 
 from holdfast import Auth, Limits
-from holdfast.identity import Approach, Ground, Identity, NotAuthentic, Password
-from holdfast.identity.shelf import MemoryShelf
-from tests.identity.plain import HERE, Clock, PlainHashing
+from holdfast.identity import Approach, AuthContext, Identity, NotAuthentic, Password
+from holdfast.stores import MemoryStore
+from tests.identity.plain import HERE, Clock, PlainHashing, memory
 
 SECRET = "correct horse"
 
 
 class World:
-    """A `Password` on a ground of the test's own."""
+    """A `Password` with a context of the test's own."""
 
     def __init__(
         self,
         *,
         register: bool = False,
-        shelf: MemoryShelf | None = None,
+        store: MemoryStore | None = None,
         hashing: PlainHashing | None = None,
         **limits: Any,
     ) -> None:
         self.hashing = hashing or PlainHashing()
         self.now = Clock()
         self.wall_clock = Clock()
-        self.shelf = shelf or MemoryShelf(1000)
+        self.store = store or memory(1000)
         self.limits = Limits(**limits)
         self.door = Password(register=register, hashing=self.hashing)
 
     async def prepared(self) -> "World":
-        await self.door.prepare(self.ground)
+        await self.door.prepare(self.context)
         return self
 
     @property
-    def ground(self) -> Ground:
-        return Ground(random=Random(1), now=self.now, wall_clock=self.wall_clock, limits=self.limits, shelf=self.shelf)
+    def context(self) -> AuthContext:
+        return AuthContext(
+            random=Random(1), now=self.now, wall_clock=self.wall_clock, limits=self.limits, store=self.store
+        )
 
     async def enter(self, name: str, password: str, approach: Approach = HERE) -> Identity:
         return await self.door.authenticate(Auth.password(name, password).credential, approach)

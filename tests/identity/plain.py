@@ -3,8 +3,14 @@
 import inspect
 
 from holdfast.identity import Approach, Authenticator, Identity
+from holdfast.stores import MemoryData, MemoryStore
 
 HERE = Approach("203.0.113.7")
+
+
+def memory(entries_max: int = 100) -> MemoryStore:
+    """A store for records, open."""
+    return MemoryStore(MemoryData(entries_max=entries_max), is_open=True)
 
 
 async def enter(door: Authenticator, credential: str, approach: Approach = HERE) -> Identity:

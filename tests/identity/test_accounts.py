@@ -1,5 +1,7 @@
 """Names and passwords: however they are typed, the same letters are the same; and what cannot be one is refused."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,11 +11,11 @@ from holdfast.identity.accounts import (
     Account,
     check_password,
     checked_name,
-    checked_player,
-    checked_roles,
     folded,
+    key_of,
     normalized,
 )
+from holdfast.identity.players import checked_player, checked_roles
 
 
 @pytest.mark.parametrize(
@@ -89,3 +91,15 @@ def test_players_and_roles_are_printable_and_not_endless() -> None:
 
 def test_a_hash_is_not_shown() -> None:
     assert "secret" not in repr(Account("ada", "player-1", "secret", [], 0.0))
+
+
+@pytest.mark.parametrize("name", ["ada", "", "x" * 10_000, "grüße 🦑", "\ud800", "a/b c\n"])
+def test_a_key_is_short_printable_ascii_whatever_the_name(name: str) -> None:
+    assert re.fullmatch(r"account/[A-Za-z0-9_-]{43}", key_of("account", name))
+
+
+def test_other_names_have_other_keys_however_they_are_put_together() -> None:
+    names = [("a", "bc"), ("ab", "c"), ("abc",), ("abc", ""), ("", "abc"), ("a", "b", "c")]
+
+    assert len({key_of("link", *each) for each in names}) == len(names)
+    assert key_of("link", "a") != key_of("account", "a")

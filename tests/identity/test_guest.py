@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.identity import Authenticator, Ground, Guest, Identity, NotAuthentic
-from holdfast.identity.links import Links
-from holdfast.identity.shelf import MemoryShelf
-from tests.identity.plain import enter
+from holdfast.identity import AuthContext, Authenticator, Guest, Identity, NotAuthentic
+from holdfast.identity.accounts import GuestLinks
+from tests.identity.plain import enter, memory
 
 KEY = bytes(range(32))
 
@@ -165,8 +164,8 @@ def test_guest_is_an_authenticator_called_guest() -> None:
 
 async def test_a_guest_without_a_key_uses_the_servers() -> None:
     lent, same, other = Guest(), Guest(KEY), Guest()
-    await lent.prepare(Ground(secret=KEY, random=Random(3)))
-    await other.prepare(Ground(secret=bytes(32)))
+    await lent.prepare(AuthContext(secret=KEY, random=Random(3)))
+    await other.prepare(AuthContext(secret=bytes(32)))
 
     ada = await enter(lent, "")
 
@@ -178,17 +177,17 @@ async def test_a_guest_without_a_key_uses_the_servers() -> None:
 
 async def test_a_guests_own_key_and_chance_are_kept_whatever_is_lent() -> None:
     door = guests()
-    await door.prepare(Ground(secret=bytes(32), random=Random(99)))
+    await door.prepare(AuthContext(secret=bytes(32), random=Random(99)))
 
     assert door.prove("") == guests().prove("")
 
 
 async def test_a_guest_who_has_an_account_signs_in_with_that() -> None:
-    door, shelf = guests(), MemoryShelf(10)
-    await door.prepare(Ground(shelf=shelf))
+    door, store = guests(), memory(10)
+    await door.prepare(AuthContext(store=store))
     ada, bob = door.prove(""), door.prove("")
 
-    await Links(shelf).link("jwt", "ada", ada.player_id)
+    await GuestLinks(store).link("jwt", "ada", ada.player_id)
 
     with pytest.raises(NotAuthentic, match="has an account now"):
         await enter(door, ada.credential)

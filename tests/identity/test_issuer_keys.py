@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from holdfast import Limits
-from holdfast.identity import Busy, Ground, Jwt, NotAuthentic
+from holdfast.identity import AuthContext, Busy, Jwt, NotAuthentic
 from holdfast.identity.issuer_keys import FetchedKeys
-from holdfast.identity.shelf import MemoryShelf
 from holdfast.identity.signatures import Key, TokenChecker
 from tests.identity.issuer import AUDIENCE, ISSUER, NOW, key_set, signer
-from tests.identity.plain import Clock, enter
+from tests.identity.plain import Clock, enter, memory
 
 LIMITS = Limits()
 PAUSE_S = LIMITS.issuer_keys_pause_s
@@ -84,8 +83,8 @@ class Door:
         self._limits = replace(LIMITS, **limits)
 
     async def open(self) -> "Door":
-        ground = Ground(now=self.now, wall_clock=Clock(NOW), shelf=MemoryShelf(100), limits=self._limits)
-        await self.jwt.prepare(ground)
+        context = AuthContext(now=self.now, wall_clock=Clock(NOW), store=memory(100), limits=self._limits)
+        await self.jwt.prepare(context)
         return self
 
     async def takes(self, token: str) -> bool:
@@ -344,7 +343,7 @@ async def test_keys_are_not_fetched_any_more_after_the_end() -> None:
         return CHECKER.given_keys([signer("ES256").pem.encode()])
 
     keys = FetchedKeys("a test", load)
-    starting = asyncio.create_task(keys.prepare(Ground()))
+    starting = asyncio.create_task(keys.prepare(AuthContext()))
     await began.wait()
 
     await keys.close()

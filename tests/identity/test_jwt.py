@@ -12,17 +12,16 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.identity import Ground, Jwt, NotAuthentic
-from holdfast.identity.shelf import MemoryShelf
+from holdfast.identity import AuthContext, Jwt, NotAuthentic
 from tests.identity.issuer import AUDIENCE, ISSUER, NOW, SECRET, Signer, signer
-from tests.identity.plain import Clock, enter
+from tests.identity.plain import Clock, enter, memory
 
 
 async def door(
     *, keys: Any = None, algorithms: list[str] | None = None, wall_clock: Clock | None = None, **options: Any
 ) -> Jwt:
     """For tokens that are signed with the provider's first key."""
-    shelf = options.pop("shelf", None) or MemoryShelf(100)
+    store = options.pop("store", None) or memory(100)
     found = Jwt(
         **{
             "issuer": ISSUER,
@@ -32,7 +31,7 @@ async def door(
             **options,
         }
     )
-    await found.prepare(Ground(wall_clock=wall_clock or Clock(NOW), shelf=shelf))
+    await found.prepare(AuthContext(wall_clock=wall_clock or Clock(NOW), store=store))
     return found
 
 

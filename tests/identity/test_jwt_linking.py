@@ -5,17 +5,16 @@ from random import Random
 import pytest
 
 from holdfast import Conflict, Invalid
-from holdfast.identity import Ground, Guest, NotAuthentic
+from holdfast.identity import AuthContext, Guest, NotAuthentic
 from holdfast.identity.players import new_player_id
-from holdfast.identity.shelf import MemoryShelf
-from tests.identity.plain import HERE, enter
+from tests.identity.plain import HERE, enter, memory
 from tests.identity.test_jwt import door, token
 
 
 async def test_a_guest_is_linked_to_a_subject_that_was_never_here() -> None:
-    shelf = MemoryShelf(100)
-    found, guests = await door(shelf=shelf), Guest(bytes(32), Random(1))
-    await guests.prepare(Ground(shelf=shelf))
+    store = memory(100)
+    found, guests = await door(store=store), Guest(bytes(32), Random(1))
+    await guests.prepare(AuthContext(store=store))
     guest = guests.prove("")
 
     linked = await found.link(token({"roles": ["gm"]}), HERE, guest.player_id)
@@ -37,9 +36,9 @@ async def test_a_subject_that_has_played_is_not_a_guests_to_take() -> None:
 
 
 async def test_the_same_subject_of_another_issuer_is_somebody_else() -> None:
-    shelf = MemoryShelf(100)
-    found = await door(shelf=shelf)
-    other = await door(shelf=shelf, issuer="https://other.example/")
+    store = memory(100)
+    found = await door(store=store)
+    other = await door(store=store, issuer="https://other.example/")
     await found.link(token(), HERE, "guest-1")
 
     assert (await enter(other, token({"iss": "https://other.example/"}))).player_id == "ada"
@@ -57,7 +56,7 @@ async def test_a_token_that_proves_nothing_links_nobody() -> None:
 
 
 async def test_who_does_not_want_links_needs_no_records() -> None:
-    found = await door(linkable=False, shelf=MemoryShelf(0))
+    found = await door(linkable=False, store=memory(0))
 
     assert (await enter(found, token())).player_id == "ada"
     with pytest.raises(Invalid, match="cannot be linked"):
@@ -66,9 +65,9 @@ async def test_who_does_not_want_links_needs_no_records() -> None:
 
 @pytest.mark.parametrize("subject", ["guest-42", new_player_id(Random(1)), "x" * 127])
 async def test_a_guest_is_not_linked_to_a_subject_that_could_never_sign_in(subject: str) -> None:
-    shelf = MemoryShelf(100)
-    found, guests = await door(shelf=shelf, prefix="" if "-" in subject else "acme-"), Guest(bytes(32), Random(1))
-    await guests.prepare(Ground(shelf=shelf))
+    store = memory(100)
+    found, guests = await door(store=store, prefix="" if "-" in subject else "acme-"), Guest(bytes(32), Random(1))
+    await guests.prepare(AuthContext(store=store))
     guest = guests.prove("")
 
     with pytest.raises(NotAuthentic):

@@ -1,17 +1,19 @@
 """A subject is one player; a guest has one account; and both are written in one breath."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from holdfast import Conflict
-from holdfast.identity.links import Links
+from holdfast.identity.accounts import GuestLinks
 from holdfast.identity.port import Busy
-from holdfast.identity.shelf import Change, MemoryShelf, Overtaken
+from holdfast.stores import Batch, Full, MemoryStore, Outcome, RevisionConflict
+from tests.identity.plain import memory
 
 
-def links() -> Links:
-    return Links(MemoryShelf(100))
+def links() -> GuestLinks:
+    return GuestLinks(memory(100))
 
 
 async def test_a_subject_that_was_never_linked_is_its_own_player() -> None:
@@ -76,16 +78,16 @@ async def test_a_guest_has_one_account() -> None:
     assert await known.player_of("jwt", "bob", "own") == "own"
 
 
-class Racing(MemoryShelf):
+class Racing(MemoryStore):
     """Lets everybody look before anybody writes."""
 
-    async def write(self, *changes: Change) -> None:
+    async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         await asyncio.sleep(0)
-        await super().write(*changes)
+        return await super().commit(batches)
 
 
 async def test_of_those_who_link_at_once_one_wins_and_nothing_is_half_done() -> None:
-    known = Links(Racing(100))
+    known = GuestLinks(Racing(is_open=True))
 
     results = await asyncio.gather(
         *(known.link("jwt", f"subject {number}", "guest-1") for number in range(10)), return_exceptions=True
@@ -98,7 +100,7 @@ async def test_of_those_who_link_at_once_one_wins_and_nothing_is_half_done() -> 
 
 
 async def test_of_guests_who_want_the_same_account_at_once_one_wins() -> None:
-    known = Links(Racing(100))
+    known = GuestLinks(Racing(is_open=True))
 
     results = await asyncio.gather(
         *(known.link("jwt", "ada", f"guest-{number}") for number in range(10)), return_exceptions=True
@@ -108,15 +110,15 @@ async def test_of_guests_who_want_the_same_account_at_once_one_wins() -> None:
     assert sum([await known.is_linked(f"guest-{number}") for number in range(10)]) == 1
 
 
-class Contended(MemoryShelf):
+class Contended(MemoryStore):
     """Somebody else is always faster."""
 
-    async def write(self, *changes: Change) -> None:
-        raise Overtaken
+    async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        return [RevisionConflict(batch[0].key, batch[0].revision, 7) for batch in batches]
 
 
 async def test_whoever_is_never_fast_enough_is_told_to_come_back() -> None:
-    known = Links(Contended(100))
+    known = GuestLinks(Contended(is_open=True))
 
     for attempt in (known.link("jwt", "ada", "guest-1"), known.player_of("jwt", "ada", "own")):
         with pytest.raises(Busy):
@@ -124,8 +126,8 @@ async def test_whoever_is_never_fast_enough_is_told_to_come_back() -> None:
 
 
 async def test_a_full_shelf_turns_nobody_away_who_only_signs_in() -> None:
-    known = Links(MemoryShelf(0))
+    known = GuestLinks(memory(0))
 
     assert await known.player_of("jwt", "ada", "own") == "own"
-    with pytest.raises(Busy):
+    with pytest.raises(Full):
         await known.link("jwt", "ada", "guest-1")

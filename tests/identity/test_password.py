@@ -1,16 +1,16 @@
 """Accounts: right names with right passwords get in, and nobody else learns anything, by words or by work."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 
 from holdfast import Conflict, Invalid, Limits, NotFound
-from holdfast.identity import Argon2Settings, Ground, NotAuthentic, Password
+from holdfast.identity import Argon2Settings, AuthContext, NotAuthentic, Password
 from holdfast.identity.port import Busy
-from holdfast.identity.shelf import Change, MemoryShelf
+from holdfast.stores import Batch, MemoryStore, Outcome, Write
 from tests.identity.password_world import SECRET, world
 from tests.identity.plain import HERE, PlainHashing
 
@@ -48,12 +48,12 @@ async def test_an_account_without_a_player_gets_one_when_it_is_first_used_and_ke
 
 
 async def test_those_who_use_an_account_first_at_once_are_one_player() -> None:
-    class Racing(MemoryShelf):
-        async def write(self, *changes: Change) -> None:
+    class Racing(MemoryStore):
+        async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
             await asyncio.sleep(0)
-            await super().write(*changes)
+            return await super().commit(batches)
 
-    here = await world(shelf=Racing(100))
+    here = await world(store=Racing(is_open=True))
     await here.door.create_account("ada", SECRET)
 
     players = await asyncio.gather(*(here.enter("ada", SECRET) for _ in range(5)))
@@ -125,7 +125,7 @@ async def test_outdated_hashes_are_made_anew_when_their_owner_signs_in() -> None
 
 async def test_real_hashes_work_too_and_nothing_secret_is_shown() -> None:
     door = Password(settings=Argon2Settings(memory_kib=64, passes=1))
-    await door.prepare(Ground())
+    await door.prepare(AuthContext())
     await door.create_account("ada", SECRET)
 
     assert (await door.authenticate(f"ada:{SECRET}", HERE)).player_id
@@ -237,20 +237,20 @@ async def test_of_those_who_make_the_same_account_at_once_one_wins() -> None:
 
 
 async def test_changes_that_are_made_at_once_are_all_made() -> None:
-    class Twice(MemoryShelf):
+    class Twice(MemoryStore):
         """Somebody else is faster every other time."""
 
         turns: Iterator[int] = count()
 
-        async def write(self, *changes: Change) -> None:
+        async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
             if next(self.turns) % 2:
-                for change in changes:
-                    known = await self.get(change.key)
+                for write in batches[0]:
+                    known = await self.get(write.key)
                     if known is not None:
-                        await super().write(Change(change.key, known.value, known.revision))
-            await super().write(*changes)
+                        await super().commit([[Write(*known)]])
+            return await super().commit(batches)
 
-    here = await world(shelf=Twice(100))
+    here = await world(store=Twice(is_open=True))
     await here.door.create_account("ada", SECRET)
 
     await here.door.set_password("ada", "another horse")

@@ -53,7 +53,7 @@ async def test_nobody_is_let_in_with_a_password_that_was_changed_meanwhile(momen
         if change != "deleted":
             await operator.create_account("ada", NEW)
 
-    here = await World(shelf=here.shelf, hashing=Meanwhile(moment, happens)).prepared()
+    here = await World(store=here.store, hashing=Meanwhile(moment, happens)).prepared()
 
     with pytest.raises(NotAuthentic):
         await here.enter("ada", SECRET)
@@ -68,7 +68,7 @@ async def test_a_change_that_leaves_the_password_keeps_nobody_out() -> None:
         first.append((await operator.authenticate(Auth.password("ada", SECRET).credential, HERE)).player_id)
 
     first: list[str] = []
-    here = await World(shelf=here.shelf, hashing=Meanwhile("verify", happens)).prepared()
+    here = await World(store=here.store, hashing=Meanwhile("verify", happens)).prepared()
 
     assert [(await here.enter("ada", SECRET)).player_id] == first
 

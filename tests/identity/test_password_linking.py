@@ -6,15 +6,14 @@ import pytest
 
 from holdfast import Conflict, Invalid
 from holdfast.identity import Guest, Identity, NotAuthentic
-from holdfast.identity.port import Busy
-from holdfast.identity.shelf import MemoryShelf
+from holdfast.stores import Full
 from tests.identity.password_world import SECRET, World, world
-from tests.identity.plain import HERE, enter
+from tests.identity.plain import HERE, enter, memory
 
 
 async def guest_of(here: World) -> tuple[Guest, Identity]:
     guests = Guest(bytes(32), Random(2))
-    await guests.prepare(here.ground)
+    await guests.prepare(here.context)
     return guests, guests.prove("")
 
 
@@ -129,10 +128,10 @@ async def test_an_account_that_a_backend_makes_for_a_guest_is_linked() -> None:
 
 
 async def test_a_shelf_that_is_full_refuses_and_changes_nothing() -> None:
-    here = await world(register=True, shelf=MemoryShelf(1))
+    here = await world(register=True, store=memory(1))
     guests, guest = await guest_of(here)
 
-    with pytest.raises(Busy):
+    with pytest.raises(Full):
         await here.door.link(f"ada:{SECRET}", HERE, guest.player_id)
 
     assert (await enter(guests, guest.credential)).player_id == guest.player_id

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast import Invalid, Limits
 from holdfast.core.tokens import printable
-from holdfast.identity import Approach, Busy, Ground, NotAuthentic, Tickets
+from holdfast.identity import Approach, AuthContext, Busy, NotAuthentic, Tickets
 from tests.identity.plain import HERE, Clock
 
 KEY, OTHER = bytes(range(32)), bytes(32)
@@ -18,7 +18,7 @@ KEY, OTHER = bytes(range(32)), bytes(32)
 
 async def door(*keys: bytes, wall_clock: Clock | None = None, ttl_s: float = 30.0, **lent: Any) -> Tickets:
     tickets = Tickets(keys or [KEY], ttl_s=ttl_s)
-    await tickets.prepare(Ground(wall_clock=wall_clock or Clock(), **lent))
+    await tickets.prepare(AuthContext(wall_clock=wall_clock or Clock(), **lent))
     return tickets
 
 
@@ -107,7 +107,7 @@ async def test_keys_are_changed_by_putting_the_new_one_first() -> None:
 async def test_without_keys_the_servers_secret_is_used_and_is_not_the_key_itself() -> None:
     lent, same, plain = Tickets(), Tickets(), Tickets(keys=[KEY])
     for each in (lent, same):
-        await each.prepare(Ground(secret=KEY))
+        await each.prepare(AuthContext(secret=KEY))
 
     assert same.authenticate(lent.issue("ada"), HERE).player_id == "ada"
     with pytest.raises(NotAuthentic):

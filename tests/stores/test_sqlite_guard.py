@@ -178,6 +178,20 @@ async def test_whatever_is_done_to_the_files_of_an_open_store_is_noticed(
     assert str(file) in str(caught.value)
 
 
+async def test_damage_that_a_call_finds_is_the_store_s_failure_too(file: Path) -> None:
+    store = SqliteStore(file, look_s=DEADLINE_S)
+    await store.open()
+    delete(file)
+
+    with pytest.raises(Broken) as raised:
+        await store.get("k")
+    async with asyncio.timeout(DEADLINE_S):
+        error = await store.failure()
+
+    assert error is raised.value
+    await store.close()
+
+
 async def test_a_store_that_nobody_asks_for_anything_says_that_its_file_is_gone(file: Path) -> None:
     store = SqliteStore(file, look_s=0.01)
     await store.open()

@@ -1,18 +1,26 @@
-"""Accounts: a name, the hash of a password, and the player who signs in with them; and what each may look like."""
+"""The records that authenticators keep in a store: accounts, and links between proven subjects and players.
 
+An account is a name, the hash of a password, and the player who signs in with them.
+
+A link says which player a proven subject is: one of its own, or the guest it was linked to. A subject is recorded when
+it first signs in, with a player of its own: from then on it cannot be linked to a guest, which would silently abandon
+the other player. A guest who was linked has a mark: the guest's credential does not sign in any more.
+"""
+
+import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.identity.players import are_roles, is_player_id
-from holdfast.identity.shelf import ABSENT, Change, Shelf, key_of
+from holdfast.core.tokens import printable
+from holdfast.identity.port import Busy
 from holdfast.schemas.account import AccountInfo
 from holdfast.schemas.frames import hidden_from_rich
+from holdfast.stores.port import ABSENT, Full, RevisionConflict, Store, Write, commit_one
 
 NAME_CHARS_MAX = 64
 PASSWORD_CHARS_MIN = 8
@@ -45,51 +53,59 @@ class Account(Struct, frozen=True):
     __rich_repr__ = hidden_from_rich
 
 
-class Kept(NamedTuple):
-    """An account, and which state of it this is."""
+class StoredAccount(NamedTuple):
+    """An account and its revision."""
 
     account: Account
     revision: int
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Account).decode
+_decode_account = msgspec.msgpack.Decoder(Account).decode
 
 
-class AccountShelf:
-    """The accounts of a server."""
+class AccountRecords:
+    """The accounts of a server. Writes raise `RevisionConflict` if another writer was faster."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-    async def find(self, name: str) -> Kept | None:
+    async def find(self, name: str) -> StoredAccount | None:
         """The account with this name, which is `folded`; None if there is none."""
-        # Also for what can be nobody's name: it takes as long.
-        record = await self._shelf.get(_key(name))
-        return Kept(_decode(record.value), record.revision) if record is not None else None
+        # Invalid names are looked up as well, so that they take as long.
+        entry = await self._store.get(_account_key(name))
+        return StoredAccount(_decode_account(entry.value), entry.revision) if entry is not None else None
 
-    async def get(self, name: str) -> Kept:
+    async def get(self, name: str) -> StoredAccount:
         """The same for operators: `NotFound` if there is none."""
-        kept = await self.find(folded(name))
-        if kept is None:
+        stored = await self.find(folded(name))
+        if stored is None:
             raise NotFound(f"there is no account {name!r}")
-        return kept
+        return stored
 
-    async def add(self, account: Account, *more: Change) -> None:
-        """Keep a new one, and do more in the same breath."""
-        await self._shelf.write(Change(_key(account.name), _encode(account), ABSENT), *more)
+    async def put(self, account: Account, revision: int, *more: Write) -> None:
+        """Write the account over that revision, and `more` in the same commit."""
+        await commit_one(self._store, [Write(_account_key(account.name), _encode(account), revision), *more])
 
-    async def put(self, account: Account, revision: int, *more: Change) -> None:
-        """Keep it as it is now, in the place of that revision."""
-        await self._shelf.write(Change(_key(account.name), _encode(account), revision), *more)
-
-    async def delete(self, kept: Kept, *more: Change) -> None:
-        """Forget one, and do more in the same breath."""
-        await self._shelf.write(Change(_key(kept.account.name), None, kept.revision), *more)
+    async def delete(self, stored: StoredAccount, *more: Write) -> None:
+        """Delete the account, and write `more` in the same commit."""
+        await commit_one(self._store, [Write(_account_key(stored.account.name), None, stored.revision), *more])
 
 
-def _key(name: str) -> str:
+def _account_key(name: str) -> str:
     return key_of("account", name)
+
+
+def key_of(kind: str, *names: str) -> str:
+    """The key of a record, valid in any store: names may be long, and need not be ASCII."""
+    digest = hashlib.sha256()
+    for name in names:
+        encoded = name.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(4, "big") + encoded)
+    return f"{kind}/{printable(digest.digest())}"
+
+
+# Names and passwords
 
 
 def folded(name: str) -> str:
@@ -118,21 +134,102 @@ def check_password(password: str) -> None:
         raise Invalid(f"a password has {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")
 
 
-def checked_player(player_id: str) -> str:
-    """The player of a new account, if it is to be this one; `Invalid` if that is no id."""
-    if player_id and not is_player_id(player_id):
-        raise Invalid("a player's id is one line of printable text, 128 characters at most")
-    return player_id
-
-
-def checked_roles(roles: Iterable[str]) -> list[str]:
-    """Roles, each once and in order; `Invalid` if they are none."""
-    checked = sorted(set(roles))
-    if not are_roles(checked):
-        raise Invalid("at most 32 roles, each of 1 to 64 printable characters")
-    return checked
-
-
 def taken(name: str) -> Conflict:
     """Somebody else has the name."""
     return Conflict(f"there is an account {name!r} already")
+
+
+# Links
+
+# Another writer is faster once, perhaps twice; more often is contention that trying again at once does not help.
+TRIES = 5
+TRY_AGAIN_S = 1.0
+
+
+class LinkRecord(Struct, frozen=True):
+    """A subject of a scheme, and its player."""
+
+    scheme: str
+    subject: str
+    player: str
+
+
+class LinkedGuest(Struct, frozen=True):
+    """A guest who has an account, or had one."""
+
+    player: str
+    scheme: str
+    """Empty if the account was deleted."""
+
+
+_decode_link = msgspec.msgpack.Decoder(LinkRecord).decode
+_decode_mark = msgspec.msgpack.Decoder(LinkedGuest).decode
+
+
+def contended() -> Busy:
+    """Other writers were faster each time."""
+    return Busy("too many want the same at once; try again", TRY_AGAIN_S)
+
+
+class GuestLinks:
+    """The links of all schemes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def player_of(self, scheme: str, subject: str, own: str) -> str:
+        """Who a subject signs in as: `own`, unless it was linked."""
+        key = key_of("link", scheme, subject)
+        for _ in range(TRIES):
+            known = await self._store.get(key)
+            if known is not None:
+                return _decode_link(known.value).player
+            try:
+                await self._store.put(key, _encode(LinkRecord(scheme, subject, own)), ABSENT)
+            except RevisionConflict:
+                continue
+            except Full:
+                # It could be linked later although it has played. That is better than refusing it.
+                pass
+            return own
+        raise contended()
+
+    async def link(self, scheme: str, subject: str, guest: str) -> None:
+        """A subject that was never here is this guest from now on. Doing it again changes nothing."""
+        key = key_of("link", scheme, subject)
+        for _ in range(TRIES):
+            known = await self._store.get(key)
+            if known is not None:
+                check_same(_decode_link(known.value).player, guest)
+                return
+            try:
+                link = Write(key, _encode(LinkRecord(scheme, subject, guest)), ABSENT)
+                await commit_one(self._store, [link, await self.mark(guest, scheme)])
+            except RevisionConflict:
+                continue
+            return
+        raise contended()
+
+    async def mark(self, guest: str, scheme: str) -> Write:
+        """What must be written together with a guest's link; `Conflict` if they have another already."""
+        key = key_of("linked", guest)
+        known = await self._store.get(key)
+        if known is not None and _decode_mark(known.value).scheme:
+            raise Conflict("this guest has an account already")
+        return Write(key, _encode(LinkedGuest(guest, scheme)), known.revision if known is not None else ABSENT)
+
+    async def unlinked(self, player_id: str) -> list[Write]:
+        """What must be written when the account of a player is deleted: if it was a guest's, they may have another."""
+        key = key_of("linked", player_id)
+        known = await self._store.get(key)
+        return [Write(key, _encode(LinkedGuest(player_id, "")), known.revision)] if known is not None else []
+
+    async def is_linked(self, guest: str) -> bool:
+        """Whether a guest has, or had, an account: their own credential is dead for good."""
+        return await self._store.get(key_of("linked", guest)) is not None
+
+
+def check_same(player_id: str, guest: str) -> None:
+    """Refuse to link what is another player's."""
+    if player_id != guest:
+        raise Conflict("this account has a player already: sign in with it instead of linking it")

@@ -10,10 +10,9 @@ from collections.abc import Awaitable
 from random import Random
 
 from holdfast.core.tokens import TOKEN_BYTES, printable
-from holdfast.identity.ground import Ground
-from holdfast.identity.links import Links
+from holdfast.identity.accounts import GuestLinks
 from holdfast.identity.players import new_guest_id
-from holdfast.identity.port import Approach, Identity, NotAuthentic
+from holdfast.identity.port import Approach, AuthContext, Identity, NotAuthentic
 
 
 class Guest:
@@ -30,13 +29,12 @@ class Guest:
             raise ValueError(f"the key for guests needs at least {TOKEN_BYTES} bytes; got {len(key)}")
         self._own_key = key
         self._own_random = random
-        self._ground = Ground()
-        self._links: Links | None = None
+        self._context = AuthContext()
+        self._links: GuestLinks | None = None
 
-    async def prepare(self, ground: Ground) -> None:
-        """Take what the server lends."""
-        self._ground = ground
-        self._links = Links(ground.shelf)
+    async def prepare(self, context: AuthContext) -> None:
+        self._context = context
+        self._links = GuestLinks(context.store)
 
     def authenticate(self, credential: str, approach: Approach) -> Identity | Awaitable[Identity]:
         """A new guest for an empty credential, else the guest it was issued to, unless they have an account now."""
@@ -48,22 +46,22 @@ class Guest:
     def prove(self, credential: str) -> Identity:
         """The same by the credential alone: whether the guest has an account is not looked up."""
         if not credential:
-            player_id = new_guest_id(self._own_random or self._ground.random)
+            player_id = new_guest_id(self._own_random or self._context.random)
             return Identity(player_id, credential=f"{player_id}.{self._secret(player_id)}")
         player_id, _, secret = credential.rpartition(".")
         if not player_id or not hmac.compare_digest(_bytes(secret), _bytes(self._secret(player_id))):
             raise NotAuthentic("this guest credential was not issued here; sign in without one to become a new guest")
         return Identity(player_id, credential=credential)
 
-    async def _unless_linked(self, identity: Identity, links: Links) -> Identity:
+    async def _unless_linked(self, identity: Identity, links: GuestLinks) -> Identity:
         if await links.is_linked(identity.player_id):
             raise NotAuthentic("this guest has an account now; sign in with that")
         return identity
 
     def _secret(self, player_id: str) -> str:
-        key = self._own_key or self._ground.secret
+        key = self._own_key or self._context.secret
         if not key:
-            raise RuntimeError("guests need a key: Guest(key), or a server that lends its own")
+            raise RuntimeError("guests need a key: Guest(key), or a server, which has its own")
         return printable(hmac.digest(key, _bytes(player_id), hashlib.sha256))
 
 

@@ -1,17 +1,19 @@
-"""How passwords are hashed and checked: argon2id, in a few threads of its own, with a queue that is not endless.
+"""Password hashing: argon2id in a few threads, with a bounded queue and a bound for each address.
 
-One check takes 19 MiB and some 50 ms of a core: it is the most expensive thing that a stranger can ask for. So both
-those at work and those that wait are limited, and whoever comes after them is told to come back.
+One check takes 19 MiB and about 50 ms of a core: it is the most expensive thing that a stranger can ask for. So the
+checks that run and those that wait are limited, and further ones are refused with a time to retry.
 """
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from holdfast.core.addresses import household_of
 from holdfast.core.limits import KIB, Limits
 from holdfast.identity.port import Busy
 
@@ -22,6 +24,7 @@ T = TypeVar("T")
 
 # A check is quick, but many wait.
 _RETRY_AFTER_S = 2.0
+_ADDRESS_RETRY_AFTER_S = 1.0
 
 
 class Hashing(Protocol):
@@ -106,3 +109,26 @@ class Argon2Hashing:
 def _letters(size: int) -> str:
     """So many bytes of nothing, as they stand in a hash."""
     return b64encode(bytes(size)).rstrip(b"=").decode()
+
+
+class ChecksPerAddress:
+    """Limits how many checks run at a time for one address (IPv6: one /64 network)."""
+
+    def __init__(self, checks_max: int) -> None:
+        self._checks_max = checks_max
+        self._running: dict[str, int] = {}
+
+    @contextmanager
+    def one(self, address: str) -> Iterator[None]:
+        """Count one check of this address until it is done; `Busy` if it has too many."""
+        network = household_of(address)
+        running = self._running.get(network, 0)
+        if running >= self._checks_max:
+            raise Busy("too many passwords are being checked for this address at the moment", _ADDRESS_RETRY_AFTER_S)
+        self._running[network] = running + 1
+        try:
+            yield
+        finally:
+            self._running[network] -= 1
+            if not self._running[network]:
+                del self._running[network]

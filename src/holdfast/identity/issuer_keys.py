@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from holdfast.core.limits import Limits
-from holdfast.identity.ground import Ground
-from holdfast.identity.port import Busy
+from holdfast.identity.port import AuthContext, Busy
 from holdfast.logs import get_logger
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _CHUNK_BYTES = 16 * 1024
 class IssuerKeys(Protocol):
     """Where a `Jwt` looks for keys."""
 
-    async def prepare(self, ground: Ground) -> None:
+    async def prepare(self, context: AuthContext) -> None:
         """The server starts."""
 
     async def close(self) -> None:
@@ -54,7 +53,7 @@ class KnownKeys:
     def __init__(self, keys: "Sequence[Key]") -> None:
         self._keys = keys
 
-    async def prepare(self, ground: Ground) -> None:
+    async def prepare(self, context: AuthContext) -> None:
         """There is nothing to do."""
 
     async def close(self) -> None:
@@ -71,19 +70,19 @@ class FetchedKeys:
     def __init__(self, where: str, load: "Callable[[Limits], list[Key]]") -> None:
         self._where = where
         self._load = load
-        self._lend(Ground())
+        self._reset(AuthContext())
 
-    def _lend(self, ground: Ground) -> None:
-        self._ground = ground
+    def _reset(self, context: AuthContext) -> None:
+        self._context = context
         self._keys: list[Key] = []
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
         self._fetch: asyncio.Task[None] | None = None
 
-    async def prepare(self, ground: Ground) -> None:
+    async def prepare(self, context: AuthContext) -> None:
         """Fetch them once. If that fails, the server starts all the same."""
         await self.close()
-        self._lend(ground)
+        self._reset(context)
         await self._refresh()
 
     async def close(self) -> None:
@@ -101,26 +100,26 @@ class FetchedKeys:
             return found
         await self._refresh()
         if self._fetched_at is None:
-            raise Busy("the keys of the issuer are not known at the moment", self._ground.limits.issuer_keys_pause_s)
+            raise Busy("the keys of the issuer are not known at the moment", self._context.limits.issuer_keys_pause_s)
         return _fitting(self._keys, kid, algorithm)
 
     @property
     def _is_old(self) -> bool:
-        limits, now = self._ground.limits, self._ground.now()
+        limits, now = self._context.limits, self._context.now()
         return self._fetched_at is None or now - self._fetched_at >= limits.issuer_keys_s
 
     async def _refresh(self) -> None:
         fetch = self._begin()
         if fetch is not None:
             # It is for all who wait, and goes on if one of them does not any more.
-            await asyncio.wait([fetch], timeout=self._ground.limits.issuer_keys_timeout_s)
+            await asyncio.wait([fetch], timeout=self._context.limits.issuer_keys_timeout_s)
 
     def _begin(self) -> asyncio.Task[None] | None:
         """The fetch that is under way, or a new one; None if the last was a short while ago."""
         if self._fetch is not None and not self._fetch.done():
             return self._fetch
-        now = self._ground.now()
-        if self._tried_at is not None and now - self._tried_at < self._ground.limits.issuer_keys_pause_s:
+        now = self._context.now()
+        if self._tried_at is not None and now - self._tried_at < self._context.limits.issuer_keys_pause_s:
             return None
         self._tried_at = now
         self._fetch = asyncio.create_task(self._fetch_once(), name=f"keys from {self._where}")
@@ -138,13 +137,13 @@ class FetchedKeys:
             log.warning("an issuer has no key that is of use", where=self._where)
             return
         self._keys = keys
-        self._fetched_at = self._ground.now()
+        self._fetched_at = self._context.now()
 
     def _load_into(self, loaded: "asyncio.Future[list[Key]]") -> None:
         """In the thread. Who has begun this may be gone when it is done, and the loop too."""
         keys: list[Key] | Exception
         try:
-            keys = self._load(self._ground.limits)
+            keys = self._load(self._context.limits)
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             keys = error
         with suppress(RuntimeError):
@@ -161,11 +160,6 @@ def _tell(loaded: "asyncio.Future[list[Key]]", keys: "list[Key] | Exception") ->
 
 
 # Where from
-
-
-def is_pem(key: bytes) -> bool:
-    """Whether this is meant to be a key in PEM."""
-    return key.lstrip().startswith(b"-----BEGIN ")
 
 
 def check_url(url: str) -> None:

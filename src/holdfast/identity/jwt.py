@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Invalid
 from holdfast.core.tokens import TOKEN_BYTES
-from holdfast.identity.ground import Ground
+from holdfast.identity.accounts import GuestLinks
 from holdfast.identity.issuer_keys import (
     FetchedKeys,
     IssuerKeys,
     KnownKeys,
     check_url,
     fetch_url,
-    is_pem,
     read_file,
     shown,
 )
-from holdfast.identity.links import Links
 from holdfast.identity.players import are_roles, is_made_up, is_player_id
-from holdfast.identity.port import Approach, Identity, NotAuthentic
+from holdfast.identity.port import Approach, AuthContext, Identity, NotAuthentic
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 
 if TYPE_CHECKING:
@@ -30,6 +28,7 @@ KeySource = bytes | str | Path | Sequence[bytes | str]
 """A shared secret (bytes), public keys in PEM, the address of a JSON Web Key Set, or the path of a file with one."""
 
 SHARED = "HS256"
+"""The one algorithm for a shared secret."""
 PUBLIC = frozenset(
     {
         *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -75,7 +74,7 @@ class Jwt:
         if not 0 <= leeway_s <= LEEWAY_MAX_S:
             raise ValueError(f"leeway_s is 0 to {LEEWAY_MAX_S:g}; got {leeway_s}")
         algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
-        _check_algorithms(algorithms, is_shared=isinstance(keys, bytes) and not is_pem(keys))
+        _check_algorithms(algorithms, is_shared=isinstance(keys, bytes) and not _is_pem(keys))
         # By name, because it is to be imported now and not with this module: most programs never see a token.
         checker = import_module("holdfast.identity.signatures").TokenChecker(algorithms, issuer, audience)
         self._checker: TokenChecker = checker
@@ -88,17 +87,15 @@ class Jwt:
         self._roles_claim = roles_claim
         self._leeway_s = leeway_s
         self._is_linkable = linkable
-        self._ground = Ground()
-        self._links = Links(self._ground.shelf)
+        self._context = AuthContext()
+        self._links = GuestLinks(self._context.store)
 
-    async def prepare(self, ground: Ground) -> None:
-        """Take what the server lends, and fetch the keys."""
-        self._ground = ground
-        self._links = Links(ground.shelf)
-        await self._keys.prepare(ground)
+    async def prepare(self, context: AuthContext) -> None:
+        self._context = context
+        self._links = GuestLinks(context.store)
+        await self._keys.prepare(context)
 
     async def close(self) -> None:
-        """Fetch no more keys."""
         await self._keys.close()
 
     async def authenticate(self, credential: str, approach: Approach) -> Identity:
@@ -124,7 +121,7 @@ class Jwt:
             raise NotAuthentic(f"a token has at most {CREDENTIAL_CHARS_MAX} characters")
         header = self._checker.header_of(token)
         claims = self._checker.claims_of(token, header, await self._keys.find(header.kid, header.algorithm))
-        now = self._ground.wall_clock()
+        now = self._context.wall_clock()
         # What is no number, or not a number, is neither before nor after anything.
         if not now - self._leeway_s < _time(claims, "exp"):
             raise NotAuthentic("this token has expired; get a new one")
@@ -175,13 +172,18 @@ def _issuer_keys(keys: KeySource, checker: "TokenChecker") -> IssuerKeys:
         case str() if keys.startswith(("https://", "http://")):
             check_url(keys)
             return FetchedKeys(shown(keys), lambda limits: checker.keys_in(fetch_url(keys, limits), limits))
-        case bytes() if not is_pem(keys):
+        case bytes() if not _is_pem(keys):
             if len(keys) < TOKEN_BYTES:
                 raise ValueError(f"a shared secret needs at least {TOKEN_BYTES} bytes; got {len(keys)}")
             return KnownKeys(checker.given_keys([keys]))
         case _:
             several = [keys] if isinstance(keys, bytes | str) else list(keys)
             pems = [key.encode() if isinstance(key, str) else key for key in several]
-            if not pems or not all(map(is_pem, pems)):
+            if not pems or not all(map(_is_pem, pems)):
                 raise ValueError("keys: a secret is bytes, public keys are PEM, a set is an https:// address or a Path")
             return KnownKeys(checker.given_keys(pems))
+
+
+def _is_pem(key: bytes) -> bool:
+    """Whether this is meant to be a key in PEM."""
+    return key.lstrip().startswith(b"-----BEGIN ")

@@ -1,10 +1,10 @@
 """Lockouts: after a few wrong passwords there is a pause, and a longer one after every further one.
 
-Nobody can tell a pause from a wrong password. Wrong ones are counted by account and household, so whoever guesses from
-one address keeps the owner out nowhere else. Those of all households together are counted too, though it takes more of
-them: very many addresses are no way to guess without end. Guesses within a pause do not make it longer, it is never
-long, and what was wrong is forgiven with time. Where the owner has signed in from before, only what is wrong there
-counts.
+A pause looks like a wrong password from outside. Wrong passwords are counted by account and network (an IPv4 address or
+an IPv6 /64), so guessing from one address does not lock the owner out elsewhere. The guesses of all networks together
+count too, with a higher limit, so that many addresses do not help to guess without end. Guesses during a pause do not
+extend it, pauses are bounded, and wrong guesses expire with time. In networks from which the owner has signed in
+before, only the guesses made there count.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from holdfast.core.limits import Limits
 _ANYWHERE = "*"
 # Twice as long so often is longer than any limit.
 _DOUBLINGS_MAX = 60
-# What one household gets wrong that never stops is forgiven faster than it goes on: it does not add up for the others.
+# A single network that keeps guessing is forgiven faster than it can guess, so it does not lock out the others.
 _FORGIVEN_PER_PAUSE = 2.0
 
 
 class _Place(NamedTuple):
-    """An account, and from where: a household, or anywhere."""
+    """An account, and from where: a network, or anywhere."""
 
     name: str
-    household: str
+    network: str
 
 
 class _Guesses(NamedTuple):
@@ -91,7 +91,7 @@ class Lockouts:
         # Not for the time of a pause: the next one would not be longer.
         forgiven = max(0.0, now - max(guesses.made_at, guesses.until)) * self._forgiven_per_s
         wrong = max(0.0, guesses.wrong - forgiven) + 1
-        is_anywhere = place.household == _ANYWHERE
+        is_anywhere = place.network == _ANYWHERE
         over = int(wrong) - (limits.wrong_passwords_elsewhere_max if is_anywhere else limits.wrong_passwords_max)
         pause_s = limits.lockout_s * 2.0 ** min(over, _DOUBLINGS_MAX) if over >= 0 else 0.0
         return _Guesses(wrong, now, now + min(pause_s, limits.lockout_max_s))

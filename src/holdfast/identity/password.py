@@ -1,4 +1,4 @@
-"""Passwords: accounts with a name and a password, kept on the server's shelf.
+"""Passwords: accounts with a name and a password, stored in the server's store.
 
 Whoever tries learns nothing but whether both are right: an unknown name, a wrong password and an account that takes a
 pause are answered with the same sentence, after the same work.
@@ -11,26 +11,25 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from holdfast.identity.accounts import (
+    TRIES,
     Account,
-    AccountShelf,
-    Kept,
+    AccountRecords,
+    GuestLinks,
+    StoredAccount,
     check_password,
+    check_same,
     checked_name,
-    checked_player,
-    checked_roles,
+    contended,
     folded,
     normalized,
     taken,
 )
-from holdfast.identity.ground import Ground
-from holdfast.identity.hashing import Argon2Hashing, Argon2Settings, Hashing
-from holdfast.identity.links import TRIES, Links, check_same, contended
+from holdfast.identity.hashing import Argon2Hashing, Argon2Settings, ChecksPerAddress, Hashing
 from holdfast.identity.lockouts import Lockouts
-from holdfast.identity.players import is_guest, new_player_id
-from holdfast.identity.port import Approach, Busy, Identity, NotAuthentic
-from holdfast.identity.shares import Shares
-from holdfast.identity.shelf import Overtaken
+from holdfast.identity.players import checked_player, checked_roles, is_guest, new_player_id
+from holdfast.identity.port import Approach, AuthContext, Busy, Identity, NotAuthentic
 from holdfast.schemas.account import AccountInfo
+from holdfast.stores.port import ABSENT, RevisionConflict
 
 T = TypeVar("T")
 
@@ -54,22 +53,20 @@ class Password:
         self._settings = settings or Argon2Settings()
         self._own_hashing = hashing
         self._argon2: Argon2Hashing | None = None
-        self._lend(Ground())
+        self._use(AuthContext())
 
-    def _lend(self, ground: Ground) -> None:
-        self._ground = ground
-        self._accounts = AccountShelf(ground.shelf)
-        self._links = Links(ground.shelf)
-        self._lockouts = Lockouts(ground.limits, ground.now)
-        self._shares = Shares(ground.limits.password_checks_per_address_max)
+    def _use(self, context: AuthContext) -> None:
+        self._context = context
+        self._accounts = AccountRecords(context.store)
+        self._links = GuestLinks(context.store)
+        self._lockouts = Lockouts(context.limits, context.now)
+        self._checks = ChecksPerAddress(context.limits.password_checks_per_address_max)
 
-    async def prepare(self, ground: Ground) -> None:
-        """Take what the server lends."""
+    async def prepare(self, context: AuthContext) -> None:
         await self.close()
-        self._lend(ground)
+        self._use(context)
 
     async def close(self) -> None:
-        """Let the threads go."""
         if self._argon2 is not None:
             self._argon2.close()
             self._argon2 = None
@@ -79,7 +76,7 @@ class Password:
         if self._own_hashing is not None:
             return self._own_hashing
         if self._argon2 is None:
-            self._argon2 = Argon2Hashing(self._settings, self._ground.limits)
+            self._argon2 = Argon2Hashing(self._settings, self._context.limits)
         return self._argon2
 
     # Signing in
@@ -87,49 +84,49 @@ class Password:
     async def authenticate(self, credential: str, approach: Approach) -> Identity:
         """The player of the account, for "name:password"."""
         name, password = _split(credential)
-        with self._shares.one(approach.address):
+        with self._checks.one(approach.address):
             account = await _undisturbed(lambda: self._signed_in(name, password, approach))
         return Identity(account.player, frozenset(account.roles))
 
     async def _signed_in(self, name: str, password: str, approach: Approach) -> Account:
         """The account, with a player of its own from its first use on."""
-        kept = await self._proven(name, password, approach)
-        if kept is None:
+        stored = await self._proven(name, password, approach)
+        if stored is None:
             raise NotAuthentic(_WRONG)
-        if kept.account.player:
-            return kept.account
-        account = replace(kept.account, player=new_player_id(self._ground.random))
-        await self._accounts.put(account, kept.revision)
+        if stored.account.player:
+            return stored.account
+        account = replace(stored.account, player=new_player_id(self._context.random))
+        await self._accounts.put(account, stored.revision)
         return account
 
-    async def _proven(self, name: str, password: str, approach: Approach) -> Kept | None:
+    async def _proven(self, name: str, password: str, approach: Approach) -> StoredAccount | None:
         """The account that these two belong to. Every way through here checks one password."""
         secret = normalized(password)
-        kept = await self._accounts.find(folded(name))
-        if kept is None or not self._lockouts.guess(kept.account.name, approach.address):
+        stored = await self._accounts.find(folded(name))
+        if stored is None or not self._lockouts.guess(stored.account.name, approach.address):
             await self._hashing.verify("", secret)
             return None
         try:
-            is_right = await self._hashing.verify(kept.account.hash, secret)
+            is_right = await self._hashing.verify(stored.account.hash, secret)
         except Busy:
             # It was not even looked at.
-            self._lockouts.take_back(kept.account.name, approach.address)
+            self._lockouts.take_back(stored.account.name, approach.address)
             raise
         if not is_right:
             return None
-        self._lockouts.was_right(kept.account.name, approach.address)
-        if not self._hashing.is_outdated(kept.account.hash):
-            return kept
+        self._lockouts.was_right(stored.account.name, approach.address)
+        if not self._hashing.is_outdated(stored.account.hash):
+            return stored
         fresh = await self._hashing.hash(secret)
-        await self._accounts.put(replace(kept.account, hash=fresh), kept.revision)
-        return await self._accounts.find(kept.account.name)
+        await self._accounts.put(replace(stored.account, hash=fresh), stored.revision)
+        return await self._accounts.find(stored.account.name)
 
     # `Linkable`
 
     async def link(self, credential: str, approach: Approach, player_id: str) -> Identity:
         """A guest takes an account that nobody has used yet; or, with `register`, makes one."""
         name, password = _split(credential)
-        with self._shares.one(approach.address):
+        with self._checks.one(approach.address):
             account = await _undisturbed(lambda: self._linked(name, password, approach, player_id))
         return Identity(player_id, frozenset(account.roles))
 
@@ -143,19 +140,19 @@ class Password:
         checked = checked_name(name)
         mark = await self._links.mark(player_id, self.scheme)
         fresh = await self._hashing.hash(normalized(password))
-        account = Account(checked, player_id, fresh, [], self._ground.wall_clock())
-        await self._accounts.add(account, mark)
+        account = Account(checked, player_id, fresh, [], self._context.wall_clock())
+        await self._accounts.put(account, ABSENT, mark)
         return account
 
     async def _taken_over(self, name: str, password: str, approach: Approach, player_id: str) -> Account:
-        kept = await self._proven(name, password, approach)
-        if kept is None:
+        stored = await self._proven(name, password, approach)
+        if stored is None:
             raise NotAuthentic(f"{_WRONG}, or the name is taken" if self._register else _WRONG)
-        if kept.account.player:
-            check_same(kept.account.player, player_id)
-            return kept.account
-        account = replace(kept.account, player=player_id)
-        await self._accounts.put(account, kept.revision, await self._links.mark(player_id, self.scheme))
+        if stored.account.player:
+            check_same(stored.account.player, player_id)
+            return stored.account
+        account = replace(stored.account, player=player_id)
+        await self._accounts.put(account, stored.revision, await self._links.mark(player_id, self.scheme))
         return account
 
     # `Accounts`
@@ -171,10 +168,10 @@ class Password:
             raise taken(checked)
         marks = [await self._links.mark(player_id, self.scheme)] if is_guest(player_id) else []
         fresh = await self._hashing.hash(normalized(password))
-        account = Account(checked, player_id, fresh, roles, self._ground.wall_clock())
+        account = Account(checked, player_id, fresh, roles, self._context.wall_clock())
         try:
-            await self._accounts.add(account, *marks)
-        except Overtaken:
+            await self._accounts.put(account, ABSENT, *marks)
+        except RevisionConflict:
             raise taken(checked) from None
         return account.info()
 
@@ -200,10 +197,10 @@ class Password:
         return await _undisturbed(lambda: self._deleted(name))
 
     async def _deleted(self, name: str) -> AccountInfo:
-        kept = await self._accounts.get(name)
-        await self._accounts.delete(kept, *await self._links.unlinked(kept.account.player))
-        self._lockouts.forget(kept.account.name)
-        return kept.account.info()
+        stored = await self._accounts.get(name)
+        await self._accounts.delete(stored, *await self._links.unlinked(stored.account.player))
+        self._lockouts.forget(stored.account.name)
+        return stored.account.info()
 
     def __repr__(self) -> str:
         return f"Password(register={self._register})"
@@ -212,7 +209,7 @@ class Password:
 async def _undisturbed(attempt: Callable[[], Awaitable[T]]) -> T:
     """Begin anew if somebody else was faster: they may have changed the password, or everything."""
     for _ in range(TRIES):
-        with suppress(Overtaken):
+        with suppress(RevisionConflict):
             return await attempt()
     raise contended()
 

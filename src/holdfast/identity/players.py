@@ -1,7 +1,9 @@
-"""Player ids: which can be given out, and which are a guest's."""
+"""Player ids and roles: which are valid, and which ids are a guest's."""
 
+from collections.abc import Iterable
 from random import Random
 
+from holdfast.core.errors import Invalid
 from holdfast.core.tokens import printable
 from holdfast.identity.port import Identity
 from holdfast.schemas.player import PLAYER_CHARS_MAX
@@ -55,3 +57,18 @@ def checked_identity(answer: object, scheme: str) -> Identity:
     if not isinstance(player_id, str) or not is_player_id(player_id) or not are_roles([*answer.roles]):
         raise ValueError(f"the authenticator of {scheme!r} answered with what cannot be a player's id or roles")
     return answer
+
+
+def checked_player(player_id: str) -> str:
+    """The player id for a new account, or none (empty); `Invalid` if it is not a player id."""
+    if player_id and not is_player_id(player_id):
+        raise Invalid("a player's id is one line of printable text, 128 characters at most")
+    return player_id
+
+
+def checked_roles(roles: Iterable[str]) -> list[str]:
+    """Roles, sorted and without duplicates; `Invalid` if one is not a role."""
+    checked = sorted(set(roles))
+    if not are_roles(checked):
+        raise Invalid("at most 32 roles, each of 1 to 64 printable characters")
+    return checked

@@ -1,6 +1,6 @@
 """JSON Web Tokens and the keys that prove them. (Imported when it is needed: cryptography takes a while.)
 
-PyJWT checks the signature, the issuer and the audience; `Jwt` checks the times, by the clock that the server lends it.
+PyJWT checks the signature, the issuer and the audience; `Jwt` checks the times, by the server's clock.
 What a token itself says about keys (`jku`, `x5u`, `jwk`, `x5c`) is never looked at.
 """
 
@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from holdfast.core.limits import Limits
-from holdfast.identity.issuer_keys import is_pem
 from holdfast.identity.port import NotAuthentic
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey | Ed448PublicKey
@@ -81,8 +80,9 @@ class TokenChecker:
     # Keys
 
     def given_keys(self, keys: Sequence[bytes]) -> list[Key]:
-        """A shared secret, or public keys in PEM, as they are for these algorithms; `ValueError` for others."""
-        found = [_pem_key(key) if is_pem(key) else Key(key) for key in keys]
+        """A shared secret for HMAC algorithms, else public keys in PEM; `ValueError` if a key does not fit."""
+        is_shared = all(algorithm.startswith("HS") for algorithm in self._algorithms)
+        found = [Key(key) if is_shared else _pem_key(key) for key in keys]
         for key in found:
             if not any(key.fits(algorithm) for algorithm in self._algorithms):
                 raise ValueError(f"a key does not fit {', '.join(self._algorithms)}")

@@ -20,9 +20,8 @@ from msgspec import Struct
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
 from holdfast.core.tokens import TOKEN_BYTES, printable
-from holdfast.identity.ground import Ground
 from holdfast.identity.players import are_roles, is_player_id
-from holdfast.identity.port import Approach, Busy, Identity, NotAuthentic
+from holdfast.identity.port import Approach, AuthContext, Busy, Identity, NotAuthentic
 from holdfast.schemas.account import TicketInfo
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 
@@ -66,23 +65,22 @@ class Tickets:
             raise ValueError(f"ttl_s is more than 0; got {ttl_s}")
         self._own_keys = tuple(keys)
         self._ttl_s = ttl_s
-        self._lend(Ground())
+        self._use(AuthContext())
 
-    def _lend(self, ground: Ground) -> None:
-        if self._ttl_s > ground.limits.ticket_max_s:
-            raise ValueError(f"ttl_s is at most {ground.limits.ticket_max_s:g} (Limits.ticket_max_s)")
-        self._ground = ground
-        lent = [hmac.digest(ground.secret, _PURPOSE, hashlib.sha256)] if ground.secret else []
-        self._keys = {_key_id(key): key for key in self._own_keys or lent}
+    def _use(self, context: AuthContext) -> None:
+        if self._ttl_s > context.limits.ticket_max_s:
+            raise ValueError(f"ttl_s is at most {context.limits.ticket_max_s:g} (Limits.ticket_max_s)")
+        self._context = context
+        derived = [hmac.digest(context.secret, _PURPOSE, hashlib.sha256)] if context.secret else []
+        self._keys = {_key_id(key): key for key in self._own_keys or derived}
         self._used: set[bytes] = set()
         self._ends: list[tuple[float, bytes]] = []
         # Of those that end by then, some were forgotten: the clock may be set back.
         self._forgotten_to = 0.0
-        self._started_at, self._started_wall = ground.now(), ground.wall_clock()
+        self._started_at, self._started_wall = context.now(), context.wall_clock()
 
-    async def prepare(self, ground: Ground) -> None:
-        """Take what the server lends."""
-        self._lend(ground)
+    async def prepare(self, context: AuthContext) -> None:
+        self._use(context)
 
     # Issuing
 
@@ -93,17 +91,17 @@ class Tickets:
     def issue_ticket(self, player_id: str, *, roles: Iterable[str] = (), ttl_s: float | None = None) -> TicketInfo:
         """The same, with what there is to know about it."""
         if not self._keys:
-            raise RuntimeError("tickets need a key: Tickets(keys=[secret]), or a server that lends its own")
-        longest_s = self._ground.limits.ticket_max_s
+            raise RuntimeError("tickets need a key: Tickets(keys=[secret]), or a server, which has its own")
+        longest_s = self._context.limits.ticket_max_s
         ttl_s = self._ttl_s if ttl_s is None else ttl_s
         if not 0 < ttl_s <= longest_s:
             raise Invalid(f"ttl_s: a ticket is good for more than 0 and at most {longest_s:g} s")
         roles = sorted(set(roles))
         if not is_player_id(player_id) or not are_roles(roles):
             raise Invalid("player and roles are printable text: 128 characters at most, and 32 roles of 64")
-        now = self._ground.wall_clock()
+        now = self._context.wall_clock()
         key_id, key = next(iter(self._keys.items()))
-        nonce = self._ground.random.randbytes(_NONCE_BYTES)
+        nonce = self._context.random.randbytes(_NONCE_BYTES)
         payload = _encode(_Payload(key_id, nonce, player_id, roles, now, now + ttl_s))
         return TicketInfo(f"{printable(payload)}.{printable(_signature(key, payload))}", player_id, now + ttl_s)
 
@@ -112,13 +110,13 @@ class Tickets:
     def authenticate(self, credential: str, approach: Approach) -> Identity:
         """The player for whom the ticket was issued."""
         payload = self._verified(credential)
-        now = self._ground.wall_clock()
+        now = self._context.wall_clock()
         # Also of a key that somebody else has: what is good for ever could be used for ever.
-        is_short = payload.expires_at <= payload.issued_at + self._ground.limits.ticket_max_s
+        is_short = payload.expires_at <= payload.issued_at + self._context.limits.ticket_max_s
         is_good = is_short and now < payload.expires_at and payload.issued_at <= now + _AHEAD_MAX_S
         if not is_good or self._may_be_used(payload):
             raise NotAuthentic(_NO_GOOD)
-        self._use(payload, now)
+        self._mark_used(payload, now)
         return Identity(payload.player, frozenset(payload.roles), issued_at=payload.issued_at)
 
     def _verified(self, credential: str) -> _Payload:
@@ -138,14 +136,14 @@ class Tickets:
         if payload.nonce in self._used or payload.expires_at <= self._forgotten_to:
             return True
         # Not longer than such a ticket lives: the clock may have been wrong at the start.
-        is_young = self._ground.now() - self._started_at < self._ground.limits.ticket_max_s
+        is_young = self._context.now() - self._started_at < self._context.limits.ticket_max_s
         return is_young and payload.issued_at < self._started_wall
 
-    def _use(self, payload: _Payload, now: float) -> None:
+    def _mark_used(self, payload: _Payload, now: float) -> None:
         while self._ends and self._ends[0][0] <= now:
             self._forgotten_to, nonce = heappop(self._ends)
             self._used.discard(nonce)
-        if len(self._used) >= self._ground.limits.tickets_used_max:
+        if len(self._used) >= self._context.limits.tickets_used_max:
             raise Busy("too many tickets were used in a short while", self._ttl_s)
         self._used.add(payload.nonce)
         heappush(self._ends, (payload.expires_at, payload.nonce))

@@ -14,22 +14,19 @@ from holdfast.core.registry import SessionRegistry
 from holdfast.core.removed import removed
 from holdfast.core.room import Room
 from holdfast.http.port import Api
-from holdfast.identity.ground import Ground
 from holdfast.identity.guest import Guest
 from holdfast.identity.hashing import Hashing
-from holdfast.identity.port import Authenticator
-from holdfast.identity.shelf import MemoryShelf
+from holdfast.identity.port import AuthContext, Authenticator, memory_store
 from holdfast.observability.listening import Listening
 from holdfast.observability.log_guard import LogGuard
 from holdfast.observability.metrics import Counters
 from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.requests import Ban, Create
 from holdfast.schemas.room import Visibility
+from holdfast.server.admission.authenticators import by_scheme, close, kept_secret, prepare
 from holdfast.server.admission.bans import subject_of
 from holdfast.server.admission.doors import Doors, DoorSettings
-from holdfast.server.admission.lending import by_scheme, close, kept_secret, prepare
 from holdfast.server.admission.session_limit import TooManySessions
-from holdfast.server.admission.shelf import StoreShelf
 from holdfast.server.admission.tls import Tls
 from holdfast.server.connection.heartbeat import Heartbeat
 from holdfast.server.directory.directory import Directory
@@ -223,7 +220,7 @@ class Server(Listening):
 
     async def _start_node(self) -> None:
         loop = asyncio.get_running_loop()
-        await prepare(self._auth.values(), self._ground)
+        await prepare(self._auth.values(), self._auth_context)
         node = Node(
             loop,
             authenticators=self._auth,
@@ -279,16 +276,15 @@ class Server(Listening):
     def _raised(self, error: Exception, where: str) -> None:
         """An error was contained: it is counted and in the log, and that is all."""
 
-    async def _ground(self) -> Ground:
-        """What the authenticators are lent; without a store their records last as long as this start."""
-        shelf = MemoryShelf(self._limits.records_in_memory_max)
-        return Ground(
+    async def _auth_context(self) -> AuthContext:
+        """Without a store, the records of authenticators last until the server stops."""
+        return AuthContext(
             secret=self._secret or await kept_secret(self._store),
             random=self._random,
             now=self._now,
             wall_clock=self._wall_clock,
             limits=self._limits,
-            shelf=StoreShelf(self._store, self._fatal) if self._store is not None else shelf,
+            store=self._store if self._store is not None else memory_store(self._limits),
         )
 
     async def drain(self, within_s: float | None = None) -> None:

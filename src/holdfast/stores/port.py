@@ -123,7 +123,7 @@ class Store(Protocol):
         """
 
     async def failure(self) -> Broken:
-        """Wait until the store turns out to be broken though nobody asked it for anything: its file was deleted."""
+        """Wait until the store is broken: a call has raised `Broken`, or damage was noticed without one."""
 
 
 # Shared by the adapters

@@ -16,6 +16,7 @@ from random import Random
 from holdfast.stores.memory import MemoryData, MemoryStore
 from holdfast.stores.port import (
     Batch,
+    Broken,
     Claim,
     Entry,
     Outcome,
@@ -79,6 +80,7 @@ class FaultyStore(MemoryStore):
         self._busy_until = 0.0
         self._failures: dict[int, _Failure] = {}
         self._flights: dict[_Flight, None] = {}
+        self._broken: asyncio.Future[Broken] | None = None
 
     @property
     def is_writing(self) -> bool:
@@ -104,6 +106,7 @@ class FaultyStore(MemoryStore):
     async def open(self, claim: Claim = "shared") -> None:
         await super().open(claim)
         self._is_dead = False
+        self._broken = asyncio.get_running_loop().create_future()
 
     async def close(self) -> None:
         if self._flights:
@@ -151,7 +154,7 @@ class FaultyStore(MemoryStore):
         if failure is None:
             flight.answer.set_result(outcomes)
         else:
-            flight.answer.set_exception(failure.error)
+            flight.answer.set_exception(self._failed(failure.error))
 
     def _write(self, batches: Sequence[Batch], *, is_written: bool | None) -> Outcomes:
         chances = [self._random.random() < 0.5 if is_written is None else is_written for _ in batches]  # noqa: PLR2004
@@ -166,9 +169,19 @@ class FaultyStore(MemoryStore):
     async def _read(self) -> None:
         failure = await self._called()
         if failure is not None:
-            raise failure.error
+            raise self._failed(failure.error)
         if delay_s := self._delay_s():
             await asyncio.sleep(delay_s)
+
+    def _failed(self, error: StoreError) -> StoreError:
+        if isinstance(error, Broken) and self._broken is not None and not self._broken.done():
+            self._broken.set_result(error)
+        return error
+
+    async def failure(self) -> Broken:
+        self._check_open()
+        assert self._broken is not None
+        return await asyncio.shield(self._broken)
 
     async def _called(self) -> _Failure | None:
         if self._is_dead:

@@ -18,7 +18,9 @@ from holdfast.identity.port import Approach, Busy, Identity, Linkable, NotAuthen
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.events import Authenticated, SignInFailed
 from holdfast.schemas.requests import Confirm, Link
+from holdfast.server.admission.authenticators import store_busy
 from holdfast.server.connection.connection import LiveConnection
+from holdfast.stores.port import StoreError
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -85,6 +87,8 @@ class Linking:
             raise NotAllowed(str(error)) from None
         except Busy as error:
             raise Throttled(str(error)) from None
+        except StoreError as error:
+            raise Throttled(str(store_busy(error))) from None
         except TimeoutError:
             raise Throttled("to find out who this is took too long; ask again") from None
 

@@ -14,9 +14,11 @@ from holdfast.identity.players import checked_identity
 from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotAuthentic
 from holdfast.schemas.events import Authenticated, SessionOpened, SignInFailed
 from holdfast.schemas.frames import Auth, Outcome
+from holdfast.server.admission.authenticators import store_busy
 from holdfast.server.admission.bans import ban_message
 from holdfast.server.admission.session_limit import make_space
 from holdfast.server.connection.connection import LiveConnection
+from holdfast.stores.port import StoreError
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -69,7 +71,7 @@ class SigningIn:
         approach = Approach(connection.address, connection.transport_kind, connection.is_encrypted)
         try:
             identity = authenticator.authenticate(auth.credential, approach)
-        except (NotAuthentic, Refused, Busy) as error:
+        except (NotAuthentic, Refused, Busy, StoreError) as error:
             self._not_let_in(attempt, error)
             return
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
@@ -86,7 +88,7 @@ class SigningIn:
                 identity = await answer
             if attempt.connection.is_open:
                 self._proven(attempt, identity)
-        except (NotAuthentic, Refused, Busy) as error:
+        except (NotAuthentic, Refused, Busy, StoreError) as error:
             self._not_let_in(attempt, error)
         except TimeoutError:
             attempt.connection.close(Reason.BUSY, "signing in took too long", retry_after_s=self._node.limits.hello_s)
@@ -95,7 +97,7 @@ class SigningIn:
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
-            # Not we were cancelled, but what the authenticator waited for.
+            # The authenticator's own wait was cancelled, not this task.
             failure = RuntimeError("an authenticator gave up")
             failure.__cause__ = error
             self._authenticator_failed(attempt, failure)
@@ -115,7 +117,9 @@ class SigningIn:
         self._node.internal_error("an authenticator", error, hide=hide, connection=attempt.connection.id)
         attempt.connection.close(Reason.INTERNAL)
 
-    def _not_let_in(self, attempt: _Attempt, error: NotAuthentic | Refused | Busy) -> None:
+    def _not_let_in(self, attempt: _Attempt, error: NotAuthentic | Refused | Busy | StoreError) -> None:
+        if isinstance(error, StoreError):
+            error = store_busy(error)
         if isinstance(error, Busy):
             attempt.connection.close(Reason.BUSY, str(error), retry_after_s=error.retry_after_s)
             return

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.identity.port import Accounts, Busy, Issuing
 from holdfast.schemas.account import AccountInfo, TicketInfo
+from holdfast.server.admission.authenticators import store_busy
+from holdfast.stores.port import StoreError
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -59,3 +61,5 @@ async def _unless_busy(work: Awaitable[T]) -> T:
         return await work
     except Busy as error:
         raise Throttled(str(error)) from None
+    except StoreError as error:
+        raise Throttled(str(store_busy(error))) from None

@@ -57,10 +57,11 @@ class SqliteStore:
         if self._opened is not None:
             raise ValueError("the store is open already")
         failure: asyncio.Future[Broken] = asyncio.get_running_loop().create_future()
-        check = PeriodicCheck(self._writer.look, partial(_set, failure), self._look_s)
+        broken = partial(_set, failure)
+        check = PeriodicCheck(self._writer.look, self._look_s)
         opened = _Open(
-            writing=Worker("holdfast-store-writer", timeout_s=self._timeout_s, check=check),
-            reading=Worker("holdfast-store-reader", timeout_s=self._timeout_s),
+            writing=Worker("holdfast-store-writer", timeout_s=self._timeout_s, broken=broken, check=check),
+            reading=Worker("holdfast-store-reader", timeout_s=self._timeout_s, broken=broken),
             failure=failure,
         )
         try:
@@ -121,6 +122,8 @@ class SqliteStore:
             self._writer.guard.check()
         except Broken as error:
             self._writer.failed(error)
+            if self._opened is not None:
+                _set(self._opened.failure, error)
             raise
 
     def _check_open(self) -> _Open:

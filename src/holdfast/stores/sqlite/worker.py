@@ -15,18 +15,23 @@ _Job = tuple[Callable[[], Any], asyncio.Future[Any]]
 
 
 class PeriodicCheck(NamedTuple):
-    """What a thread does between its jobs, how often, and the callback on the event loop if it finds damage."""
+    """What a thread does between its jobs, and how often; it may raise `Broken`."""
 
     work: Callable[[], None]
-    failed: Callable[[Broken], None]
     every_s: float
 
 
 class Worker:
     """Belongs to the loop that was running when it was made."""
 
-    def __init__(self, name: str, *, timeout_s: float, check: PeriodicCheck | None = None) -> None:
-        """`check` is called between jobs, also if there are none."""
+    def __init__(
+        self, name: str, *, timeout_s: float, broken: Callable[[Broken], None], check: PeriodicCheck | None = None
+    ) -> None:
+        """`broken` is called on the event loop when a job or a check raises `Broken`.
+
+        `check` runs between jobs, also if there are none.
+        """
+        self._broken = broken
         self._loop = asyncio.get_running_loop()
         self._timeout_s = timeout_s
         self._check = check
@@ -74,7 +79,7 @@ class Worker:
             check.work()
         except Broken as error:
             with suppress(RuntimeError):  # as below
-                self._loop.call_soon_threadsafe(check.failed, error)
+                self._loop.call_soon_threadsafe(self._broken, error)
 
     def _do(self, work: Callable[[], T], future: asyncio.Future[T]) -> None:
         result, error = None, None
@@ -85,8 +90,9 @@ class Worker:
         with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._finish, future, result, error)
 
-    @staticmethod
-    def _finish(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    def _finish(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+        if isinstance(error, Broken):
+            self._broken(error)
         if future.done():
             return
         if error is None:

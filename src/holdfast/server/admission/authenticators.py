@@ -1,19 +1,21 @@
-"""What a server lends its authenticators when it starts, and that they let go of it when it stops."""
+"""A server's authenticators: found by scheme, prepared at the start, closed at the end; and errors of their store."""
 
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from holdfast.core.tokens import TOKEN_BYTES
-from holdfast.identity.ground import Ground, Preparing
-from holdfast.identity.port import Authenticator, Closing
-from holdfast.stores.port import ABSENT, RevisionConflict, Store
+from holdfast.identity.port import AuthContext, Authenticator, Busy, Closing, Preparing
+from holdfast.stores.port import ABSENT, Full, RevisionConflict, Store, StoreError
 
 _SECRET_KEY = "secret/guests"  # noqa: S105 - where it is, not what it is
+# A store that fails does so for a moment, or for long; a full one stays full for a while.
+_RETRY_AFTER_S = 2.0
+_FULL_RETRY_AFTER_S = 60.0
 
 
 def by_scheme(authenticators: Sequence[Authenticator]) -> Mapping[str, Authenticator]:
-    """Which authenticator is for which scheme; `ValueError` if two are for the same."""
+    """The authenticator of each scheme; `ValueError` if two have the same."""
     found = {each.scheme: each for each in authenticators}
     if len(found) < len(authenticators):
         schemes = ", ".join(each.scheme for each in authenticators)
@@ -21,23 +23,23 @@ def by_scheme(authenticators: Sequence[Authenticator]) -> Mapping[str, Authentic
     return found
 
 
-async def prepare(authenticators: Iterable[Authenticator], make_ground: Callable[[], Awaitable[Ground]]) -> None:
-    """Lend them what they need, if any of them needs something."""
+async def prepare(authenticators: Iterable[Authenticator], make_context: Callable[[], Awaitable[AuthContext]]) -> None:
+    """Give the context to those that use one."""
     if preparing := [each for each in authenticators if isinstance(each, Preparing)]:
-        ground = await make_ground()
+        context = await make_context()
         for each in preparing:
-            await each.prepare(ground)
+            await each.prepare(context)
 
 
 async def close(authenticators: Iterable[Authenticator]) -> None:
-    """Have them let go."""
+    """Let them release what they hold."""
     for each in authenticators:
         if isinstance(each, Closing):
             await each.close()
 
 
 async def kept_secret(store: Store | None) -> bytes:
-    """The key that proves who a guest is: made up once and kept with the rooms, if there is a store."""
+    """The key that proves guests: generated once and kept in the store, if there is one."""
     while store is not None:
         known = await store.get(_SECRET_KEY)
         if known is not None:
@@ -45,3 +47,10 @@ async def kept_secret(store: Store | None) -> bytes:
         with contextlib.suppress(RevisionConflict):
             await store.put(_SECRET_KEY, secrets.token_bytes(TOKEN_BYTES), ABSENT)
     return secrets.token_bytes(TOKEN_BYTES)
+
+
+def store_busy(error: StoreError) -> Busy:
+    """The answer to a client whose credential could not be looked up. (A broken store ends the process by itself.)"""
+    if isinstance(error, Full):
+        return Busy(str(error), _FULL_RETRY_AFTER_S)
+    return Busy("the server cannot look it up at the moment", _RETRY_AFTER_S)
