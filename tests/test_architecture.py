@@ -31,7 +31,7 @@ MAY_IMPORT: Mapping[str, str] = {
     "identity": "schemas core logs stores",
     "stores": "schemas core logs",
     "http": "schemas core logs",
-    "observability": "schemas core logs server",
+    "observability": "schemas core logs",
     "client": "schemas core logs transports",
     "server": "schemas core search logs observability transports identity stores http",
     "cli": f"{TOP} schemas core search logs observability transports identity stores http client server",

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.observability.bus import Bus
+from holdfast.observability.bus import EventBus
 from holdfast.schemas.events import RoomEvent, SessionEvent
 
 
@@ -20,7 +20,7 @@ class Desk:
     def __init__(self, waiting_max: int = 1000) -> None:
         self.failures: list[tuple[str, Exception]] = []
         loop = asyncio.get_running_loop()
-        self.bus = Bus(
+        self.bus = EventBus(
             loop, wall_clock=loop.time, waiting_max=waiting_max, failed=lambda *failure: self.failures.append(failure)
         )
 

@@ -190,7 +190,7 @@ async def test_what_a_handler_publishes_comes_after_what_was_there_and_others_ge
 
 
 async def test_a_storm_is_told_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus_module, "_TOLD_AT_ONCE", 10)
+    monkeypatch.setattr(bus_module, "_EVENTS_AT_ONCE", 10)
     desk = Desk()
     heard: list[int] = []
     desk.bus.on(Counted, lambda event: heard.append(event.number))

@@ -8,8 +8,7 @@ import pytest
 
 import holdfast
 from holdfast import Limits
-from holdfast.observability.journal import LEVELS, Journal
-from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.log_lines import LEVELS, EventLogger, LineLimit
 from holdfast.schemas import events
 from holdfast.schemas.events import Event, LimitExceeded, NodeHealth, SignInFailed
 from holdfast.schemas.frames import Auth, Hello
@@ -103,7 +102,7 @@ def test_no_event_that_is_loud_is_unknown() -> None:
 async def test_a_node_that_is_not_well_is_a_warning(caplog: pytest.LogCaptureFixture, *, is_healthy: bool) -> None:
     lines = LineLimit(asyncio.get_running_loop(), 1, lambda *_: None)
 
-    Journal(lines, 1).record(NodeHealth(node="n", is_healthy=is_healthy))
+    EventLogger(lines, 1).record(NodeHealth(node="n", is_healthy=is_healthy))
 
     assert [level for level, _, _ in journal(caplog)] == ([] if is_healthy else ["WARNING"])
 

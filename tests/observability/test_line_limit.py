@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.log_lines import LineLimit
 from tests.server.durability.bench import in_virtual_time
 
 

@@ -11,9 +11,7 @@ from msgspec.structs import fields as fields_of
 
 import holdfast
 from holdfast import Limits
-from holdfast.observability.journal import LEVELS, LIMITED_BY
-from holdfast.observability.line_limit import LineLimit
-from holdfast.observability.log_guard import GUARDED, LogGuard
+from holdfast.observability.log_lines import LEVELS, LIMITED_BY, LIMITED_LOGGERS, LineLimit, LineLimitFilter
 from holdfast.schemas import events
 from holdfast.schemas.events import Event, RoomEvent, SessionEvent
 from holdfast.testing import MemoryServer
@@ -69,7 +67,7 @@ async def test_a_thousand_of_any_event_are_a_few_lines_and_a_number(
     assert len(left_out) == 1
 
 
-@pytest.mark.parametrize("name", GUARDED)
+@pytest.mark.parametrize("name", LIMITED_LOGGERS)
 @in_virtual_time
 async def test_a_thousand_lines_of_any_logger_that_strangers_reach_are_a_few_and_a_number(
     name: str, caplog: pytest.LogCaptureFixture
@@ -127,9 +125,9 @@ async def test_loggers_are_left_alone_once_the_last_server_has_stopped(caplog: p
 
 def test_a_server_that_was_abandoned_guards_nothing(caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.new_event_loop()
-    closed = LogGuard(LineLimit(loop, 1, lambda *_: None))
+    closed = LineLimitFilter(LineLimit(loop, 1, lambda *_: None))
     kept = LineLimit(loop, 1, lambda *_: None)
-    guards = [closed, LogGuard(kept)]
+    guards = [closed, LineLimitFilter(kept)]
     for guard in guards:
         guard.start()
     loop.close()
@@ -155,4 +153,4 @@ def test_every_logger_of_ours_is_limited_in_one_way_or_another() -> None:
                 case _:
                     pass
 
-    assert names - OTHERWISE_LIMITED <= set(GUARDED)
+    assert names - OTHERWISE_LIMITED <= set(LIMITED_LOGGERS)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import Limits, Message, NotFound, Player, Server, on
-from holdfast.observability import line_limit, message_log
-from holdfast.observability.packet_secrets import masked_view
+from holdfast.observability import log_lines, message_log
+from holdfast.observability.packet_text import masked_view
 from holdfast.schemas.node import EventInfo
 from holdfast.server.operate.operator import Operator
 from tests.deadlines import DEADLINE_S
@@ -174,7 +174,7 @@ async def test_what_is_too_much_to_show_is_not_read(world: World, monkeypatch: p
 
     monkeypatch.setattr(message_log, "masked_view", spy)
     # Its second never ends: nothing is shown after the first three.
-    monkeypatch.setattr(line_limit, "_WINDOW_S", 3600.0)
+    monkeypatch.setattr(log_lines, "_WINDOW_S", 3600.0)
     server = await world.serve(chat(), limits=Limits(packet_lines_per_s=3))
     ada = await world.connect(server)
     room = await ada.join_or_create("chat")

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import fields
 
 from holdfast.http.answers import whole
-from holdfast.observability.events import EventLog
+from holdfast.observability.event_log import EventLog
 from holdfast.schemas import events
 from holdfast.schemas.events import Event
 

@@ -1,15 +1,16 @@
-"""The bus: who wants to know what happens on a node, is told here, in order.
+"""The event bus: observers and handlers are called with what happens on a node, in order.
 
-The node's own records (`observe`) are told at once and must not change anything. Handlers of the game (`on`) are told
-in a turn of the loop of their own: never in the middle of a change, so they may end sessions and rooms as they like.
-An `async def` handler is told of one event after the other; while it waits, its events do, and the others' do not.
+Observers (`observe`) belong to the server: they are called at once and must not change anything. Handlers of the game
+(`on`) are called in a later iteration of the loop, never in the middle of a change, so they may end sessions and rooms
+as they like. An `async def` handler gets one event after the other; only its own events wait for it.
 """
 
 import asyncio
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, overload
 
 from msgspec.structs import force_setattr
 
@@ -19,14 +20,15 @@ from holdfast.schemas.events import Event
 log = get_logger("holdfast.server")
 
 E = TypeVar("E", bound=Event)
+T = TypeVar("T")
 Handler = Callable[[Any], Any]
 
-# So many are told before the rest of the loop has its turn: a storm drops thousands of sessions at once.
-_TOLD_AT_ONCE = 256
+# Events per loop iteration: a storm drops thousands of sessions at once.
+_EVENTS_AT_ONCE = 256
 
 
-class Bus:
-    """Publishes events, in the order in which they happened; a handler that raises harms nobody else."""
+class EventBus:
+    """Publishes events in the order in which they happen; a handler that raises does not affect the others."""
 
     def __init__(
         self,
@@ -47,18 +49,18 @@ class Bus:
         self._is_stopped = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.lost = 0
-        """Events that a handler was never told of, because too many waited for it."""
+        """Events that a handler never got, because too many waited for it."""
 
     def observe(self, observer: Callable[[Event], None]) -> None:
-        """Tell a record of the node's own of every event, as it happens."""
+        """Call an observer with every event, as it happens."""
         self._observers.append(observer)
 
     def on(self, event_type: type[E], handler: Callable[[E], Any]) -> None:
-        """Tell a handler, `def` or `async def`, of every event of this type, and of those derived from it."""
-        self._subscriptions.append(_Subscription(self, event_type, handler))
+        """Call a handler, `def` or `async def`, with every event of this type and of its subtypes."""
+        self._subscriptions.append(_Subscription(self, event_type, handler, self._waiting_max, self._failed))
 
     def off(self, event_type: type[E], handler: Callable[[E], Any]) -> None:
-        """Tell it no more; what it is at, it may finish."""
+        """Remove a handler; a call that has begun may finish."""
         for subscription in self._subscriptions:
             if subscription.event_type is event_type and subscription.handler == handler:
                 self._subscriptions.remove(subscription)
@@ -66,13 +68,13 @@ class Bus:
                 return
 
     def publish(self, event: Event) -> None:
-        """Something has happened."""
+        """Stamp an event with the time, and pass it on."""
         force_setattr(event, "at", self._wall_clock())
         for observer in self._observers:
             try:
                 observer(event)
-            except Exception as error:  # noqa: BLE001 - our bug: it must not harm what has happened
-                self.raised("a record of events", error)
+            except Exception as error:  # noqa: BLE001 - our bug: it must not undo what has happened
+                self._failed("an observer of events", error)
         if self._is_stopped:
             return
         interested = [each for each in self._subscriptions if isinstance(event, each.event_type)]
@@ -92,7 +94,7 @@ class Bus:
 
     def _tell(self) -> None:
         self._is_due = False
-        for _ in range(min(_TOLD_AT_ONCE, len(self._waiting))):
+        for _ in range(min(_EVENTS_AT_ONCE, len(self._waiting))):
             event = self._waiting.popleft()
             for subscription in list(self._subscriptions):
                 if isinstance(event, subscription.event_type):
@@ -100,32 +102,21 @@ class Bus:
         if self._waiting:
             self._tell_soon()
 
-    # What subscriptions need
-
-    @property
-    def waiting_max(self) -> int:
-        """How many events may wait for one handler."""
-        return self._waiting_max
-
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task for a handler that waits."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def raised(self, where: str, error: Exception) -> None:
-        """A handler failed: that is logged and counted, and the others are told all the same."""
-        self._failed(where, error)
-
     async def stop(self, within_s: float) -> None:
-        """Tell what there is to tell; handlers that wait have so long to finish, and are cancelled then."""
+        """Deliver what is queued; handlers that wait have so long to finish, and are cancelled then."""
         deadline = self._loop.time() + within_s
         while self._waiting and self._loop.time() < deadline:
             self._tell()
             await asyncio.sleep(0)
         self._is_stopped = True
-        # A handler may be who stops the server: it cannot wait for itself.
+        # A handler that stops the server cannot wait for itself.
         tasks = self._tasks - {asyncio.current_task()}
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=max(0.0, deadline - self._loop.time()))
@@ -137,10 +128,19 @@ class Bus:
 
 
 class _Subscription:
-    """One handler; one that waits has a queue and a task, so that it is told of one event after the other."""
+    """One handler; an `async def` one has a queue and a task, so that it gets one event after the other."""
 
-    def __init__(self, bus: Bus, event_type: type[Event], handler: Handler) -> None:
+    def __init__(
+        self,
+        bus: EventBus,
+        event_type: type[Event],
+        handler: Handler,
+        waiting_max: int,
+        failed: Callable[[str, Exception], None],
+    ) -> None:
         self._bus = bus
+        self._waiting_max = waiting_max
+        self._failed = failed
         self._name = f"handler {getattr(handler, '__qualname__', repr(handler))} of {event_type.__name__}"
         self._queue: deque[Event] = deque()
         self._is_waiting = False
@@ -150,7 +150,7 @@ class _Subscription:
         self.handler = handler
 
     def tell(self, event: Event) -> None:
-        """Call the handler now, or when it has dealt with what came before."""
+        """Call the handler now, or when it has finished with the events before."""
         if self._is_ended:
             return
         if not self._is_waiting and not self._queue:
@@ -159,38 +159,38 @@ class _Subscription:
             if answer is not None:
                 self._start(answer)
             return
-        if len(self._queue) >= self._bus.waiting_max:
+        if len(self._queue) >= self._waiting_max:
             self.lose()
             return
         self._queue.append(event)
         if not self._is_waiting:
-            # Somebody has cancelled the handler, and left these behind.
+            # The handler was cancelled with these still in its queue.
             self._start(None)
 
     def lose(self) -> None:
-        """Too many wait already: this one is never told."""
+        """Too many events wait already: this one is dropped."""
         self._bus.lost += 1
         self._lost += 1
         if self._lost == 1:
             log.error("a handler of events is too slow, and misses some", handler=self._name)
 
     def end(self) -> None:
-        """Tell no more; what the handler is at, it may finish."""
+        """Call the handler no more; a call that has begun may finish."""
         self._is_ended = True
         self._queue.clear()
 
     def _call(self, event: Event) -> Awaitable[Any] | None:
-        """What the handler wants to wait for, if anything."""
+        """Returns what the handler wants awaited, if anything."""
         try:
             answer = self.handler(event)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
-            self._bus.raised(self._name, error)
+            self._failed(self._name, error)
             return None
         return answer if inspect.isawaitable(answer) else None
 
     def _start(self, answer: Awaitable[Any] | None) -> None:
         self._is_waiting = True
-        task = self._bus.start(self._wait(answer))
+        task = self._bus.create_task(self._wait(answer))
         if inspect.iscoroutine(answer):
             # Cancelled before it began, it would complain that it was never awaited.
             task.add_done_callback(lambda _: answer.close())
@@ -205,7 +205,7 @@ class _Subscription:
                 answer = self._call(self._queue.popleft())
             self._has_caught_up()
         finally:
-            # At once, and not when the task is found to be over: what is published in between would wait for ever.
+            # Here, and not when the task is done: an event published in between would wait for ever.
             self._is_waiting = False
 
     async def _finish(self, answer: Awaitable[Any]) -> None:
@@ -215,11 +215,57 @@ class _Subscription:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            self._bus.raised(self._name, RuntimeError("it waited for something that was cancelled"))
+            self._failed(self._name, RuntimeError("it waited for something that was cancelled"))
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
-            self._bus.raised(self._name, error)
+            self._failed(self._name, error)
 
     def _has_caught_up(self) -> None:
         if self._lost:
             log.warning("a handler of events has caught up", handler=self._name, missed=self._lost)
             self._lost = 0
+
+
+class EventHandlers:
+    """The handlers that a game gave to a server: known before it starts, and kept for its next start."""
+
+    def __init__(self) -> None:
+        self._handlers: list[tuple[type[Any], Callable[[Any], Any]]] = []
+        self._bus: EventBus | None = None
+
+    @overload
+    def on(self, event_type: type[E]) -> Callable[[Callable[[E], T]], Callable[[E], T]]: ...
+
+    @overload
+    def on(self, event_type: type[E], handler: Callable[[E], T]) -> Callable[[E], T]: ...
+
+    def on(self, event_type: Any, handler: Callable[[Any], Any] | None = None) -> Any:
+        """Subscribe to events: `server.on(Dropped, handler)`, or `@server.on(Dropped)` above a function.
+
+        Handlers may be `def` or `async def`; each gets one event after the other, in the order they happened. `Event`
+        stands for all, `SessionEvent` for all of sessions. See `holdfast.events`, and `off`.
+        """
+        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
+            raise TypeError("server.on takes a type of event: @server.on(Dropped)")
+        if handler is None:
+            return partial(self._add, event_type)
+        return self._add(event_type, handler)
+
+    def off(self, event_type: type[E], handler: Callable[[E], Any]) -> None:
+        """Unsubscribe a handler; a call that has begun may finish."""
+        if (event_type, handler) not in self._handlers:
+            raise ValueError(f"this handler was not given to server.on({event_type.__name__}, …)")
+        self._handlers.remove((event_type, handler))
+        if self._bus is not None:
+            self._bus.off(event_type, handler)
+
+    def _add(self, event_type: type[E], handler: Callable[[E], T]) -> Callable[[E], T]:
+        self._handlers.append((event_type, handler))
+        if self._bus is not None:
+            self._bus.on(event_type, handler)
+        return handler
+
+    def bind(self, bus: EventBus) -> None:
+        """Subscribe the handlers to the bus of a server that starts."""
+        self._bus = bus
+        for event_type, handler in self._handlers:
+            bus.on(event_type, handler)

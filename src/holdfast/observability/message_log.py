@@ -1,24 +1,23 @@
-"""The message log: what the players of a room and the room say to each other, while somebody watches.
+"""The message log: what the players of a room and the room say to each other, while an operator watches.
 
-It is read off the payloads of their connections, both ways, so agents do not show. While nobody watches, there is none
-of it: no connection has a tap. Secrets are hidden as in the packet log.
+It is read off the payloads of their connections, both ways, so agents do not show. While nobody watches, no connection
+has a tap. Secrets are hidden as in the packet log.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import Any
 
-from holdfast.core.codec import CODECS, DECODE_ERRORS
-from holdfast.observability.line_limit import LineLimit
-from holdfast.observability.packet_secrets import masked_view
-from holdfast.observability.packet_text import hide, with_text_keys
+from holdfast.core.codec import CODECS, DECODE_ERRORS, Codec
+from holdfast.core.limits import Limits
+from holdfast.core.session import Session
+from holdfast.observability.log_lines import LineLimit
+from holdfast.observability.packet_log import Direction, Sink
+from holdfast.observability.packet_text import hide, masked_view, with_text_keys
 from holdfast.schemas.events import Event, RoomEnded
 from holdfast.schemas.node import EventInfo
-
-if TYPE_CHECKING:
-    from holdfast.server.connection.connection import LiveConnection
-    from holdfast.server.node import Node
 
 # Where the type and the body stand in the frames that carry messages.
 _MESSAGES = {"data": (4, 5), "latest": (2, 3)}
@@ -26,16 +25,6 @@ _NAMES = [name.encode() for name in _MESSAGES]
 _LINES = "messages"
 # Frames as lists that begin with their name.
 _DECODE = {codec: codec.body_decoder(list[list[Any]]).decode for codec in CODECS.values()}
-
-
-class Tap(Protocol):
-    """Hears what one connection says and hears."""
-
-    def received(self, payload: bytes) -> None:
-        """From the client."""
-
-    def sent(self, payload: bytes) -> None:
-        """To the client."""
 
 
 class _Watch:
@@ -50,7 +39,7 @@ class _Watch:
         self._lines = LineLimit(loop, per_s, self._leave_out)
 
     def takes(self, payload: bytes) -> bool:
-        """Whether it is worth reading: what comes in a second that is full already is only counted."""
+        """Whether to decode a payload: once a second has its lines, the rest of it is only counted."""
         if not self._lines.is_full(_LINES):
             return True
         if any(name in payload for name in _NAMES):
@@ -58,7 +47,6 @@ class _Watch:
         return False
 
     def add(self, message: dict[str, Any]) -> None:
-        """Somebody said something."""
         if not self._lines.allow(_LINES):
             return
         if len(self._waiting) == self._waiting.maxlen:
@@ -67,13 +55,12 @@ class _Watch:
         self._changed.set()
 
     def end(self) -> None:
-        """Nothing more will be said."""
         self._lines.close()
         self._is_over = True
         self._changed.set()
 
     async def next(self) -> list[tuple[str, dict[str, Any]]]:
-        """What has been said since the last time, and how much of it is not shown; nothing at the end."""
+        """The messages since the last call, and how many were left out; an empty list at the end."""
         self._changed.clear()
         if not self._waiting and not self._left_out and not self._is_over:
             await self._changed.wait()
@@ -90,22 +77,32 @@ class _Watch:
 
 
 class MessageLog:
-    """Who watches which room, and the taps that this needs."""
+    """The readers of rooms' messages."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, renew_taps: Callable[[], None]) -> None:
-        self.node = node
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        wall_clock: Callable[[], float],
+        limits: Limits,
+        renew_taps: Callable[[], None],
+        failed: Callable[[str, Exception], None],
+    ) -> None:
+        """`renew_taps` is called when somebody begins or ceases to watch: each connection then asks for its `sink`."""
         self._loop = loop
+        self._wall_clock = wall_clock
+        self._limits = limits
         self._renew_taps = renew_taps
+        self._failed = failed
         self._watches: set[_Watch] = set()
-        node.bus.observe(self._happened)
 
-    def tap(self, connection: "LiveConnection", inner: Tap | None) -> Tap | None:
-        """What a connection tells its payloads: who watches, and `inner`; the latter alone if nobody does."""
-        return _MessageTap(self, connection, inner) if self._watches else inner
+    def sink(self, codec: Codec, session: Session | None) -> Sink | None:
+        """Where the payloads of a session's connection go; None while nobody watches anything."""
+        return partial(self._add, session, codec) if self._watches and session is not None else None
 
     async def read(self, room_id: str) -> AsyncIterator[EventInfo]:
         """What is said in a room from now on, until it ends."""
-        watch = _Watch(room_id, self._loop, self.node.limits.packet_lines_per_s)
+        watch = _Watch(room_id, self._loop, self._limits.packet_lines_per_s)
         self._watches.add(watch)
         self._renew_taps()
         number = 0
@@ -113,72 +110,47 @@ class MessageLog:
             while told := await watch.next():
                 for kind, body in told:
                     number += 1
-                    yield EventInfo(number, kind, body.pop("at", 0.0) or self.node.wall_clock(), body)
+                    yield EventInfo(number, kind, body.pop("at", 0.0) or self._wall_clock(), body)
         finally:
             watch.end()
             self._watches.discard(watch)
             self._renew_taps()
 
-    def of(self, room_id: str) -> list[_Watch]:
-        """Who watches a room."""
-        return [watch for watch in self._watches if watch.room_id == room_id]
+    def record(self, event: Event) -> None:
+        """Let the readers of a room that has ended come to an end."""
+        if isinstance(event, RoomEnded):
+            for watch in self._of(event.room):
+                watch.end()
 
     def close(self) -> None:
-        """The node has stopped."""
+        """The server has stopped."""
         for watch in self._watches:
             watch.end()
 
-    def _happened(self, event: Event) -> None:
-        if isinstance(event, RoomEnded):
-            for watch in self.of(event.room):
-                watch.end()
-
-
-class _MessageTap:
-    """Takes the messages out of one connection's payloads. It never raises."""
-
-    __slots__ = ("_connection", "_decode", "_inner", "_log")
-
-    def __init__(self, log: MessageLog, connection: "LiveConnection", inner: Tap | None) -> None:
-        self._log = log
-        self._connection = connection
-        self._inner = inner
-        self._decode = _DECODE[connection.codec]
-
-    def received(self, payload: bytes) -> None:
-        """From the client."""
-        if self._inner is not None:
-            self._inner.received(payload)
-        self._tell("in", payload)
-
-    def sent(self, payload: bytes) -> None:
-        """To the client."""
-        if self._inner is not None:
-            self._inner.sent(payload)
-        self._tell("out", payload)
-
-    def _tell(self, direction: str, payload: bytes) -> None:
-        session = self._connection.session
-        if session is None or session.room is None:
+    def _add(self, session: Session, codec: Codec, direction: Direction, payload: bytes) -> None:
+        if session.room is None:
             return
-        watches = [watch for watch in self._log.of(session.room.id) if watch.takes(payload)]
+        watches = [watch for watch in self._of(session.room.id) if watch.takes(payload)]
         if not watches:
             return
-        node = self._log.node
         try:
-            for message in self._messages(payload):
-                message |= {"at": node.wall_clock(), "direction": direction, "player": str(session.player_id)}
+            for message in self._messages(payload, codec):
+                message |= {"at": self._wall_clock(), "direction": direction, "player": str(session.player_id)}
                 for watch in watches:
                     watch.add(dict(message))
-        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, and this tap sees no more
-            self._connection.tap = self._inner
-            node.internal_error("the message log", error, connection=self._connection.id)
+        except Exception as error:  # noqa: BLE001 - our bug: logged, counted; it ends the look, not the connection
+            for watch in watches:
+                watch.end()
+            self._failed("the message log", error)
 
-    def _messages(self, payload: bytes) -> list[dict[str, Any]]:
-        if len(payload) > self._log.node.limits.message_shown_bytes_max:
+    def _of(self, room_id: str) -> list[_Watch]:
+        return [watch for watch in self._watches if watch.room_id == room_id]
+
+    def _messages(self, payload: bytes, codec: Codec) -> list[dict[str, Any]]:
+        if len(payload) > self._limits.message_shown_bytes_max:
             return [{"type": "", "body": None, "bytes": len(payload)}]
         try:
-            frames = [frame for frame in self._decode(payload) if _is_message(frame)]
+            frames = [frame for frame in _DECODE[codec](payload) if _is_message(frame)]
             shown = masked_view(frames, hide, is_stranger=False)
         except DECODE_ERRORS:
             return []
@@ -190,5 +162,5 @@ class _MessageTap:
 
 
 def _is_message(frame: list[Any]) -> bool:
-    """Whether it carries one, whole: a client may say anything, and it is seen here before it is checked."""
+    """Whether it carries a whole message: this sees what a client sends before it is checked."""
     return bool(frame) and isinstance(frame[0], str) and frame[0] in _MESSAGES and len(frame) > _MESSAGES[frame[0]][1]

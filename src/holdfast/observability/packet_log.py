@@ -1,37 +1,64 @@
-"""The packet log: every payload of some sessions or addresses, while somebody wants to see them.
+"""The packet log: every payload of some sessions or addresses, while an operator wants to see them.
 
-It is switched on and off while the node runs, and ends by itself. Its logger is `holdfast.packets`, so that it can go
+It is switched on and off while the server runs, and ends by itself. Its logger is `holdfast.packets`, so that it can go
 to a file of its own; see `packet_text.py` for how secrets are kept out of it.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from holdfast.core.connection import ConnectionState
+from holdfast.core.codec import Codec
+from holdfast.core.connection import Connection, ConnectionState
 from holdfast.core.errors import Invalid, NotFound, Throttled
+from holdfast.core.limits import Limits
 from holdfast.core.ranges import Range, read_address, read_range
+from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import Session, SessionFlags
 from holdfast.logs import Block, get_logger
 from holdfast.logs.output import PACKETS
-from holdfast.observability.journal import tell_left_out
-from holdfast.observability.line_limit import LineLimit
-from holdfast.observability.message_log import MessageLog, Tap
+from holdfast.observability.log_lines import LineLimit, log_left_out
 from holdfast.observability.packet_text import PacketReader
 from holdfast.schemas.node import PacketTarget
 
-if TYPE_CHECKING:
-    from holdfast.server.connection.connection import LiveConnection
-    from holdfast.server.node import Node
-
 log = get_logger(PACKETS)
 if not logging.getLogger(PACKETS).level:
-    # Who switches it on wants to see it, also where only warnings are logged.
+    # Whoever switches it on wants to see it, also where only warnings are logged.
     logging.getLogger(PACKETS).setLevel(logging.INFO)
 
-# No id of a session has one of these, and every address does.
+# No session id contains one of these, and every address does.
 _OF_ADDRESSES = frozenset(".:/")
+
+Direction = Literal["in", "out"]
+Sink = Callable[[Direction, bytes], None]
+"""Takes the payloads of one connection. It never raises."""
+
+
+class Tap:
+    """Passes the payloads of one connection to those who follow it."""
+
+    __slots__ = ("_sinks",)
+
+    def __init__(self, sinks: list[Sink]) -> None:
+        self._sinks = sinks
+
+    @classmethod
+    def of(cls, *sinks: Sink | None) -> "Tap | None":
+        """None if nobody follows the connection."""
+        wanted = [sink for sink in sinks if sink is not None]
+        return cls(wanted) if wanted else None
+
+    def received(self, payload: bytes) -> None:
+        """A payload from the client."""
+        for sink in self._sinks:
+            sink("in", payload)
+
+    def sent(self, payload: bytes) -> None:
+        """A payload to the client."""
+        for sink in self._sinks:
+            sink("out", payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +72,31 @@ class _Target:
 
 
 class PacketLog:
-    """Who is followed, and the taps on their connections."""
+    """The sessions and addresses whose packets are logged."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
-        self._node = node
+    def __init__(  # noqa: PLR0913 - all but the loop by keyword
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        now: Callable[[], float],
+        limits: Limits,
+        sessions: SessionRegistry,
+        renew_taps: Callable[[], None],
+        failed: Callable[[str, Exception], None],
+    ) -> None:
+        """`renew_taps` is called when other connections are followed than before: each then asks for its `sink`."""
         self._loop = loop
+        self._now = now
+        self._limits = limits
+        self._sessions = sessions
+        self._renew_taps = renew_taps
+        self._failed = failed
         self._targets: dict[str, _Target] = {}
-        self._lines = LineLimit(loop, node.limits.packet_lines_per_s, tell_left_out)
-        self.messages = MessageLog(node, loop, self._renew_taps)
+        self._lines = LineLimit(loop, limits.packet_lines_per_s, log_left_out)
 
     def follow(self, target: str, for_s: float | None = None) -> PacketTarget:
         """Log the packets of a session, an address or a range of addresses; asking again begins a new time."""
-        limits = self._node.limits
+        limits = self._limits
         seconds = limits.packet_log_s if for_s is None else for_s
         if not 0 < seconds <= limits.packet_log_max_s:
             raise Invalid(f"for_s: packets are logged for {limits.packet_log_max_s:g} s at most; got {seconds:g}")
@@ -66,7 +106,7 @@ class PacketLog:
             raise Throttled(f"the packets of {len(self._targets)} are logged already: switch one off first")
         self._drop(name)
         end = self._loop.call_later(seconds, self._over, name)
-        self._targets[name] = _Target(name, network, self._node.now() + seconds, end)
+        self._targets[name] = _Target(name, network, self._now() + seconds, end)
         self._mark(name, is_followed=True)
         self._renew_taps()
         log.info("the packet log is on", **_whose(name, network), for_s=seconds)
@@ -80,42 +120,37 @@ class PacketLog:
         self._over(name)
 
     def targets(self) -> list[PacketTarget]:
-        """Who is followed."""
+        """Whose packets are logged."""
         self._forget_ended()
         return [self._info(target) for target in self._targets.values()]
 
-    def tap(self, connection: "LiveConnection") -> Tap | None:
-        """What a connection tells its payloads; None if nobody wants to see them."""
-        return self.messages.tap(connection, self._packet_tap(connection))
-
-    def _packet_tap(self, connection: "LiveConnection") -> "PacketTap | None":
+    def sink(self, connection: Connection, codec: Codec, session: Session | None) -> Sink | None:
+        """Where the payloads of a connection go; None if it is not followed."""
         if not self._targets:
             return None
-        session = connection.session
         if session is not None and session.id in self._targets:
             # Also one that came back from the store.
             session.flags |= SessionFlags.PACKET_LOGGING
-            return PacketTap(self._node, connection, self._lines)
-        address = read_address(connection.address)
-        if address is not None and any(
-            target.network is not None and address in target.network for target in self._targets.values()
-        ):
-            return PacketTap(self._node, connection, self._lines)
-        return None
+        else:
+            address = read_address(connection.address)
+            networks = [target.network for target in self._targets.values() if target.network is not None]
+            if address is None or not any(address in network for network in networks):
+                return None
+        session_id = session.id if session is not None else ""
+        return _PacketSink(connection, session_id, PacketReader(codec, self._limits), self._lines, self._failed).write
 
     def close(self) -> None:
-        """The node has stopped."""
+        """The server has stopped."""
         for name in list(self._targets):
             self._drop(name)
         self._lines.close()
-        self.messages.close()
 
     def _read(self, target: str) -> tuple[str, Range | None]:
         name, network = _name_of(target)
         if network is None:
-            session = self._node.sessions.get(name)
+            session = self._sessions.get(name)
             if session is None:
-                raise NotFound(f"there is no session {name!r}, and it is no address either")
+                raise NotFound(f"there is no session {name!r}, and it is not an address either")
             if session.codec is None:
                 raise Invalid("the session of an agent has no packets")
         return name, network
@@ -135,64 +170,42 @@ class PacketLog:
 
     def _forget_ended(self) -> None:
         for target in list(self._targets.values()):
-            if target.network is None and self._session(target.name) is None:
+            if target.network is None and self._sessions.get(target.name) is None:
                 self._drop(target.name)
 
-    def _session(self, name: str) -> Session | None:
-        return self._node.sessions.get(name)
-
     def _mark(self, name: str, *, is_followed: bool) -> None:
-        session = self._session(name)
+        session = self._sessions.get(name)
         if session is not None:
             flag = SessionFlags.PACKET_LOGGING
             session.flags = session.flags | flag if is_followed else session.flags & ~flag
 
-    def _renew_taps(self) -> None:
-        for connection in self._node.connections.values():
-            connection.tap = self.tap(connection)
-
     def _info(self, target: _Target) -> PacketTarget:
         (kind,) = _whose(target.name, target.network)
-        return PacketTarget(target.name, kind, round(max(0.0, target.ends_at - self._node.now()), 3))
+        return PacketTarget(target.name, kind, round(max(0.0, target.ends_at - self._now()), 3))
 
 
-def _whose(name: str, network: Range | None) -> dict[Literal["session", "address"], str]:
-    """A target as a field of a line: addresses are known by that name, and can be left out."""
-    return {"session" if network is None else "address": name}
+class _PacketSink:
+    """Logs the payloads of one connection."""
 
+    __slots__ = ("_connection", "_failed", "_is_broken", "_lines", "_reader", "_session_id")
 
-def _name_of(target: str) -> tuple[str, Range | None]:
-    """The one spelling of a target, and the range that it is unless it is a session."""
-    if _OF_ADDRESSES.isdisjoint(target):
-        return target, None
-    try:
-        network = read_range(target)
-    except ValueError:
-        raise Invalid(f"{target[:64]!r} is no address like 203.0.113.7, and no range like 203.0.113.0/24") from None
-    return str(network.network_address if network.num_addresses == 1 else network), network
-
-
-class PacketTap:
-    """Writes down what one connection says and hears. It never raises: a look must not harm what is looked at."""
-
-    __slots__ = ("_connection", "_lines", "_node", "_reader")
-
-    def __init__(self, node: "Node", connection: "LiveConnection", lines: LineLimit) -> None:
-        self._node = node
+    def __init__(
+        self,
+        connection: Connection,
+        session_id: str,
+        reader: PacketReader,
+        lines: LineLimit,
+        failed: Callable[[str, Exception], None],
+    ) -> None:
         self._connection = connection
+        self._session_id = session_id
+        self._reader = reader
         self._lines = lines
-        self._reader = PacketReader(connection.codec, node.limits)
+        self._failed = failed
+        self._is_broken = False
 
-    def received(self, payload: bytes) -> None:
-        """From the client."""
-        self._write("in", payload)
-
-    def sent(self, payload: bytes) -> None:
-        """To the client."""
-        self._write("out", payload)
-
-    def _write(self, direction: str, payload: bytes) -> None:
-        if not log.isEnabledFor(logging.INFO) or not self._lines.allow(PACKETS):
+    def write(self, direction: Direction, payload: bytes) -> None:
+        if self._is_broken or not log.isEnabledFor(logging.INFO) or not self._lines.allow(PACKETS):
             return
         connection = self._connection
         try:
@@ -204,13 +217,31 @@ class PacketTap:
             log.info(
                 "packet",
                 direction=direction,
-                session=connection.session.id if connection.session is not None else "",
+                session=self._session_id,
                 connection=connection.id,
                 peer=connection.peer,
                 length=len(payload),
                 frames=Block(text.frames),
                 dump=Block(text.dump),
             )
-        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, and this tap sees no more
-            connection.tap = None
-            self._node.internal_error("the packet log", error, connection=connection.id)
+        except Exception as error:  # noqa: BLE001 - our bug: logged once, counted; the connection must not suffer
+            self._is_broken = True
+            self._failed("the packet log", error)
+
+
+def _whose(name: str, network: Range | None) -> dict[Literal["session", "address"], str]:
+    """A target as a field of a line: addresses have a field of their own, and can be left out."""
+    return {"session" if network is None else "address": name}
+
+
+def _name_of(target: str) -> tuple[str, Range | None]:
+    """The one spelling of a target, and its range unless it is a session."""
+    if _OF_ADDRESSES.isdisjoint(target):
+        return target, None
+    try:
+        network = read_range(target)
+    except ValueError:
+        raise Invalid(
+            f"{target[:64]!r} is neither an address like 203.0.113.7 nor a range like 203.0.113.0/24"
+        ) from None
+    return str(network.network_address if network.num_addresses == 1 else network), network

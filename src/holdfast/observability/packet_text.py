@@ -1,28 +1,135 @@
 """A payload as people read it: its frames by name and field, then its bytes; with every secret struck out of both.
 
-In the bytes, a secret is found by its position: the frames are encoded again, twice, with other letters where secrets
-were, and where the two differ they are. That tells nothing if the payload was encoded in another way than ours (a
-client may have its own); of such a payload, and of one that cannot be read at all, no more is shown than its first few
-bytes: those that say what it is, and cannot be a part of a secret.
+Frames are taken as they were decoded, lists that begin with a name, so that fields a client adds are seen too. Empty
+strings, booleans and None are never secret.
+
+In the bytes, a secret is found by its position: the frames are encoded again, twice, with different letters in place of
+each secret, and the secrets are where the two differ. That tells nothing if the payload was encoded differently than
+we would (a client may use its own encoder). Of such a payload, and of one that cannot be decoded, only the first few
+bytes are shown: they say what it is, and cannot be part of a secret.
 """
 
 import json
 import re
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any, NamedTuple, get_args
 
 import msgspec
+from msgspec import Raw
 
 from holdfast.core.codec import DECODE_ERRORS, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.logs.secrets import HIDDEN, is_secret
-from holdfast.observability.packet_secrets import FRAMES, Mask, masked_view
+from holdfast.schemas.frames import Frame, FromClient, FromServer
+
+_FRAMES: dict[str, type[Frame]] = {frame.name: frame for frame in get_args(FromClient) + get_args(FromServer)}
+
+# Of a hello nothing else is shown: a faulty client may put its credential anywhere.
+_SHOWN_OF_HELLO = frozenset(
+    {"auth", "scheme", "resume", "session", "positions", "channel", "generation", "received", "acked", "client"}
+)
+_HIDDEN_OF_HELLO = frozenset({"credential", "token"})
 
 # What every payload begins with: the heads of its arrays, and the name of a frame.
-_NAMES = [spelling for name in FRAMES for spelling in (msgspec.msgpack.encode(name), msgspec.json.encode(name))]
+_NAMES = [spelling for name in _FRAMES for spelling in (msgspec.msgpack.encode(name), msgspec.json.encode(name))]
 _OPENING = re.compile(rb"[\x90-\x9f\[\s]{0,4}(?:%b)?" % b"|".join(map(re.escape, _NAMES)))
 _ROW_BYTES = 16
 _TOO_LONG = "(too long to be read)"
+
+Mask = Callable[[Any], Any]
+"""Returns what to put in place of a secret."""
+
+
+def masked_view(frames: Sequence[Sequence[Any]], mask: Mask, *, is_stranger: bool) -> list[list[Any]]:
+    """The same frames without their secrets; `is_stranger` until the client is authenticated."""
+    return [[frame[0], *_fields(frame[0], frame[1:], mask, is_stranger=is_stranger)] for frame in frames]
+
+
+def secrets_in(codec: Codec, encoded: Raw) -> list[str]:
+    """The secret strings in the arguments of a request."""
+    found: list[Any] = []
+    with suppress(*DECODE_ERRORS):
+        _by_name(codec.body_decoder(Any).decode(encoded), found.append)
+    return [each for each in found if isinstance(each, str)]
+
+
+def _fields(name: str, values: Sequence[Any], mask: Mask, *, is_stranger: bool) -> list[Any]:
+    names = _FRAMES[name].__struct_fields__
+    # Fields that a later version of the protocol adds.
+    unknown = ("",) * (len(values) - len(names))
+    return [
+        _field(name, field, value, mask, is_stranger=is_stranger)
+        for field, value in zip(chain(names, unknown), values, strict=False)
+    ]
+
+
+def _field(frame: str, field: str, value: Any, mask: Mask, *, is_stranger: bool) -> Any:
+    if not field or is_secret(field):
+        return _masked(value, mask)
+    match frame, field:
+        case "hello", _:
+            return _of_hello(value, mask)
+        case "close", "message" if is_stranger:
+            # It may quote what the client sent, and that may have been anything.
+            return _masked(value, mask)
+        case (("data" | "latest"), "body") if isinstance(value, list):
+            # Fields without names.
+            return _masked(value, mask, only_text=True)
+        case _:
+            return _by_name(value, mask)
+
+
+def _of_hello(value: Any, mask: Mask) -> Any:
+    match value:
+        case dict():
+            view: dict[Any, Any] = {}
+            for name, each in value.items():
+                if name in _SHOWN_OF_HELLO:
+                    view[name] = _of_hello(each, mask)
+                else:
+                    view[name if name in _HIDDEN_OF_HELLO else mask(name)] = _masked(each, mask)
+            return view
+        case list():
+            return [_of_hello(each, mask) for each in value]
+        case _:
+            return value
+
+
+def _by_name(value: Any, mask: Mask) -> Any:
+    match value:
+        case dict():
+            return {
+                name: _masked(each, mask) if _is_secret_in(value, name) else _by_name(each, mask)
+                for name, each in value.items()
+            }
+        case list():
+            return [_by_name(each, mask) for each in value]
+        case _:
+            return value
+
+
+def _is_secret_in(around: dict[Any, Any], name: Any) -> bool:
+    if not isinstance(name, str):
+        return False
+    # A room's code lets in anybody who knows it; the code of a refusal has a message beside it.
+    return is_secret(name) or (name == "code" and isinstance(around[name], str) and "message" not in around)
+
+
+def _masked(value: Any, mask: Mask, *, only_text: bool = False) -> Any:
+    match value:
+        case None | bool() | "" | b"":
+            return value
+        case dict():
+            return {mask(name): _masked(each, mask, only_text=only_text) for name, each in value.items()}
+        case list():
+            return [_masked(each, mask, only_text=only_text) for each in value]
+        case int() | float() if only_text:
+            return value
+        case _:
+            return mask(value)
 
 
 class PacketText(NamedTuple):
@@ -33,7 +140,7 @@ class PacketText(NamedTuple):
 
 
 class _Elusive(Exception):
-    """A secret that is neither text nor bytes cannot be told from what is around it."""
+    """A secret that is neither text nor bytes: it cannot be told from what is around it."""
 
 
 class PacketReader:
@@ -45,7 +152,7 @@ class PacketReader:
         self._limits = limits
 
     def read(self, payload: bytes, *, is_from_client: bool, is_stranger: bool) -> PacketText:
-        """A payload in either direction; `is_stranger` while nobody knows who the client is."""
+        """A payload in either direction; `is_stranger` until the client is authenticated."""
         limits = self._limits
         if len(payload) > limits.packet_read_bytes_max:
             return PacketText([_TOO_LONG], self._opening(payload))
@@ -64,23 +171,19 @@ class PacketReader:
             shown.append(f"… {len(frames) - len(shown)} more frames")
         return PacketText(shown, self._opening(payload) if places is None else self._rows(payload, places))
 
-    # Frames
-
     def _frame(self, name: str, *values: Any) -> str:
-        fields = zip(FRAMES[name].__struct_fields__, values, strict=False)
+        fields = zip(_FRAMES[name].__struct_fields__, values, strict=False)
         return " ".join([name, *(f"{field}={self._value(value)}" for field, value in fields)])
 
     def _value(self, value: Any) -> str:
-        # In ASCII: what players write must not steer a terminal.
+        # In ASCII: what players write must not control a terminal.
         text, most = json.dumps(with_text_keys(value), default=repr), self._limits.packet_bytes_max
         return text if len(text) <= most else f"{text[:most]}…"
-
-    # Bytes
 
     def _places(
         self, payload: bytes, frames: list[list[Any]], *, is_from_client: bool, is_stranger: bool
     ) -> set[int] | None:
-        """Where the secrets are; None if that cannot be told."""
+        """The positions of secret bytes; None if they are not known."""
         secrets: list[Any] = []
         try:
             one, other = (
@@ -90,9 +193,9 @@ class PacketReader:
         except _Elusive:
             return None
         if not is_from_client and len(one) != len(payload):
-            # We encode structs and mappings in two ways, but texts in one.
+            # We encode structs and mappings in two ways, but strings in one.
             return self._search(payload, secrets)
-        # A name that is there twice is read once, and of a hello everything counts.
+        # A key that occurs twice is decoded once, and in a hello every byte counts.
         may_hide_more = is_secret(payload.decode("latin-1")) or any(name == "hello" for name, *_ in frames)
         if one == other and not may_hide_more:
             return set()
@@ -116,7 +219,7 @@ class PacketReader:
         return fill
 
     def _size(self, secret: str | bytes) -> int:
-        """How many bytes it has in the payload, without its quotes or its length."""
+        """Its bytes in the payload, without quotes or length prefix."""
         if self._codec.text:
             return len(self._codec.encode(secret)) - 2
         return len(secret.encode() if isinstance(secret, str) else secret)
@@ -147,12 +250,12 @@ class PacketReader:
 
 
 def hide(_: Any) -> str:
-    """What stands in the place of a secret."""
+    """Put the same word in place of every secret."""
     return HIDDEN
 
 
 def with_text_keys(value: Any) -> Any:
-    """The same, as JSON can say it: in MessagePack anything may be a key of a map."""
+    """The same with keys that JSON allows: in MessagePack anything may be a key of a map."""
     match value:
         case dict():
             return {key if isinstance(key, str) else repr(key): with_text_keys(each) for key, each in value.items()}

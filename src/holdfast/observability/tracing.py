@@ -1,4 +1,4 @@
-"""Traces of single messages, for OpenTelemetry: what a player's message waits for on its way through the node.
+"""Traces of single messages, for OpenTelemetry: what a player's message waits for on its way through the server.
 
     holdfast.frame    from the payload's arrival until the message is handed to its room
     holdfast.turn     the room's turn: whatever the game does in its handler, with spans of its own, is within it
@@ -6,14 +6,14 @@
     holdfast.send     until the first payload that carries the answer, or the acknowledgement, is written
 
 Each is the child of the one before, and what lies between two of them is waiting. Only a sample of the messages is
-traced. Importing this module imports OpenTelemetry; without it, nobody pays for more than a look whether it is there.
+traced. Importing this module imports OpenTelemetry; a server without tracing does not.
 """
 
 import weakref
 from collections.abc import Callable, Collection, Coroutine
 from random import Random
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     from opentelemetry.context import Context
@@ -35,10 +35,6 @@ from holdfast.core.player import Player
 from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.schemas.frames import Data
-from holdfast.server.durability.gate import GatedOutlet
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 Run = Callable[..., Any]
 Done = Callable[..., None]
@@ -57,23 +53,39 @@ class Tracing:
         self._provider = tracer_provider
         self._sample = sample
 
-    def of(self, node: "Node") -> "NodeTracing":
-        """The traces of one node."""
-        return NodeTracing(node, self._provider or get_tracer_provider(), self._sample)
+    def start(
+        self,
+        *,
+        now: Callable[[], float],
+        wall_clock: Callable[[], float],
+        when_written: Callable[[Session, "MessageTrace"], None],
+    ) -> "MessageTracer":
+        """The traces of one server. `when_written` calls the trace's `sent` with the next payload to its session."""
+        provider = self._provider or get_tracer_provider()
+        return MessageTracer(provider, self._sample, now, wall_clock, when_written)
 
 
-class NodeTracing:
+class MessageTracer:
     """Chooses messages, and follows them to the commit that they wait for."""
 
-    def __init__(self, node: "Node", provider: TracerProvider, sample: float) -> None:
+    def __init__(
+        self,
+        provider: TracerProvider,
+        sample: float,
+        now: Callable[[], float],
+        wall_clock: Callable[[], float],
+        when_written: Callable[[Session, "MessageTrace"], None],
+    ) -> None:
+        self.now = now
+        self.wall_clock = wall_clock
+        self.when_written = when_written
         self._sample = sample
-        # Not the node's own: whether a message is traced must not change what the game draws next.
+        # Not the server's own: whether a message is traced must not change what the game draws next.
         self._entropy = Random().random  # noqa: S311 - a sample, not a secret
         self._waiting: dict[str, list[MessageTrace]] = {}
         self._leaving: dict[str, list[MessageTrace]] = {}
         self._leaving_since = 0.0
         self._waiting_count = 0
-        self.node = node
         self.tracer = provider.get_tracer("holdfast")
 
     def message(self, room: Room[Any], player: Player[Any], frame: Data, *, run: Run, done: Done) -> tuple[Run, Done]:
@@ -95,7 +107,7 @@ class NodeTracing:
         """A commit begins with all that these rooms have applied."""
         self._leaving = {room_id: self._waiting.pop(room_id) for room_id in room_ids if room_id in self._waiting}
         self._waiting_count = sum(map(len, self._waiting.values()))
-        self._leaving_since = self.node.now()
+        self._leaving_since = self.now()
 
     def committed(self, room_id: str) -> None:
         """The store has it, and the gate is about to open."""
@@ -112,40 +124,39 @@ class NodeTracing:
 class MessageTrace:
     """The trace of one message: each step is a child of the last."""
 
-    __slots__ = ("_attributes", "_context", "_epoch_s", "_session", "_since", "_tracing", "room_id")
+    __slots__ = ("_attributes", "_context", "_epoch_s", "_is_committed", "_session", "_since", "_tracer", "room_id")
 
-    def __init__(self, tracing: NodeTracing, room: Room[Any], session: Session, frame: Data) -> None:
-        node = tracing.node
-        self._tracing = tracing
+    def __init__(self, tracer: MessageTracer, room: Room[Any], session: Session, frame: Data) -> None:
+        self._tracer = tracer
         self._session = session
         # The spans of one trace are measured by one clock, whatever happens to the other meanwhile.
-        self._epoch_s = node.wall_clock() - node.now()
+        self._epoch_s = tracer.wall_clock() - tracer.now()
         self._context = Context()
         self._since = 0.0
         self.room_id = room.id
+        self._is_committed = room.durability == "commit"
         self._attributes: dict[str, str | int] = {
             "holdfast.session.id": session.id,
             "holdfast.room.id": room.id,
             "holdfast.room.kind": room.kind,
-            # A client may call it anything: only what the game has named is told.
+            # A client may send any name: only those that the game knows are shown.
             "holdfast.message.type": frame.type if frame.type in room.handlers else "unknown",
             "holdfast.message.seq": frame.seq,
         }
-        connection = node.connection_of(session)
-        arrived_at = connection.heard_at if connection is not None else node.now()
+        arrived_at = session.connection.heard_at if session.connection is not None else tracer.now()
         self.step("holdfast.frame", arrived_at, {"holdfast.message.bytes": len(frame.body)})
 
     def begin(self, name: str, at: float, more: dict[str, int] | None = None) -> Span:
         """The next step."""
-        # What comes from a client begins a trace here, and is no child of what this process happens to do.
+        # A client's message begins a trace: it is not a child of whatever this process is doing.
         kind = SpanKind.INTERNAL if self._context else SpanKind.SERVER
-        return self._tracing.tracer.start_span(
+        return self._tracer.tracer.start_span(
             name, self._context, kind, {**self._attributes, **(more or {})}, start_time=self._ns(at)
         )
 
     def end(self, span: Span) -> None:
         """That step is over."""
-        self._since = self._tracing.node.now()
+        self._since = self._tracer.now()
         self._context = set_span_in_context(span, self._context)
         span.end(self._ns(self._since))
 
@@ -154,23 +165,21 @@ class MessageTrace:
         self.end(self.begin(name, began_at, more))
 
     def answer(self) -> None:
-        """What the message brought about may leave: with the next payload to who sent it, if they are still there."""
-        connection = self._tracing.node.connection_of(self._session)
-        if connection is not None:
-            connection.traces = [*(connection.traces or ()), self]
+        """The answer may leave: with the next payload to the sender, if they are still connected."""
+        self._tracer.when_written(self._session, self)
 
     def sent(self, frames: int, size: int) -> None:
         """That payload was written."""
         self.step("holdfast.send", self._since, {"holdfast.send.frames": frames, "holdfast.send.bytes": size})
 
     def now(self) -> float:
-        """By the node's clock."""
-        return self._tracing.node.now()
+        """By the server's clock."""
+        return self._tracer.now()
 
-    def applied(self, *, is_gated: bool) -> None:
-        """The turn is over: on to the commit, or out."""
-        if is_gated:
-            self._tracing.wait(self.room_id, self)
+    def applied(self) -> None:
+        """The turn is over: the answer waits for the commit, or leaves."""
+        if self._is_committed:
+            self._tracer.wait(self.room_id, self)
         else:
             self.answer()
 
@@ -197,7 +206,7 @@ class TracedTurn:
         if type(result) is not CoroutineType:
             return result
         around = self._await(span, result)
-        # If nobody ever awaits it, nobody awaits what is in it, and that is nobody's mistake.
+        # If this is never awaited, neither is the game's coroutine: close it, so that Python does not warn.
         weakref.finalize(around, result.close)
         return around
 
@@ -212,16 +221,16 @@ class TracedTurn:
             self._done(error, result, *args)
         finally:
             if self._span is not None:
-                self._ended(self._span, error, *args)
+                self._ended(self._span, error)
 
-    def _ended(self, span: Span, error: Exception | None, _: Any, outlet: object, *__: Any) -> None:
+    def _ended(self, span: Span, error: Exception | None) -> None:
         outcome = "applied" if error is None else "refused" if isinstance(error, Refused) else "failed"
         span.set_attribute("holdfast.turn.outcome", outcome)
         if outcome == "failed":
-            # Its name only: its words may hold what the player said.
+            # The type only: the message may quote the player.
             span.set_status(Status(StatusCode.ERROR, type(error).__name__))
         self._trace.end(span)
-        self._trace.applied(is_gated=isinstance(outlet, GatedOutlet))
+        self._trace.applied()
 
 
 def _within(span: Span) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from holdfast.logs import get_logger
-from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.log_lines import LineLimit
 from holdfast.observability.metrics import Counters
 
 log = get_logger("holdfast.server")

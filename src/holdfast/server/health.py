@@ -1,46 +1,67 @@
-"""Is this node well? Every room is asked now and then; one that is not well is ended, and its node takes no new ones.
+"""Health checks: every room is asked now and then, and ended if it is not well.
 
-A node counts as unwell while many of its rooms were found so at the last round, or while it cannot save.
+A node is unhealthy, and takes no new rooms, while many of its rooms were found so at the last check, or while it cannot
+save.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
-from holdfast.schemas.events import NodeHealth, NodeReady, RoomFailed
+from holdfast.schemas.events import Event, NodeHealth, NodeReady, RoomFailed
 from holdfast.schemas.node import NodeInfo
+from holdfast.server.rooms.runner import RoomRunner
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-    from holdfast.server.rooms.runner import RoomRunner
-
-# A few sick rooms are those rooms' own trouble; more of them in one round are the node's.
-_SICK_SHARE = 0.5
-_SICK_LEAST = 3
-# So many are asked before the games have their turn.
+# A few unhealthy rooms are those rooms' own trouble; more of them in one check are the node's.
+_UNHEALTHY_SHARE = 0.5
+_UNHEALTHY_LEAST = 3
+# Rooms asked before the games have their turn.
 _ASKED_AT_ONCE = 64
 
 
 class Health:
     """Asks the rooms on a schedule, and knows whether the node may be given more."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
-        self._node = node
+    def __init__(  # noqa: PLR0913 - all but the loop by keyword
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        name: str,
+        region: str,
+        limits: Limits,
+        rooms: Callable[[], Sequence[RoomRunner]],
+        room_count: Callable[[], int],
+        session_count: Callable[[], int],
+        is_store_failing: Callable[[], bool],
+        publish: Callable[[Event], None],
+        failed: Callable[[str, Exception], None],
+    ) -> None:
         self._loop = loop
+        self._name = name
+        self._region = region
+        self._limits = limits
+        self._rooms = rooms
+        self._room_count = room_count
+        self._session_count = session_count
+        self._is_store_failing = is_store_failing
+        self._publish = publish
+        self._failed = failed
         self._rounds: asyncio.Task[None] | None = None
-        self._are_rooms_sick = False
+        self._are_rooms_unhealthy = False
         self._was_healthy = True
         self.is_ready = False
-        """Whether the doors are open: set when the server has started, and taken back when it stops."""
+        """Whether the server accepts players: set when it has started, and taken back when it drains or stops."""
 
     @property
     def reasons(self) -> list[str]:
         """What is wrong with the node; nothing when it is well."""
         reasons: list[str] = []
-        if self._are_rooms_sick:
+        if self._are_rooms_unhealthy:
             reasons.append("most of its rooms were not well when they were asked last")
-        if self._node.committer is not None and self._node.committer.is_failing:
+        if self._is_store_failing():
             reasons.append("its store does not save at the moment")
         return reasons
 
@@ -51,25 +72,24 @@ class Health:
 
     def info(self) -> NodeInfo:
         """The node as the fleet sees it."""
-        node = self._node
         reasons = self.reasons
         if not self.is_ready:
             reasons = ["it is starting or stopping", *reasons]
         return NodeInfo(
-            name=node.name,
-            region=node.region,
+            name=self._name,
+            region=self._region,
             is_ready=self.is_ready,
             is_healthy=self.is_healthy,
-            rooms=len(node.rooms),
-            rooms_max=node.limits.rooms_max,
-            sessions=len(node.sessions),
+            rooms=self._room_count(),
+            rooms_max=self._limits.rooms_max,
+            sessions=self._session_count(),
             reasons=reasons,
         )
 
     def start(self) -> None:
         """Announce the node: it takes rooms from now on, and is asked how it is."""
         self.is_ready = True
-        self._node.publish(NodeReady(node=self._node.name))
+        self._publish(NodeReady(node=self._name))
         self._rounds = self._loop.create_task(self._go_round())
 
     def stop(self) -> None:
@@ -80,54 +100,52 @@ class Health:
 
     async def _go_round(self) -> None:
         while True:
-            await asyncio.sleep(self._node.limits.health_s)
+            await asyncio.sleep(self._limits.health_s)
             try:
                 await self.check()
             except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained
-                self._node.internal_error("health checks", error)
+                self._failed("health checks", error)
 
     async def check(self) -> None:
         """Ask every room that has something to say about it, all at once; end those that are not well."""
         asked: dict[RoomRunner, asyncio.Task[bool]] = {}
         async with asyncio.TaskGroup() as round_:
-            for host in self._node.rooms.hosts():
+            for host in self._rooms():
                 if self._has_say(host):
                     asked[host] = round_.create_task(self._is_well(host))
                     if len(asked) % _ASKED_AT_ONCE == 0:
                         await asyncio.sleep(0)
-        sick = [host for host, task in asked.items() if not task.result() and not host.room.is_closing]
-        self._are_rooms_sick = len(sick) >= max(_SICK_LEAST, _SICK_SHARE * len(self._node.rooms))
-        for host in sick:
-            self._node.publish(RoomFailed(room=host.room.id, kind=host.room.kind, why="unhealthy"))
+        unhealthy = [host for host, task in asked.items() if not task.result() and not host.room.is_closing]
+        self._are_rooms_unhealthy = len(unhealthy) >= max(_UNHEALTHY_LEAST, _UNHEALTHY_SHARE * self._room_count())
+        for host in unhealthy:
+            self._publish(RoomFailed(room=host.room.id, kind=host.room.kind, why="unhealthy"))
             host.end("unhealthy", Reason.ROOM_FAILED)
         if self.is_healthy is not self._was_healthy:
             self._was_healthy = self.is_healthy
-            self._node.publish(NodeHealth(node=self._node.name, is_healthy=self.is_healthy))
+            self._publish(NodeHealth(node=self._name, is_healthy=self.is_healthy))
 
-    def _has_say(self, host: "RoomRunner") -> bool:
+    def _has_say(self, host: RoomRunner) -> bool:
         room = host.room
         return type(room).on_health_check is not Room.on_health_check and not room.is_closing
 
-    async def _is_well(self, host: "RoomRunner") -> bool:
+    async def _is_well(self, host: RoomRunner) -> bool:
         if self._stands_still(host):
             return True
-        limits = self._node.limits
 
         def on_health_check() -> Any:
             if not deadline.expired():
-                deadline.reschedule(self._loop.time() + limits.health_timeout_s)
+                deadline.reschedule(self._loop.time() + self._limits.health_timeout_s)
             return host.room.on_health_check()
 
         try:
             # It may be in the middle of a turn, and has as long for that as for any.
-            async with asyncio.timeout(limits.turn_s) as deadline:
+            async with asyncio.timeout(self._limits.turn_s) as deadline:
                 answer = await host.call(on_health_check)
             # A hook that only raises when something is wrong says nothing if all is well.
             return answer is None or bool(answer)
         except Exception:  # noqa: BLE001 - it raised, which was logged, or it did not answer
             return self._stands_still(host)
 
-    def _stands_still(self, host: "RoomRunner") -> bool:
+    def _stands_still(self, host: RoomRunner) -> bool:
         """Whether a room waits for the store: that is not its own trouble, and it will answer when it goes on."""
-        committer = self._node.committer
-        return committer is not None and committer.is_failing and host.room.durability != "memory"
+        return host.room.durability != "memory" and self._is_store_failing()

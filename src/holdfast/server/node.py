@@ -22,13 +22,13 @@ from holdfast.core.tokens import printable
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import Authenticator
 from holdfast.logs import get_logger
-from holdfast.observability.bus import Bus
-from holdfast.observability.events import EventLog
+from holdfast.observability.bus import EventBus
+from holdfast.observability.event_log import EventLog
 from holdfast.observability.exposition import Exposition, NodeView
-from holdfast.observability.journal import Journal, tell_left_out
-from holdfast.observability.line_limit import LineLimit
+from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
+from holdfast.observability.message_log import MessageLog
 from holdfast.observability.metrics import LoopLag, Metrics
-from holdfast.observability.packet_log import PacketLog
+from holdfast.observability.packet_log import PacketLog, Tap
 from holdfast.observability.timeline import Timelines
 from holdfast.schemas.events import ConnectionRefused, PlacementChanged
 from holdfast.schemas.placement import PlacementInfo
@@ -60,7 +60,7 @@ from holdfast.server.sessions.lifecycle import RETRY_AFTER_STOP_S, SessionLifecy
 from holdfast.stores.port import Store
 
 if TYPE_CHECKING:
-    from holdfast.observability.tracing import NodeTracing
+    from holdfast.observability.tracing import MessageTrace, MessageTracer
 
 log = get_logger("holdfast.server")
 
@@ -113,10 +113,12 @@ class Node:
             now=now, schemes=authenticators, connections=self.connections, kinds=lambda: self.rooms.kinds
         )
         self.counters = self.metrics.counters
-        self.lines = LineLimit(loop, limits.log_lines_per_s, tell_left_out)
+        self.lines = LineLimit(loop, limits.log_lines_per_s, log_left_out)
         self.faults = Faults(self.counters, self.lines)
         self.internal_error = self.faults.report
-        self.bus = Bus(loop, wall_clock=wall_clock, waiting_max=limits.events_waiting_max, failed=self.faults.report)
+        self.bus = EventBus(
+            loop, wall_clock=wall_clock, waiting_max=limits.events_waiting_max, failed=self.faults.report
+        )
         self.publish = self.bus.publish
         self.events = EventLog(loop, wall_clock=wall_clock, kept_max=limits.events_kept_max)
         self.bus.observe(self.events.record)
@@ -124,11 +126,10 @@ class Node:
         self.bus.observe(self.timelines.record)
         self.bus.observe(self.metrics.record)
         self.loop_lag = LoopLag(loop, now, self.metrics.loop_lag.observe)
-        self.tracing: NodeTracing | None = None
+        self.tracing: MessageTracer | None = None
         """Set by the server before there are rooms, if it is asked for."""
-        self.bus.observe(Journal(self.lines, limits.log_events_per_s).record)
+        self.bus.observe(EventLogger(self.lines, limits.log_events_per_s).record)
         self.notices = Notices(self)
-        self.health = Health(self, loop)
         self.sessions = SessionRegistry()
         self.lifecycle = lifecycle = SessionLifecycle(
             self.clock,
@@ -153,13 +154,36 @@ class Node:
         self.connection_limiter = ConnectionLimiter(self)
         self.throttle = Throttle(self)
         self.lane = FairQueue(self, loop)
-        self.packets = PacketLog(self, loop)
+        self.packets = PacketLog(
+            loop,
+            now=now,
+            limits=limits,
+            sessions=self.sessions,
+            renew_taps=self._renew_taps,
+            failed=self.faults.report,
+        )
+        self.messages = MessageLog(
+            loop, wall_clock=wall_clock, limits=limits, renew_taps=self._renew_taps, failed=self.faults.report
+        )
+        self.bus.observe(self.messages.record)
         self.writes = Writes(loop, ack_s=limits.ack_s)
         self.committer = Committer(self, loop, store, fatal=fatal) if store is not None else None
         self.outbox = Outbox(self, loop, effects)
         self.saving = Saving(loop)
         self.recovery = Recovery(self, loop, self.committer) if self.committer is not None else None
         self.rooms = Directory(self, loop)
+        self.health = Health(
+            loop,
+            name=self.name,
+            region=region,
+            limits=limits,
+            rooms=self.rooms.hosts,
+            room_count=lambda: len(self.rooms),
+            session_count=lambda: len(self.sessions),
+            is_store_failing=self.is_store_failing,
+            publish=self.publish,
+            failed=self.faults.report,
+        )
         self.authenticators = authenticators
         self.handshake = Handshake(self, loop, authenticators)
         self.desk = RequestDesk(self, loop)
@@ -200,7 +224,7 @@ class Node:
                 kinds=lambda: self.rooms.kinds,
                 is_ready=lambda: self.health.is_ready,
                 is_healthy=lambda: self.health.is_healthy,
-                is_store_failing=lambda: self.committer is not None and self.committer.is_failing,
+                is_store_failing=self.is_store_failing,
                 events_lost=lambda: self.bus.lost,
             ),
         )
@@ -212,7 +236,26 @@ class Node:
         if owner:
             self.notices.placement(PlayerId(owner), info)
 
+    def is_store_failing(self) -> bool:
+        """Whether the store does not save at the moment."""
+        return self.committer is not None and self.committer.is_failing
+
     # Connections
+
+    def tap(self, connection: LiveConnection) -> Tap | None:
+        """Who follows the payloads of a connection."""
+        session, codec = connection.session, connection.codec
+        return Tap.of(self.packets.sink(connection, codec, session), self.messages.sink(codec, session))
+
+    def _renew_taps(self) -> None:
+        for connection in self.connections.values():
+            connection.tap = self.tap(connection)
+
+    def trace_written(self, session: Session, trace: "MessageTrace") -> None:
+        """Let a trace end with the next payload to its session."""
+        connection = self.connection_of(session)
+        if connection is not None:
+            connection.traces = [*(connection.traces or ()), trace]
 
     def accept(self) -> LiveConnection:
         """The receiver for a link that has just been opened. Its id is never used again, not even by a later node."""
@@ -346,6 +389,7 @@ class Node:
         await self.bus.stop(self.limits.close_s)
         self.lines.close()
         self.packets.close()
+        self.messages.close()
         self.events.close()
         if self._links:
             self._all_unlinked = self._loop.create_future()

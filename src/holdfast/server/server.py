@@ -17,8 +17,8 @@ from holdfast.http.port import Api
 from holdfast.identity.guest import Guest
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import AuthContext, Authenticator, memory_store
-from holdfast.observability.listening import Listening
-from holdfast.observability.log_guard import LogGuard
+from holdfast.observability.bus import EventHandlers
+from holdfast.observability.log_lines import LineLimitFilter
 from holdfast.observability.metrics import Counters
 from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.requests import Ban, Create
@@ -52,7 +52,7 @@ _REMOVED = {
 }
 
 
-class Server(Listening):
+class Server:
     """A game server. Everything it needs to know is given here; `start` opens its doors."""
 
     @removed(**_REMOVED)
@@ -120,7 +120,9 @@ class Server(Listening):
         count as the event loop's timers do. (uvloop's own clock ticks in milliseconds: too coarse for a round trip on a
         local network.)
         """
-        super().__init__()
+        handlers = self._handlers = EventHandlers()
+        self.on = handlers.on
+        self.off = handlers.off
         self._hashing = hashing
         self.room_types = room_types(rooms)
         """The kinds of rooms that it serves."""
@@ -166,7 +168,7 @@ class Server(Listening):
         self._secret = secret
         self._node: Node | None = None
         self._heartbeat: Heartbeat | None = None
-        self._log_guard: LogGuard | None = None
+        self._line_limit: LineLimitFilter | None = None
         self._is_starting = False
         self._is_stopping = False
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -241,20 +243,22 @@ class Server(Listening):
         )
         node.faults.on_error = self._raised
         if self._tracing is not None:
-            node.tracing = self._tracing.of(node)
+            node.tracing = self._tracing.start(
+                now=node.now, wall_clock=node.wall_clock, when_written=node.trace_written
+            )
         node.rooms.offer(self.room_types)
-        self._listen_to(node.bus)
+        self._handlers.bind(node.bus)
         self._node = node
         self._heartbeat = Heartbeat(node, loop)
-        if self._log_guard is not None:
-            self._log_guard.stop()  # of a start that was never stopped: a simulated crash
-        self._log_guard = LogGuard(node.lines)
+        if self._line_limit is not None:
+            self._line_limit.stop()  # of a start that was never stopped: a simulated crash
+        self._line_limit = LineLimitFilter(node.lines)
         try:
             await node.access.load()
             if node.recovery is not None:
                 await node.recovery.recover(self._recovery)
             # From here on strangers can cause lines; what a recovery has to say was said in full.
-            self._log_guard.start()
+            self._line_limit.start()
             self.addresses |= await self.doors.open(node.accept, node.connection_limiter.turned_away)
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(Operator(node, self.doors))
@@ -315,8 +319,8 @@ class Server(Listening):
             if self._store is not None:
                 await self._store.close()
         finally:
-            if self._log_guard is not None:
-                self._log_guard.stop()
+            if self._line_limit is not None:
+                self._line_limit.stop()
                 node.lines.close()
             # Not before: the last hooks of the rooms may want to look at the server.
             self._node = None

@@ -163,9 +163,9 @@ class MemoryServer(Server):
         if self._store is not None and not isinstance(self._store, FaultyStore):
             raise RuntimeError("a server that crashes needs a store that does: MemoryServer(…, store=FaultyStore())")
         self.machine.crash()
-        if self._log_guard is not None:
+        if self._line_limit is not None:
             # The loggers of a dead process are gone with it: what the next server says is not limited by this one.
-            self._log_guard.stop()
+            self._line_limit.stop()
         self._shut_door()
         # Also if the server ended itself: what becomes of its links is not up to its machine any more.
         Context().run(self._lose_links, silently=silently)

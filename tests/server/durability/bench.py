@@ -206,8 +206,8 @@ class Bench:
         self._is_up = False
         self.store.is_dead = True
         self._loop.die()
-        if self.server._log_guard is not None:  # noqa: SLF001 - a dead process has no loggers that it could limit
-            self.server._log_guard.stop()  # noqa: SLF001
+        if self.server._line_limit is not None:  # noqa: SLF001 - a dead process has no loggers that it could limit
+            self.server._line_limit.stop()  # noqa: SLF001
         self._door.is_open = False  # type: ignore[attr-defined]  # a memory listener; closing it is all that `close` does
         for link in self.network.links:
             link.half_open("server")

@@ -64,7 +64,7 @@ class LiveConnection(WritingConnection):
         self.codec = CODECS[transport.dialect.name]
         self._decode = self.codec.from_client
         self._encode = self.codec.encode
-        self.tap = self._node.packets.tap(self)
+        self.tap = self._node.tap(self)
         self._node.opened(self)
 
     def received(self, payload: bytes) -> None:
@@ -249,7 +249,7 @@ class LiveConnection(WritingConnection):
         flood = session.flood = session.flood or Flood(self._node.throttle.rates)
         self.allowed_bytes, self._messages = flood.bytes, flood.messages
         self._node.lifetimes.begin(self, session)
-        self.tap = self._node.packets.tap(self)
+        self.tap = self._node.tap(self)
         self._step(ConnectionEvent.WELCOMED)
         if session.player is not None:
             self._step(ConnectionEvent.SEATED)

@@ -14,7 +14,7 @@ from holdfast.schemas.frames import Ack, Frame, Latest, Ping, Welcome
 from holdfast.transports.port import Transport
 
 if TYPE_CHECKING:
-    from holdfast.observability.message_log import Tap
+    from holdfast.observability.packet_log import Tap
     from holdfast.observability.tracing import MessageTrace
     from holdfast.server.node import Node
 

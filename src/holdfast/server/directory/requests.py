@@ -16,7 +16,7 @@ from holdfast.core.errors import Failed, Invalid, NotFound, ProtocolError, Refus
 from holdfast.core.nesting import check_nesting
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
-from holdfast.observability.packet_secrets import secrets_in
+from holdfast.observability.packet_text import secrets_in
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sentence
 from holdfast.server.directory.operations import OPERATIONS, READS, DirectoryDesk

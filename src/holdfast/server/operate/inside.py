@@ -85,7 +85,7 @@ class InsideOperator:
 
     def room_messages(self, room_id: str) -> AsyncIterator[EventInfo]:
         """What its players and the room say to each other from now on."""
-        return self._node.packets.messages.read(self._host(room_id).room.id)
+        return self._node.messages.read(self._host(room_id).room.id)
 
     async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
         """Say something to all players of a room, as the game would: a turn of the room. How many there are."""
