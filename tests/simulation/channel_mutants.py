@@ -10,7 +10,7 @@ from holdfast.client.inbox import Inbox
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
-from holdfast.server.admission.handshake import Handshake
+from holdfast.server.admission.welcome import Welcomer
 from holdfast.server.rooms.delivery import Delivery
 from holdfast.server.rooms.seating_host import SeatingHost
 from tests.simulation.planting import mutant, patched
@@ -84,16 +84,16 @@ def the_server_acknowledges_before_it_applies() -> Iterator[None]:
 
 @mutant
 def the_welcome_tells_what_was_accepted_as_applied() -> Iterator[None]:
-    def welcome(handshake: Handshake, connection: Any, session: Session, *rest: Any, **options: Any) -> None:
+    def welcome(welcomer: Welcomer, connection: Any, session: Session, *rest: Any, **options: Any) -> None:
         truth = [(channel, channel.applied) for channel in session.channels()]
         for channel, _ in truth:
             channel.applied = channel.accepted
-        right(handshake, connection, session, *rest, **options)
+        right(welcomer, connection, session, *rest, **options)
         for channel, applied in truth:
             channel.applied = applied
 
-    right = Handshake.welcome
-    with patched(Handshake, welcome=welcome):
+    right = Welcomer.welcome
+    with patched(Welcomer, welcome=welcome):
         yield
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.server.admission.resume import ComingBack
+from holdfast.server.admission.resume import Resumer
 from holdfast.server.durability.bundles import Bundle
 from holdfast.server.durability.commits import Commits, Fates
 from holdfast.server.durability.committer import Committer
@@ -65,12 +65,12 @@ def the_gate_opens_when_a_commit_begins() -> Iterator[None]:
 
 @durable_mutant
 def a_welcome_does_not_wait_until_its_token_is_saved() -> Iterator[None]:
-    def _resume(coming_back: ComingBack, connection: Any, *rest: Any) -> None:
-        right(coming_back, connection, *rest)
+    def _resume(resumer: Resumer, connection: Any, *rest: Any) -> None:
+        right(resumer, connection, *rest)
         connection.release()
 
-    right = ComingBack._resume
-    with patched(ComingBack, _resume=_resume):
+    right = Resumer._resume
+    with patched(Resumer, _resume=_resume):
         yield
 
 

@@ -8,18 +8,17 @@ from holdfast.client.link import Link
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.silence import Look, Traffic
 from holdfast.server.connection.connection import LiveConnection
-from holdfast.server.connection.writing import WritingConnection
 from tests.simulation.planting import link_mutant, patched
 
 
 @link_mutant
 def the_server_packs_as_much_as_a_payload_may_hold() -> Iterator[None]:
-    def __init__(connection: WritingConnection, node: Any, *rest: Any) -> None:  # noqa: N807 - it takes the place of one
-        right(connection, node, *rest)
-        connection._batch_bytes_max = node.limits.payload_bytes_max
+    def __init__(connection: LiveConnection, connection_id: Any, services: Any) -> None:  # noqa: N807 - it takes the place of one
+        right(connection, connection_id, services)
+        connection._batch_bytes_max = services.limits.payload_bytes_max
 
-    right = WritingConnection.__init__
-    with patched(WritingConnection, __init__=__init__):
+    right = LiveConnection.__init__
+    with patched(LiveConnection, __init__=__init__):
         yield
 
 

@@ -11,7 +11,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.lineage import Lineage
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens
-from holdfast.server.admission.resume import ComingBack
+from holdfast.server.admission.resume import Resumer
 from holdfast.server.durability.host import DurableHost
 from holdfast.server.durability.record_lists import RecordLists, SpillingList
 from holdfast.server.durability.recovery import Recovery
@@ -132,12 +132,12 @@ def a_restart_leaves_no_time_to_come_back() -> Iterator[None]:
 
 @durable_mutant
 def a_rewound_room_is_resumed_as_if_nothing_was_lost() -> Iterator[None]:
-    def _resume(coming_back: ComingBack, connection: Any, session: Session, positions: Any) -> None:
+    def _resume(resumer: Resumer, connection: Any, session: Session, positions: Any) -> None:
         session.rewound_s = None
-        right(coming_back, connection, session, positions)
+        right(resumer, connection, session, positions)
 
-    right = ComingBack._resume
-    with patched(ComingBack, _resume=_resume):
+    right = Resumer._resume
+    with patched(Resumer, _resume=_resume):
         yield
 
 

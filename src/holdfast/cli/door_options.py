@@ -31,7 +31,7 @@ def door_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add them to a command, which gets them as `doors`."""
 
     @functools.wraps(command)
-    def with_doors(  # noqa: PLR0913 - one parameter for each option
+    def with_doors(
         *args: Any,
         tls_cert: Path | None,
         tls_key: Path | None,

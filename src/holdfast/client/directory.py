@@ -54,7 +54,7 @@ class Directory:
 
     # To find and to make
 
-    async def create(  # noqa: PLR0913 - facts, all by keyword
+    async def create(
         self,
         kind: str,
         *,
@@ -122,7 +122,7 @@ class Directory:
         """Take a seat: by the room's id, or by its code. For `message_version` see `join_or_create`."""
         return await self._exchange.request(Join(room_id, code, password, message_version), self._seated)
 
-    async def join_or_create(  # noqa: PLR0913 - facts, all by keyword
+    async def join_or_create(
         self,
         kind: str,
         *,
@@ -227,7 +227,7 @@ class Directory:
 
     # To have a room made
 
-    async def place(  # noqa: PLR0913 - facts, all by keyword
+    async def place(
         self,
         queue: str,
         kind: str,

@@ -221,7 +221,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     """
 
     @removed(**REMOVED)
-    def __init__(  # noqa: PLR0913 - settings, all by keyword
+    def __init__(
         self,
         url: str,
         *,

@@ -99,6 +99,9 @@ class Connection:
     def wake(self) -> None:
         """Something waits to be written."""
 
+    def flush(self, *, with_ack: bool = False) -> None:
+        """Write what waits now."""
+
     def send(self, frame: Frame) -> None:
         """Write a frame soon."""
 

@@ -165,7 +165,7 @@ class Listing:
         "visibility",
     )
 
-    def __init__(  # noqa: PLR0913 - facts, all by keyword
+    def __init__(
         self,
         *,
         created_at: float = 0.0,

@@ -130,7 +130,7 @@ class Session:
         "wrong_guesses",
     )
 
-    def __init__(  # noqa: PLR0913, PLR0915 - one call site; all but the first two by keyword
+    def __init__(  # noqa: PLR0915 - one call site; all but the first two by keyword
         self,
         session_id: SessionId,
         player_id: PlayerId,

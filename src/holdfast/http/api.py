@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class HttpApi:
     """Where to listen, and for whom; `ValueError` if it would be open to everybody."""
 
-    def __init__(  # noqa: PLR0913 - settings, most of them by keyword
+    def __init__(
         self,
         host: str = DEFAULT_HOST,
         port: int = DEFAULT_PORT,

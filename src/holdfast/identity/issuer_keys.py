@@ -188,7 +188,7 @@ def _is_loopback(hostname: str) -> bool:
 class _StayHere(HTTPRedirectHandler):
     """Goes nowhere else: another address would have to be checked like the first."""
 
-    def redirect_request(  # noqa: PLR0913, PLR0917 - the standard library's
+    def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> None:
         return None

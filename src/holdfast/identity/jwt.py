@@ -55,7 +55,7 @@ class Jwt:
     is one look at the store for each sign-in.
     """
 
-    def __init__(  # noqa: PLR0913 - settings, all by keyword
+    def __init__(
         self,
         *,
         issuer: str,

@@ -6,11 +6,11 @@ starts. Totals are never sums over what is there now: such a sum shrinks when so
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.connection import Connection, ConnectionId
+from holdfast.core.connection import Connection
 from holdfast.core.reasons import CLOSE_CODES, Reason
 from holdfast.schemas.events import (
     Authenticated,
@@ -164,7 +164,7 @@ class Metrics:
         *,
         now: Callable[[], float],
         schemes: Iterable[str],
-        connections: Mapping[ConnectionId, Connection],
+        connection: Callable[[str], Connection | None],
         kinds: Callable[[], Collection[str]],
     ) -> None:
         """`schemes` are the ways to sign in; `kinds` lists the kinds of rooms that this node knows."""
@@ -176,7 +176,7 @@ class Metrics:
             return Histogram(f"holdfast_{name}", help_text, labels, buckets=buckets, registry=None)
 
         self._now = now
-        self._connections = connections
+        self._connection = connection
         self._kinds = kinds
         self._schemes = frozenset(schemes)
         self.counters = Counters()
@@ -276,7 +276,7 @@ class Metrics:
 
     def _welcomed(self, connection_id: str) -> None:
         # A client sends nothing between its hello and the welcome, so it was last heard when it sent the hello.
-        connection = self._connections.get(ConnectionId(connection_id))
+        connection = self._connection(connection_id)
         if connection is not None:
             self.welcome.observe(self._now() - connection.heard_at)
 

@@ -74,7 +74,7 @@ class _Target:
 class PacketLog:
     """The sessions and addresses whose packets are logged."""
 
-    def __init__(  # noqa: PLR0913 - all but the loop by keyword
+    def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         *,

@@ -48,7 +48,7 @@ class Index:
         if place is not None:
             self._columns.remove(place)
 
-    def search(  # noqa: PLR0913 - all by keyword
+    def search(
         self,
         query: Query,
         *,

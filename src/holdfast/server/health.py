@@ -25,7 +25,7 @@ _ASKED_AT_ONCE = 64
 class Health:
     """Asks the rooms on a schedule, and knows whether the node may be given more."""
 
-    def __init__(  # noqa: PLR0913 - all but the loop by keyword
+    def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         *,

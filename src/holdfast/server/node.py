@@ -5,18 +5,20 @@ change means for the room, the connection and the timers is decided here, in one
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.core.address_quota import AddressQuota, AddressShares
-from holdfast.core.connection import Connection, ConnectionId
+from holdfast.core.connection import Connection
+from holdfast.core.errors import NotFound
+from holdfast.core.flood import Rates
 from holdfast.core.ids import new_id
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
 from holdfast.core.reasons import Reason
-from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import printable
 from holdfast.identity.hashing import Hashing
@@ -35,20 +37,27 @@ from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.admission.handshake import Handshake
-from holdfast.server.admission.session_limit import TooManySessions
-from holdfast.server.connection.alarms import Alarms
-from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.admission.linking import Linking
+from holdfast.server.admission.resume import Resumer
+from holdfast.server.admission.sign_in import SessionMaker, SignIn, TooManySessions
+from holdfast.server.admission.welcome import Welcomer
+from holdfast.server.alarms import Alarms
+from holdfast.server.connection.connection import ConnectionServices, LiveConnection
+from holdfast.server.connection.connections import Connections
 from holdfast.server.connection.fair_queue import FairQueue
+from holdfast.server.connection.heartbeat import Heartbeat
 from holdfast.server.connection.lifetimes import Lifetimes
 from holdfast.server.connection.throttle import Throttle
 from holdfast.server.connection.writes import Writes
-from holdfast.server.context import Clock
+from holdfast.server.context import Clock, Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.directory.requests import RequestDesk
 from holdfast.server.drain import Drain
+from holdfast.server.durability.bundles import SessionWriter
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.lost_rooms import LostRooms
 from holdfast.server.durability.recovery import Recovery
+from holdfast.server.durability.rollbacks import Rollbacks
 from holdfast.server.faults import Faults
 from holdfast.server.health import Health
 from holdfast.server.notices import Notices
@@ -57,7 +66,8 @@ from holdfast.server.placement.placements import Placements
 from holdfast.server.rooms.effects import Carry, Outbox
 from holdfast.server.rooms.saves import Saving
 from holdfast.server.sessions.lifecycle import RETRY_AFTER_STOP_S, SessionLifecycle
-from holdfast.stores.port import Store
+from holdfast.server.sessions.stored import StoredSessions
+from holdfast.stores.port import Broken, Store
 
 if TYPE_CHECKING:
     from holdfast.observability.tracing import MessageTrace, MessageTracer
@@ -108,9 +118,9 @@ class Node:
         """Of this start of the node, and of no other."""
         self.name = name or self.incarnation
         self.clock = Clock(loop, now, wall_clock)
-        self.connections: dict[ConnectionId, LiveConnection] = {}
+        self.connections = Connections(self.incarnation)
         self.metrics = Metrics(
-            now=now, schemes=authenticators, connections=self.connections, kinds=lambda: self.rooms.kinds
+            now=now, schemes=authenticators, connection=self.connections.get, kinds=lambda: self.rooms.kinds
         )
         self.counters = self.metrics.counters
         self.lines = LineLimit(loop, limits.log_lines_per_s, log_left_out)
@@ -130,16 +140,19 @@ class Node:
         """Set by the server before there are rooms, if it is asked for."""
         self.bus.observe(EventLogger(self.lines, limits.log_events_per_s).record)
         self.notices = Notices(self)
-        self.sessions = SessionRegistry()
-        self.lifecycle = lifecycle = SessionLifecycle(
-            self.clock,
-            registry=self.sessions,
-            quota=AddressQuota(shares),
+        self.alarms = Alarms(loop, self.publish)
+        self.context = context = Context(
+            clock=self.clock,
+            limits=limits,
+            random=random,
             publish=self.publish,
             counters=self.counters,
             faults=self.faults,
-            store_patience_s=limits.store_patience_s,
+            alarms=self.alarms,
         )
+        self.lifecycle = lifecycle = SessionLifecycle(context, shares)
+        self.sessions = lifecycle.registry
+        self.stored = StoredSessions()
         self.session_quota = lifecycle.quota
         self.graces = lifecycle.graces
         self.end_session = lifecycle.end_session
@@ -147,13 +160,29 @@ class Node:
         self.supersede = lifecycle.supersede
         self.overflowed = lifecycle.overflowed
         self.turn_away = lifecycle.turn_away
-        self.lifetimes = Lifetimes(self, loop)
+        self.lifetimes = Lifetimes(self.clock, limits, lifecycle.end_session)
         self.drain = Drain(self)
-        self.access = Access(self, loop, store)
-        self.alarms = Alarms(loop, self.publish)
-        self.connection_limiter = ConnectionLimiter(self)
-        self.throttle = Throttle(self)
-        self.lane = FairQueue(self, loop)
+        self.access = Access(
+            context,
+            store,
+            lifecycle=lifecycle,
+            stored=self.stored,
+            strangers=lambda: [each for each in self.connections if each.session is None],
+            fatal=self._store_broke,
+        )
+        self.connection_limiter = ConnectionLimiter(
+            context,
+            shares,
+            open_count=self.connections.__len__,
+            pause=self._pause,
+        )
+        throttle = Throttle(
+            context,
+            pause=self._pause,
+            failed=self.connection_limiter.failed,
+        )
+        self.fair_queue = FairQueue(self.clock, limits, over=throttle.over, cut_off=throttle.cut_off)
+        self.heartbeat = Heartbeat(self.clock, limits, self.connections.__iter__)
         self.packets = PacketLog(
             loop,
             now=now,
@@ -166,7 +195,6 @@ class Node:
             loop, wall_clock=wall_clock, limits=limits, renew_taps=self._renew_taps, failed=self.faults.report
         )
         self.bus.observe(self.messages.record)
-        self.writes = Writes(loop, ack_s=limits.ack_s)
         self.committer = Committer(self, loop, store, fatal=fatal) if store is not None else None
         self.outbox = Outbox(self, loop, effects)
         self.saving = Saving(loop)
@@ -185,8 +213,40 @@ class Node:
             failed=self.faults.report,
         )
         self.authenticators = authenticators
-        self.handshake = Handshake(self, loop, authenticators)
+        self.linking = Linking(
+            context,
+            authenticators,
+            lifecycle=lifecycle,
+            stored=self.stored,
+            limiter=self.connection_limiter,
+        )
         self.desk = RequestDesk(self, loop)
+        self.session_maker = SessionMaker(context, grace_s=grace_s, lifecycle=lifecycle, access=self.access)
+        welcomer = Welcomer(limits, self.connection_limiter, self.desk.last_known)
+        self.sign_in = SignIn(
+            context,
+            authenticators,
+            maker=self.session_maker,
+            welcomer=welcomer,
+            lifecycle=lifecycle,
+            stored=self.stored,
+            access=self.access,
+            limiter=self.connection_limiter,
+            is_draining=lambda: self.drain.is_on,
+            too_many_sessions=too_many_sessions,
+        )
+        resumer = Resumer(
+            context,
+            lifecycle=lifecycle,
+            stored=self.stored,
+            access=self.access,
+            welcomer=welcomer,
+            rollbacks=Rollbacks(self.publish, self.counters),
+            seat_returned=self._seat_returned,
+        )
+        self.handshake = Handshake(
+            context, limiter=self.connection_limiter, access=self.access, resumer=resumer, sign_in=self.sign_in
+        )
         self.placements = Placements(
             loop,
             OwnFleet(self),
@@ -197,7 +257,7 @@ class Node:
             make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
             changed=self._placement_changed,
         )
-        lifecycle.graces.may_expire = self._may_expire
+        lifecycle.graces.may_expire = lambda session: not self.stored.is_stuck(session)
         lifecycle.close_connection = self._close_connection
         lifecycle.on_drop += [self.desk.dropped]
         lifecycle.on_detach += [self.rooms.listings.dropped, self._seat_dropped]
@@ -207,10 +267,18 @@ class Node:
             lifecycle.on_end += [lambda session, *_: committer.ended(session)]
         lifecycle.on_end += [self._seat_ended]
         lifecycle.on_release += [self.rooms.listings.dropped]
-        self._connections_opened = 0
         self.elsewhere: LostRooms | None = None
         """What another server has taken over: not gone, only elsewhere."""
         if self.committer is not None and self.recovery is not None:
+            self.stored.restore = self.recovery.restore_session
+            self.stored.restore_of_player = self.recovery.restore_sessions_of
+            self.stored.hold = self.committer.hold
+            self.stored.moved = self.committer.moved
+            self.stored.changed = self.committer.changed
+            self.stored.is_saved = self.committer.__contains__
+            self.stored.is_stuck = self._is_stuck
+            self.stored.is_elsewhere = self.is_elsewhere
+            self.stored.end_saved = self._end_saved
             self.elsewhere = LostRooms(loop, self.committer, self.recovery, sessions_max=limits.sessions_max)
         self.exposition = Exposition(
             self.metrics,
@@ -219,7 +287,7 @@ class Node:
                 region=region,
                 limits=limits,
                 sessions=lambda: self.sessions,
-                connections=self.connections.values,
+                connections=self.connections.__iter__,
                 rooms=lambda: [host.room for host in self.rooms.hosts()],
                 kinds=lambda: self.rooms.kinds,
                 is_ready=lambda: self.health.is_ready,
@@ -228,8 +296,40 @@ class Node:
                 events_lost=lambda: self.bus.lost,
             ),
         )
-        self._links: set[LiveConnection] = set()
-        self._all_unlinked: asyncio.Future[None] | None = None
+        self._services = ConnectionServices(
+            clock=self.clock,
+            limits=limits,
+            counters=self.counters,
+            faults=self.faults,
+            writes=Writes(loop, ack_s=limits.ack_s),
+            rates=Rates(limits),
+            opened=self.connections.opened,
+            lost=self.connections.lost,
+            unlinked=self.connections.unlinked,
+            refused=self._refused,
+            welcomed=self.lifetimes.begin,
+            tap=self.tap,
+            hello=self.handshake.hello,
+            request=self.desk.receive,
+            end_session=lifecycle.end_session,
+            token_confirmed=self.stored.changed,
+            round_trip=self.metrics.round_trip.observe,
+            received_early=self.fair_queue.received,
+            received_more=self.fair_queue.received_more,
+            first_portion=self.fair_queue.first_portion,
+            over=throttle.over,
+            over_message=throttle.over_message,
+            allows_latest=throttle.allows_latest,
+            allows_request=throttle.allows_request,
+        )
+        self.connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]
+        self.connections.admit = self.connection_limiter.admit
+        self.connections.on_admit += [self.handshake.opened]
+        self.connections.on_lost += [self.connection_limiter.lost, self.lifetimes.cancel, lifecycle.lost]
+        self.connections.on_unlink += [
+            lambda connection: self.metrics.connection_closed(connection.end_reason or Reason.DROPPED),
+            self.connection_limiter.unlinked,
+        ]
 
     def _placement_changed(self, info: PlacementInfo, owner: str) -> None:
         self.publish(PlacementChanged(placement=info.id, status=info.status, reason=info.reason))
@@ -248,7 +348,7 @@ class Node:
         return Tap.of(self.packets.sink(connection, codec, session), self.messages.sink(codec, session))
 
     def _renew_taps(self) -> None:
-        for connection in self.connections.values():
+        for connection in self.connections:
             connection.tap = self.tap(connection)
 
     def trace_written(self, session: Session, trace: "MessageTrace") -> None:
@@ -258,32 +358,13 @@ class Node:
             connection.traces = [*(connection.traces or ()), trace]
 
     def accept(self) -> LiveConnection:
-        """The receiver for a link that has just been opened. Its id is never used again, not even by a later node."""
-        return LiveConnection(self, self.next_connection_id(), self.now())
+        """The receiver for a link that has just been opened."""
+        return LiveConnection(self.connections.next_id(), self._services)
 
-    def next_connection_id(self) -> ConnectionId:
-        """A fresh connection id."""
-        self._connections_opened += 1
-        return ConnectionId(f"{self.incarnation}-{self._connections_opened}")
+    def _pause(self, connection: LiveConnection, seconds: float) -> None:
+        self.fair_queue.pause(connection, seconds)
 
-    def opened(self, connection: LiveConnection) -> None:
-        """A link is up; strangers have `hello_s` to say who they are."""
-        self.metrics.connection_opened(connection.transport_kind)
-        self._links.add(connection)
-        if not self.connection_limiter.came(connection):
-            return
-        self.connections[connection.id] = connection
-        self._loop.call_later(self.limits.hello_s, self.handshake.check_time, connection)
-
-    def lost(self, connection: LiveConnection) -> None:
-        """A connection is gone, or closing and deaf: if it spoke for a session, that has dropped."""
-        self.connections.pop(connection.id, None)
-        self.connection_limiter.lost(connection)
-        self.lifetimes.over(connection)
-        self.lifecycle.lost(connection)
-
-    def turned_away(self, connection: Connection, reason: Reason) -> None:
-        """A stranger's connection is being closed."""
+    def _refused(self, connection: LiveConnection, reason: Reason) -> None:
         self.publish(
             ConnectionRefused(
                 connection=connection.id,
@@ -292,14 +373,6 @@ class Node:
                 address=connection.address,
             )
         )
-
-    def unlinked(self, connection: LiveConnection) -> None:
-        """A transport has ended: nothing of this connection is left."""
-        self.metrics.connection_closed(connection.end_reason or Reason.DROPPED)
-        self._links.discard(connection)
-        self.connection_limiter.gone(connection)
-        if self._all_unlinked is not None and not self._links:
-            self._all_unlinked.set_result(None)
 
     def connection_of(self, session: Session) -> LiveConnection | None:
         """The connection to write to, if the session has one that is a wire and not an agent."""
@@ -311,6 +384,28 @@ class Node:
     def _seat_dropped(self, session: Session) -> None:
         if session.player is not None:
             self.rooms.host_of(session.player).dropped(session.player)
+
+    def _seat_returned(self, session: Session, is_resynced: bool) -> None:
+        if session.player is not None:
+            self.rooms.host_of(session.player).returned(session.player, is_resynced=is_resynced)
+
+    def _store_broke(self, error: Broken) -> None:
+        assert self.committer is not None
+        self.committer.broken(error)
+
+    def _end_saved(self, session: Session) -> Callable[[], Awaitable[None]] | None:
+        assert self.committer is not None
+        writer = self.committer.keep_of(session)
+        return partial(self._wait_ended, writer) if writer is not None else None
+
+    async def _wait_ended(self, writer: SessionWriter) -> None:
+        if self.committer is not None and self.committer.keep_of(writer.session) is writer:
+            # If another server has taken the session over, it is not ours to end.
+            with contextlib.suppress(NotFound):
+                await writer.ended()
+
+    def _is_stuck(self, session: Session) -> bool:
+        return self.committer is not None and self.committer.is_failing and session in self.committer
 
     def _seat_ended(self, session: Session, reason: Reason, message: str) -> None:
         if session.player is not None:
@@ -339,9 +434,6 @@ class Node:
         elif connection.is_open:  # its commit began later than this wait
             self._loop.call_later(self.limits.store_patience_s, self._close_unsaved, connection, reason, message)
 
-    def _may_expire(self, session: Session) -> bool:
-        return self.committer is None or not self.committer.is_failing or session not in self.committer
-
     def lost_to_another(self, session: Session) -> None:
         """Another server has written the session's record, or its room's: it goes on there."""
         if self.elsewhere is not None:
@@ -367,7 +459,7 @@ class Node:
             self.elsewhere.stop()
         if self.recovery is not None:
             self.recovery.stop()
-        await self.handshake.stop()
+        await self.sign_in.stop()
         await self.desk.stop()
         await self.rooms.close_all(self.limits.close_s)
         await self.saving.stop(self.limits.close_s)
@@ -375,9 +467,7 @@ class Node:
         if self.committer is not None:
             await self.committer.stop(self.limits.commit_timeout_s)
         await self.outbox.stop()
-        closing = list(self.connections.values())
-        for connection in closing:
-            connection.close(Reason.STOPPING, "the server is stopping", retry_after_s=RETRY_AFTER_STOP_S)
+        self.connections.close_all(Reason.STOPPING, "the server is stopping", retry_after_s=RETRY_AFTER_STOP_S)
         self.rooms.suspend_all()
         for session in self.sessions:
             if self.committer is not None and session in self.committer:
@@ -391,6 +481,4 @@ class Node:
         self.packets.close()
         self.messages.close()
         self.events.close()
-        if self._links:
-            self._all_unlinked = self._loop.create_future()
-            await self._all_unlinked
+        await self.connections.wait_until_unlinked()

@@ -26,9 +26,8 @@ from holdfast.schemas.room import Visibility
 from holdfast.server.admission.authenticators import by_scheme, close, kept_secret, prepare
 from holdfast.server.admission.bans import subject_of
 from holdfast.server.admission.doors import Doors, DoorSettings
-from holdfast.server.admission.session_limit import TooManySessions
+from holdfast.server.admission.sign_in import TooManySessions
 from holdfast.server.admission.tls import Tls
-from holdfast.server.connection.heartbeat import Heartbeat
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.fatal import end_process
@@ -167,7 +166,6 @@ class Server:
         self._auth = by_scheme(auth or (Guest(),))
         self._secret = secret
         self._node: Node | None = None
-        self._heartbeat: Heartbeat | None = None
         self._line_limit: LineLimitFilter | None = None
         self._is_starting = False
         self._is_stopping = False
@@ -249,7 +247,6 @@ class Server:
         node.rooms.offer(self.room_types)
         self._handlers.bind(node.bus)
         self._node = node
-        self._heartbeat = Heartbeat(node, loop)
         if self._line_limit is not None:
             self._line_limit.stop()  # of a start that was never stopped: a simulated crash
         self._line_limit = LineLimitFilter(node.lines)
@@ -273,7 +270,7 @@ class Server:
         except BaseException:
             await self.stop()
             raise
-        self._heartbeat.start()
+        node.heartbeat.start()
         node.loop_lag.start()
         node.health.start()
 
@@ -306,8 +303,7 @@ class Server:
             return
         self._is_stopping = True
         try:
-            if self._heartbeat is not None:
-                self._heartbeat.stop()
+            node.heartbeat.stop()
             node.loop_lag.stop()
             node.health.stop()
             await self.doors.close()
@@ -326,7 +322,7 @@ class Server:
             self._node = None
             self._is_stopping = False
 
-    async def create_room(  # noqa: PLR0913 - facts, all by keyword
+    async def create_room(
         self,
         kind: str,
         *,

@@ -14,7 +14,7 @@ from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthent
 from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Create
 from holdfast.server.admission.doors import DIALECTS
-from holdfast.server.admission.session_limit import TooManySessions
+from holdfast.server.admission.sign_in import TooManySessions
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import Server

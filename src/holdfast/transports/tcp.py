@@ -302,7 +302,7 @@ def _names(dialects: Sequence[Dialect]) -> str:
     return ",".join(dialect.name for dialect in dialects)
 
 
-async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
+async def listen(
     accept: Accept,
     *,
     host: str,

@@ -132,7 +132,7 @@ class _Visit:
     debug = warning = exception = log = info
 
 
-async def listen(  # noqa: PLR0913 - the port asks for all of them, by name
+async def listen(
     accept: Accept,
     *,
     host: str,

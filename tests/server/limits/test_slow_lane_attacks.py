@@ -43,7 +43,7 @@ async def test_what_was_read_and_waits_is_bounded_in_bytes_and_in_number(payload
             nonlocal most
             for _ in range(payloads):
                 connection.received(payload)
-                most = max(most, connection.unheard.weight_bytes if connection.unheard is not None else 0)
+                most = max(most, connection.backlog.weight_bytes if connection.backlog is not None else 0)
 
         server.machine.call(one_read_of_a_socket)
 
@@ -51,7 +51,7 @@ async def test_what_was_read_and_waits_is_bounded_in_bytes_and_in_number(payload
         assert (await ada.client.closed()).reason == Reason.FLOODING
         await later()
         assert server.limits_told() == [("lane_bytes_max", "disconnected")]
-        assert connection.unheard is None
+        assert connection.backlog is None
 
 
 @in_virtual_time
@@ -60,14 +60,14 @@ async def test_what_waits_of_a_stranger_is_hardly_more_than_a_hello() -> None:
         await server.guest("ada")
         stranger = await server.knock()
         await later()
-        connection = list(server.node.connections.values())[-1]
+        connection = list(server.node.connections)[-1]
         most = 0
 
         def one_read_of_a_socket() -> None:
             nonlocal most
             for _ in range(1_000):
                 connection.received(bytes(1_000))
-                most = max(most, connection.unheard.weight_bytes if connection.unheard is not None else 0)
+                most = max(most, connection.backlog.weight_bytes if connection.backlog is not None else 0)
 
         server.machine.call(one_read_of_a_socket)
 
@@ -104,7 +104,7 @@ async def test_who_waits_to_be_heard_is_not_taken_for_silent() -> None:
 
         ada.say_at_once(9)
         await later(39.0)
-        assert connection_of(server, ada).unheard is not None
+        assert connection_of(server, ada).backlog is not None
         await later(2.0)
 
         assert server.hall().heard == list(range(1, 10))
@@ -263,7 +263,7 @@ async def test_whatever_happens_to_who_waits_every_message_is_applied_or_refused
         await later(10.0)
         assert len(server.node.connections) == len(server.links) == len(flooders)
         assert all(link.end("server").is_reading for link in server.links)
-        assert all(connection.unheard is None for connection in server.node.connections.values())
+        assert all(connection.backlog is None for connection in server.node.connections)
 
 
 def applied_of(session: Session) -> int:

@@ -81,7 +81,7 @@ async def test_a_socket_does_not_take_megabytes_before_anybody_looks_at_them(
     server = await world.serve(Hall, **options)
     client = await world.raw(server)
     await client.sign_in()
-    (connection,) = server.node.connections.values()
+    (connection,) = server.node.connections
     connection.pause_reading()
 
     payload = client.codec.encode([["ack", 1, 0, "x" * 10_000]])

@@ -61,7 +61,7 @@ _CALM_CUT_EVERY_S = 3.0
 )
 @click.option("--open/--no-open", "opens", default=True, help="Whether to open the page in a browser at once.")
 @click.option("--plain", is_flag=True, help="Print lines instead of a live table, as is done without a terminal.")
-def demo(  # noqa: PLR0913 - one parameter for each option
+def demo(
     *,
     bots: int,
     seconds: float | None,

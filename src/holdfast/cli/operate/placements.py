@@ -62,7 +62,7 @@ def show_placement(*, node: Node, placement_id: str, as_json: bool) -> None:
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Of the room; repeatable.")
 @click.option("--id", "placement_id", default="", help="Your own id: starting the same again changes nothing.")
 @of_node
-def start_placement(  # noqa: PLR0913 - one parameter for each option
+def start_placement(
     *,
     node: Node,
     queue: str,

@@ -107,7 +107,7 @@ def kick_player(*, node: Node, room_id: str, player_id: str, reason: str, as_jso
 @click.option("--until", callback=_until, metavar="DATE", help="Until when: 2030-01-31, 2030-01-31T18:00Z.")
 @click.option("--why", default="", help="What they are told.")
 @of_node
-def ban_player(  # noqa: PLR0913 - one parameter for each option
+def ban_player(
     *,
     node: Node,
     player_id: str | None,

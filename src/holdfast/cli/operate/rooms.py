@@ -74,7 +74,7 @@ def show_seats(*, node: Node, room_id: str, as_json: bool) -> None:
 @click.option("--private", is_flag=True, help="Joined by id or code only, and not listed.")
 @click.option("--key", "idempotency_key", default="", help="Making it again with the same key gives the same room.")
 @of_node
-def create_room(  # noqa: PLR0913 - one parameter for each option
+def create_room(
     *,
     node: Node,
     kind: str,

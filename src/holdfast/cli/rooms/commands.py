@@ -48,7 +48,7 @@ for command in (show_room, show_seats, create_room, end_room):
 @click.option("--order-by", multiple=True, metavar="TERM", help='As in "players desc"; repeatable.')
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
 @of_node
-def list_rooms(  # noqa: PLR0913 - one parameter for each option
+def list_rooms(
     *,
     node: Node,
     store: str | None,

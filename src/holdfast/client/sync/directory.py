@@ -24,7 +24,7 @@ class Directory:
 
     # To find and to make
 
-    def create(  # noqa: PLR0913 - facts, all by keyword
+    def create(
         self,
         kind: str,
         *,
@@ -94,7 +94,7 @@ class Directory:
         )
         return ClientRoom(self._background, room)
 
-    def join_or_create(  # noqa: PLR0913 - facts, all by keyword
+    def join_or_create(
         self,
         kind: str,
         *,
@@ -177,7 +177,7 @@ class Directory:
 
     # To have a room made
 
-    def place(  # noqa: PLR0913 - facts, all by keyword
+    def place(
         self,
         queue: str,
         kind: str,

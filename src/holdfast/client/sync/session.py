@@ -135,7 +135,7 @@ class ClientSession(Directory):
 
 
 @removed(**asynchronous.REMOVED)
-def connect(  # noqa: PLR0913 - settings, all by keyword
+def connect(
     url: str,
     *,
     messages: Iterable[type[Message]] = (),

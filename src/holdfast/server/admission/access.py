@@ -6,10 +6,10 @@ A ban of a player counts as one, so that no session of theirs is good again when
 """
 
 import asyncio
-import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable
 
-from holdfast.core.errors import NotFound, Throttled
+from holdfast.core.connection import Connection
+from holdfast.core.errors import Throttled
 from holdfast.core.ranges import Range, read_address
 from holdfast.core.reasons import Reason
 from holdfast.core.records import Unreadable, decode_standing, encode
@@ -19,15 +19,16 @@ from holdfast.logs import get_logger
 from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.requests import Ban
 from holdfast.schemas.session import StandingRecord
-from holdfast.server.admission.access_records import StandingBook
+from holdfast.server.admission.access_records import AccessRecords
 from holdfast.server.admission.bans import Bans, ban_message, banned_range, check_player_id, key_for
-from holdfast.stores.port import Store
-
-if TYPE_CHECKING:
-    from holdfast.server.durability.bundles import SessionWriter
-    from holdfast.server.node import Node
+from holdfast.server.context import Context
+from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions.stored import StoredSessions
+from holdfast.stores.port import Broken, Store
 
 log = get_logger("holdfast.server")
+
+_Wait = Callable[[], Awaitable[None]]
 
 _EVERYBODY = ""
 _SIGNED_OUT = "signed out everywhere"
@@ -36,13 +37,26 @@ _SESSIONS_AT_ONCE = 500
 
 
 class Access:
-    """What is held against players and addresses; kept in the store, if there is one."""
+    """Bans and sign-outs; kept in the store, if there is one."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, store: Store | None) -> None:
-        self._node = node
-        self._loop = loop
-        self._book = StandingBook(node, loop, store)
-        self._bans = Bans(node, loop, self._book)
+    def __init__(
+        self,
+        context: Context,
+        store: Store | None,
+        *,
+        lifecycle: SessionLifecycle,
+        stored: StoredSessions,
+        strangers: Callable[[], Iterable[Connection]],
+        fatal: Callable[[Broken], None],
+    ) -> None:
+        """`strangers` are the connections that have not signed in; `fatal` is told that the store is broken."""
+        self._clock = context.clock
+        self._limits = context.limits
+        self._lifecycle = lifecycle
+        self._stored = stored
+        self._strangers = strangers
+        self._records = AccessRecords(context, store, fatal)
+        self._bans = Bans(context, self._records)
         # By player, the oldest sign-out first.
         self._signed_out: dict[str, StandingRecord] = {}
         self._everybody = StandingRecord(_EVERYBODY, 0, 0.0)
@@ -53,7 +67,7 @@ class Access:
         """Know what the store has, before anybody is let in."""
         await self._bans.load()
         found: list[StandingRecord] = []
-        for entry in await self._book.read("standing/"):
+        for entry in await self._records.read("standing/"):
             try:
                 found.append(decode_standing(entry.value))
             except Unreadable as error:
@@ -68,7 +82,7 @@ class Access:
     async def stop(self, within_s: float) -> None:
         """See to it that what is in force will be after a restart."""
         self._bans.stop()
-        await self._book.stop(within_s)
+        await self._records.stop(within_s)
 
     # Who is welcome
 
@@ -98,9 +112,9 @@ class Access:
         self.sign_outs = max(self.sign_outs, session.sign_outs)
         ban = self.ban_of(session.player_id, session.address)
         if ban is not None:
-            self._node.end_session(session, Reason.BANNED, ban_message(ban))
+            self._lifecycle.end_session(session, Reason.BANNED, ban_message(ban))
         elif session.sign_outs < self._sign_out_of(session.player_id):
-            self._node.end_session(session, Reason.SIGNED_OUT, _SIGNED_OUT)
+            self._lifecycle.end_session(session, Reason.SIGNED_OUT, _SIGNED_OUT)
 
     def _sign_out_of(self, player_id: str) -> int:
         known = self._signed_out.get(player_id)
@@ -119,7 +133,7 @@ class Access:
     async def ban(self, request: Ban) -> BanInfo:
         """Keep a player or a range of addresses out from now on, and end their sessions."""
         ban = self._bans.put(request)
-        ended: list[SessionWriter] = []
+        ended: list[_Wait] = []
         if request.player:
             # Their credentials are as good as before when the ban is over.
             self._end_sessions(request.player, self.not_before(request.player), Reason.BANNED, ban_message(ban))
@@ -138,7 +152,7 @@ class Access:
     async def sign_out(self, player_id: str, why: str = "") -> None:
         """End all sessions of a player; credentials that were issued before now do not count any more."""
         check_player_id(player_id)
-        self._end_sessions(player_id, self._node.wall_clock(), Reason.SIGNED_OUT, why or _SIGNED_OUT)
+        self._end_sessions(player_id, self._clock.wall_clock(), Reason.SIGNED_OUT, why or _SIGNED_OUT)
         await self._saved()
 
     def _number(self, player_id: str, not_before: float) -> None:
@@ -148,62 +162,53 @@ class Access:
         # At the end: it is the newest.
         self._signed_out.pop(player_id, None)
         self._signed_out[player_id] = access
-        self._book.want(key_for("standing/", player_id), encode(access))
-        while len(self._signed_out) > self._node.limits.sign_outs_max:
+        self._records.want(key_for("standing/", player_id), encode(access))
+        while len(self._signed_out) > self._limits.sign_outs_max:
             self._forget(self._signed_out.pop(next(iter(self._signed_out))))
 
     def _forget(self, oldest: StandingRecord) -> None:
         """Too many are remembered: what the oldest says of one player's credentials counts for everybody's."""
-        self._book.want(key_for("standing/", oldest.player), None)
+        self._records.want(key_for("standing/", oldest.player), None)
         if oldest.not_before > self._everybody.not_before:
             self._everybody = StandingRecord(_EVERYBODY, oldest.sign_out, oldest.not_before)
-            self._book.want(key_for("standing/", _EVERYBODY), encode(self._everybody))
+            self._records.want(key_for("standing/", _EVERYBODY), encode(self._everybody))
 
     # Their sessions
 
     def _end_sessions(self, player_id: str, not_before: float, reason: Reason, message: str) -> None:
-        if self._node.recovery is not None:
-            # Those that wait in the store end too, and their seats are free.
-            self._node.recovery.restore_sessions_of(player_id)
+        # Sessions that wait in the store end too, and their seats are free.
+        self._stored.restore_of_player(player_id)
         self._number(player_id, not_before)
-        for session in self._node.sessions.of_player(player_id):
-            self._node.end_session(session, reason, message)
+        for session in self._lifecycle.registry.of_player(player_id):
+            self._lifecycle.end_session(session, reason, message)
 
-    async def _end_sessions_from(self, network: Range, message: str) -> "list[SessionWriter]":
+    async def _end_sessions_from(self, network: Range, message: str) -> list[_Wait]:
         """Also those that are away and were last heard from there, and links that have not said who they are."""
-        node = self._node
-        ended: list[SessionWriter] = []
-        for number, session in enumerate(node.sessions, start=1):
+        ended: list[_Wait] = []
+        for number, session in enumerate(self._lifecycle.registry, start=1):
             if number % _SESSIONS_AT_ONCE == 0:
                 # Or the games would have to wait.
                 await asyncio.sleep(0)
             if _is_in(network, session.address):
-                node.end_session(session, Reason.BANNED, message)
-                keep = node.committer.keep_of(session) if node.committer is not None else None
-                if keep is not None:
-                    ended.append(keep)
-        for connection in list(node.connections.values()):
-            if connection.session is None and _is_in(network, connection.address):
+                end_saved = self._stored.end_saved(session)
+                self._lifecycle.end_session(session, Reason.BANNED, message)
+                if end_saved is not None:
+                    ended.append(end_saved)
+        for connection in self._strangers():
+            if _is_in(network, connection.address):
                 connection.close(Reason.BANNED, message)
         return ended
 
-    async def _saved(self, *ended: "SessionWriter") -> None:
+    async def _saved(self, *ended: _Wait) -> None:
         """Wait until all of it holds after a crash too: what is in force, and the ends of these sessions."""
-        limits = self._node.limits
+        limits = self._limits
         # A session's end is not saved before its room's present turn is over.
         within_s = limits.commit_timeout_s + (limits.turn_s if ended else 0.0)
         try:
             async with asyncio.timeout(within_s):
-                await asyncio.gather(self._book.saved(), *map(self._over, ended))
+                await asyncio.gather(self._records.saved(), *(wait() for wait in ended))
         except TimeoutError:
             raise Throttled("it is in force, but the store does not save that at the moment") from None
-
-    async def _over(self, keep: "SessionWriter") -> None:
-        committer = self._node.committer
-        if committer is not None and committer.keep_of(keep.session) is keep:
-            # If another server has taken it over, it is not ours to end.
-            with contextlib.suppress(NotFound):
-                await keep.ended()
 
 
 def _is_in(network: Range, address: str) -> bool:

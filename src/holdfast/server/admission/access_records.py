@@ -1,28 +1,28 @@
-"""The way of small records into the store: each as it was wanted last, tried until the store has it.
+"""Bans and sign-outs in the store: each record as it was last set, tried until the store has it.
 
-They have nothing to do with the turns of rooms, and do not wait for one as what the ledger saves does: a handler in the
-middle of a turn may wait for them.
+They do not go through the committer, which waits for the turns of rooms: a handler in the middle of a turn may wait for
+a ban to be saved.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from holdfast.logs import get_logger
+from holdfast.server.context import Context
 from holdfast.stores.port import ABSENT, Broken, Entry, RevisionConflict, Store, StoreError, Write
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 log = get_logger("holdfast.server")
 
 
-class StandingBook:
-    """What the store is to have under some keys. Without a store it is a book that nobody reads."""
+class AccessRecords:
+    """What the store is to have under some keys. Without a store nothing is written."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, store: Store | None) -> None:
-        self._node = node
-        self._loop = loop
+    def __init__(self, context: Context, store: Store | None, fatal: Callable[[Broken], None]) -> None:
+        self._loop = context.clock.loop
+        self._limits = context.limits
+        self._faults = context.faults
         self._store = store
+        self._fatal = fatal
         self._revisions: dict[str, int] = {}
         self._wanted: dict[str, bytes | None] = {}
         self._begun = 0
@@ -69,10 +69,9 @@ class StandingBook:
             while self._wanted:
                 await self._write(store)
         except Broken as error:
-            assert self._node.committer is not None
-            self._node.committer.broken(error)
+            self._fatal(error)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained; who waits for it is told
-            self._node.internal_error("saving a ban or a sign-out", error)
+            self._faults.report("saving a ban or a sign-out", error)
         finally:
             self._writing = None
 
@@ -82,7 +81,7 @@ class StandingBook:
         known = [Write(key, value, self._revisions.get(key, ABSENT)) for key, value in wanted.items()]
         writes = [write for write in known if write.value is not None or write.revision != ABSENT]
         try:
-            async with asyncio.timeout(self._node.limits.commit_timeout_s):
+            async with asyncio.timeout(self._limits.commit_timeout_s):
                 [outcome] = await store.commit([writes])
             if isinstance(outcome, RevisionConflict):
                 raise outcome
@@ -106,11 +105,11 @@ class StandingBook:
         if not self._is_refused:
             self._is_refused = True
             log.warning("bans and sign-outs are in force, but the store does not save them; trying again", error=error)
-        await asyncio.sleep(self._node.limits.store_retry_s)
+        await asyncio.sleep(self._limits.store_retry_s)
         # It may have been written after all, or another has written: the word of who operates this node is newer.
         for key in list(self._wanted):
             try:
-                async with asyncio.timeout(self._node.limits.commit_timeout_s):
+                async with asyncio.timeout(self._limits.commit_timeout_s):
                     entry = await store.get(key)
             except Broken:
                 raise

@@ -5,7 +5,6 @@ import hashlib
 import heapq
 from datetime import UTC, datetime
 from math import inf
-from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid, NotFound, Throttled
 from holdfast.core.ranges import Range, RangeTable, read_range
@@ -16,11 +15,9 @@ from holdfast.schemas.ban import BanInfo, BanPage, BanRecord
 from holdfast.schemas.events import BanLifted, Banned
 from holdfast.schemas.player import PLAYER_CHARS_MAX
 from holdfast.schemas.requests import BAN_UNTIL_MAX, WHY_CHARS_MAX, Ban
-from holdfast.server.admission.access_records import StandingBook
+from holdfast.server.admission.access_records import AccessRecords
+from holdfast.server.context import Context
 from holdfast.server.pages import page_of
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 log = get_logger("holdfast.server")
 
@@ -75,10 +72,11 @@ def key_for(prefix: str, text: str) -> str:
 class Bans:
     """Who is kept out, and until when."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, book: StandingBook) -> None:
-        self._node = node
-        self._loop = loop
-        self._book = book
+    def __init__(self, context: Context, records: AccessRecords) -> None:
+        self._clock = context.clock
+        self._limits = context.limits
+        self._publish = context.publish
+        self._records = records
         self._bans: dict[str, BanInfo] = {}
         self._ranges: RangeTable[BanInfo] = RangeTable()
         # When bans end, the next first; those that were lifted or replaced meanwhile are passed over.
@@ -87,7 +85,7 @@ class Bans:
 
     async def load(self) -> None:
         """Know what the store has."""
-        for entry in await self._book.read("ban/"):
+        for entry in await self._records.read("ban/"):
             try:
                 record = decode_ban(entry.value)
                 self._add(BanInfo(record.subject, record.why, record.until, record.since))
@@ -107,16 +105,16 @@ class Bans:
         if (of_player := self._bans.get(f"{_PLAYER}{player_id}")) is not None:
             found.append(of_player)
         ban = max(found, key=_end_of, default=None)
-        return ban if ban is not None and _end_of(ban) > self._node.wall_clock() else None
+        return ban if ban is not None and _end_of(ban) > self._clock.wall_clock() else None
 
     def all(self) -> list[BanInfo]:
         """Those that are in force, the oldest first."""
-        now = self._node.wall_clock()
+        now = self._clock.wall_clock()
         return [ban for ban in self._bans.values() if _end_of(ban) > now]
 
     def page(self, limit: int, cursor: str) -> BanPage:
         """So many of them, by subject."""
-        now = self._node.wall_clock()
+        now = self._clock.wall_clock()
         page, more = page_of((ban.subject for ban in self._bans.values() if _end_of(ban) > now), limit, cursor)
         return BanPage([self._bans[subject] for subject in page], more)
 
@@ -125,9 +123,9 @@ class Bans:
         ban = self._checked(request)
         self._remove(ban.subject)
         self._add(ban)
-        self._book.want(key_for("ban/", ban.subject), encode(BanRecord(ban.subject, ban.why, ban.until, ban.since)))
+        self._records.want(key_for("ban/", ban.subject), encode(BanRecord(ban.subject, ban.why, ban.until, ban.since)))
         self._watch_ends()
-        self._node.publish(Banned(subject=ban.subject, why=ban.why, until=ban.until))
+        self._publish(Banned(subject=ban.subject, why=ban.why, until=ban.until))
         return ban
 
     def lift(self, subject: str) -> None:
@@ -140,7 +138,7 @@ class Bans:
 
     def _checked(self, request: Ban) -> BanInfo:
         subject = subject_of(request.player, request.address)
-        now = self._node.wall_clock()
+        now = self._clock.wall_clock()
         if request.for_s is not None and request.until:
             raise Invalid("say until or for_s: one of them")
         until = request.until if request.for_s is None else now + request.for_s
@@ -148,7 +146,7 @@ class Bans:
             raise Invalid("until: the ban would be over already, or last beyond the year 9999; 0 is for good")
         if len(request.why) > WHY_CHARS_MAX:
             raise Invalid(f"why: at most {WHY_CHARS_MAX} characters; got {len(request.why)}")
-        most = self._node.limits.bans_max
+        most = self._limits.bans_max
         if subject not in self._bans and len(self._bans) >= most:
             raise Throttled(f"{most} bans are in force, and no more are kept: lift some, or ban a wider range")
         return BanInfo(subject, request.why, until, now)
@@ -166,23 +164,23 @@ class Bans:
 
     def _lift(self, subject: str) -> None:
         self._remove(subject)
-        self._book.want(key_for("ban/", subject), None)
-        self._node.publish(BanLifted(subject=subject))
+        self._records.want(key_for("ban/", subject), None)
+        self._publish(BanLifted(subject=subject))
 
     # Their ends
 
     def _watch_ends(self) -> None:
         self.stop()
-        if len(self._ends) > 2 * self._node.limits.bans_max:
+        if len(self._ends) > 2 * self._limits.bans_max:
             # Bans that are replaced again and again must not pile up.
             self._ends = [(ban.until, ban.subject) for ban in self._bans.values() if ban.until]
             heapq.heapify(self._ends)
         if self._ends:
-            wait_s = min(max(self._ends[0][0] - self._node.wall_clock(), 0.0), _LOOK_S)
-            self._next_look = self._loop.call_later(wait_s, self._look)
+            wait_s = min(max(self._ends[0][0] - self._clock.wall_clock(), 0.0), _LOOK_S)
+            self._next_look = self._clock.loop.call_later(wait_s, self._look)
 
     def _look(self) -> None:
-        while self._ends and self._ends[0][0] <= self._node.wall_clock():
+        while self._ends and self._ends[0][0] <= self._clock.wall_clock():
             until, subject = heapq.heappop(self._ends)
             ban = self._bans.get(subject)
             if ban is not None and ban.until == until:

@@ -1,49 +1,62 @@
-"""The doorman: who may come in and knock, before anybody knows who they are.
+"""Limits on connections before they have signed in.
 
-Everything is counted by household, an address or an IPv6 network. A link costs its household one of its hellos; who
-comes back with a good token gets it back, so that hundreds of players behind one address can return at once. Links of a
-household that has none left, or too many failures, are heard late: to knock again and again costs whoever does it time,
-and the node little. Who is refused is told when to come back, each at another time.
+Everything is counted by address (an IPv6 network of 64 bits is one). A connection costs its address one of its hellos;
+a resume with a good token gives it back, so that hundreds of players behind one address can return at once. Connections
+of an address that has no hello left, or too many failures, are read late: trying again and again costs the peer time
+and the server little. Refused clients are told when to return, each at a different time.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from holdfast.core.address_quota import AddressQuota, share_of
+from holdfast.core.address_quota import AddressQuota, AddressShares, share_of
 from holdfast.core.addresses import household_of
 from holdfast.core.admission import AddressBook, Governor
+from holdfast.core.connection import Connection
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
 from holdfast.server.connection.connection import LiveConnection
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+from holdfast.server.context import Context
 
 
 class ConnectionLimiter:
     """Counts strangers, hellos and wrong credentials, by address and in all; spreads a storm over time."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._book = AddressBook(node.limits)
-        self._governor = Governor(node.limits)
+    def __init__(
+        self,
+        context: Context,
+        shares: AddressShares,
+        *,
+        open_count: Callable[[], int],
+        pause: Callable[[LiveConnection, float], None],
+    ) -> None:
+        """`open_count` is how many connections are open; `pause` stops reading one for a while."""
+        self._now = context.clock.now
+        self._limits = limits = context.limits
+        self._counters = context.counters
+        self._alarms = context.alarms
+        self._shares = shares
+        self._open_count = open_count
+        self._pause = pause
+        self._book = AddressBook(limits)
+        self._governor = Governor(limits)
         # Who has not said who they are, and whether that has cost their household one of its hellos.
         self._strangers: dict[LiveConnection, tuple[str, bool]] = {}
-        self._quota: AddressQuota[LiveConnection] = AddressQuota(node.shares)
+        self._quota: AddressQuota[LiveConnection] = AddressQuota(shares)
         self._refused: set[LiveConnection] = set()
 
     def turned_away(self, limit: str, address: str) -> None:
-        """A door closed in somebody's face, before there was a link to tell them by; no limit, for what it heard."""
-        self._node.counters.connections_refused += 1
+        """A listener refused somebody before there was a connection; `limit` is empty if what they sent was wrong."""
+        self._counters.connections_refused += 1
         if limit:
-            self._node.alarms.tell(limit, "refused", address=address)
+            self._alarms.tell(limit, "refused", address=address)
 
-    def came(self, connection: LiveConnection) -> bool:
-        """A link is up: whether it may stay; if not, it was told why."""
-        limits = self._node.limits
-        now = self._node.now()
+    def admit(self, connection: LiveConnection) -> bool:
+        """Whether a new connection may stay; if not, it is told why and closed."""
+        limits = self._limits
+        now = self._now()
         name = household_of(connection.address)
         household = self._book.household(name)
-        if len(self._node.connections) >= limits.connections_max:
+        if self._open_count() >= limits.connections_max:
             wait_s = limits.hello_s + self._governor.turned_away_s(now)
             self._refuse(connection, "connections_max", Reason.BUSY, wait_s)
             return False
@@ -61,13 +74,13 @@ class ConnectionLimiter:
         has_paid = household.hellos.take(now)
         self._strangers[connection] = (name, has_paid)
         if not has_paid or household.barred_s(now):
-            self._node.lane.rest(connection, limits.late_hello_s)
+            self._pause(connection, limits.late_hello_s)
         return True
 
     def _refuse(self, connection: LiveConnection, limit: str, reason: Reason, wait_s: float) -> None:
-        self._node.counters.connections_refused += 1
-        self._node.alarms.tell(limit, "refused", address=connection.address)
-        if len(self._refused) < self._node.limits.strangers_max:
+        self._counters.connections_refused += 1
+        self._alarms.tell(limit, "refused", address=connection.address)
+        if len(self._refused) < self._limits.strangers_max:
             self._refused.add(connection)
             connection.close(reason, "too many at once; come back in a while", retry_after_s=wait_s)
         else:
@@ -76,14 +89,14 @@ class ConnectionLimiter:
 
     def wait_s(self, connection: LiveConnection, *, is_resume: bool) -> float:
         """How long the sender of a hello has to wait before it is looked at; 0 if it is at once."""
-        now = self._node.now()
+        now = self._now()
         if is_resume:
             limit, wait_s = "resumes_per_s", self._governor.resume_s(now)
         else:
             limit, wait_s = self._sign_in_wait(connection, now)
         if wait_s:
-            self._node.counters.hellos_throttled += 1
-            self._node.alarms.tell(limit, "refused", address=connection.address)
+            self._counters.hellos_throttled += 1
+            self._alarms.tell(limit, "refused", address=connection.address)
         return wait_s
 
     def _sign_in_wait(self, connection: LiveConnection, now: float) -> tuple[str, float]:
@@ -94,10 +107,10 @@ class ConnectionLimiter:
             return "failures_per_address_per_s", barred_s + household.come_back_s(now)
         if not has_paid:
             return "hellos_per_address_per_s", household.come_back_s(now)
-        most, part = self._node.limits.connections_max, self._node.limits.resume_reserve
-        if len(self._node.connections) > most - int(most * part):
-            return "connections_max", self._node.limits.hello_s + self._governor.turned_away_s(now)
-        share = share_of(most, self._node.shares.share)
+        most, part = self._limits.connections_max, self._limits.resume_reserve
+        if self._open_count() > most - int(most * part):
+            return "connections_max", self._limits.hello_s + self._governor.turned_away_s(now)
+        share = share_of(most, self._shares.share)
         if self._quota.count(connection.address) > share - int(share * part):
             return "address_share", household.come_back_s(now)
         return "sign_ins_per_s", self._governor.sign_in_s(now)
@@ -106,12 +119,12 @@ class ConnectionLimiter:
         """Somebody was let in to come back, and had nothing to come back to: it costs those nothing who have."""
         self._governor.not_resumed()
 
-    def failed(self, connection: LiveConnection) -> None:
+    def failed(self, connection: Connection) -> None:
         """A credential proved nothing, or its owner flooded the node."""
         household = self._book.household(household_of(connection.address))
-        household.failed(self._node.now())
-        if household.barred_s(self._node.now()):
-            self._node.alarms.tell("failures_per_address_burst", "refused", address=connection.address)
+        household.failed(self._now())
+        if household.barred_s(self._now()):
+            self._alarms.tell("failures_per_address_burst", "refused", address=connection.address)
 
     def known(self, connection: LiveConnection, *, is_resumed: bool) -> None:
         """A stranger has said who it is. One who came back with a good token costs the household nothing."""
@@ -126,7 +139,7 @@ class ConnectionLimiter:
         """A connection is no longer one of the node's."""
         self._quota.give_back(connection)
 
-    def gone(self, connection: LiveConnection) -> None:
+    def unlinked(self, connection: LiveConnection) -> None:
         """A link has ended."""
         self._refused.discard(connection)
         stranger = self._strangers.pop(connection, None)
@@ -137,8 +150,8 @@ class ConnectionLimiter:
 
     def may_guess(self, session: Session) -> bool:
         """Whether somebody from this session's household may try another account."""
-        return not self._book.household(household_of(session.address)).guesses.wait_s(self._node.now())
+        return not self._book.household(household_of(session.address)).guesses.wait_s(self._now())
 
     def guessed_wrong(self, session: Session) -> None:
         """They did, and it was wrong."""
-        self._book.household(household_of(session.address)).guesses.take(self._node.now())
+        self._book.household(household_of(session.address)).guesses.take(self._now())

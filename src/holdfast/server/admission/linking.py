@@ -7,36 +7,51 @@ kept without the token, for a welcome has brought a newer one by then.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from holdfast.core.errors import Conflict, Invalid, NotAllowed, NotFound, Throttled
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.players import checked_identity, is_guest
-from holdfast.identity.port import Approach, Busy, Identity, Linkable, NotAuthentic
+from holdfast.identity.port import Approach, Authenticator, Busy, Identity, Linkable, NotAuthentic
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.events import Authenticated, SignInFailed
 from holdfast.schemas.requests import Confirm, Link
 from holdfast.server.admission.authenticators import store_busy
+from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.context import Context
+from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions.stored import StoredSessions
 from holdfast.stores.port import StoreError
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 
 class Linking:
     """What a guest asks for to get an account."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(
+        self,
+        context: Context,
+        authenticators: Mapping[str, Authenticator],
+        *,
+        lifecycle: SessionLifecycle,
+        stored: StoredSessions,
+        limiter: ConnectionLimiter,
+    ) -> None:
+        self._limits = context.limits
+        self._random = context.random
+        self._publish = context.publish
+        self._authenticators = authenticators
+        self._lifecycle = lifecycle
+        self._stored = stored
+        self._limiter = limiter
 
     async def link(self, session: Session, request: Link) -> LinkInfo:
         """Let a credential prove the session's player from now on."""
-        authenticator = self._node.authenticators.get(request.scheme)
+        authenticator = self._authenticators.get(request.scheme)
         if authenticator is None:
-            known = ", ".join(sorted(self._node.authenticators))
+            known = ", ".join(sorted(self._authenticators))
             raise NotFound(f"no way to sign in is called {request.scheme!r}; there is {known}")
         if not isinstance(authenticator, Linkable):
             raise Invalid(f"a guest cannot be linked to a {request.scheme}")
@@ -50,15 +65,14 @@ class Linking:
             raise RuntimeError(f"the authenticator of {request.scheme!r} linked another player than it was asked to")
         session.roles = identity.roles
         roles = sorted(identity.roles)
-        self._node.publish(
-            Authenticated(session=session.id, player=session.player_id, scheme=request.scheme, roles=roles)
-        )
-        if self._node.recovery is not None:
-            # Those that wait in the store end too.
-            self._node.recovery.restore_sessions_of(session.player_id)
-        for other in self._node.sessions.of_player(session.player_id):
+        self._publish(Authenticated(session=session.id, player=session.player_id, scheme=request.scheme, roles=roles))
+        # Sessions that wait in the store end too.
+        self._stored.restore_of_player(session.player_id)
+        for other in self._lifecycle.registry.of_player(session.player_id):
             if other is not session:
-                self._node.end_session(other, Reason.SIGNED_OUT, "this guest has an account now; sign in with that")
+                self._lifecycle.end_session(
+                    other, Reason.SIGNED_OUT, "this guest has an account now; sign in with that"
+                )
         return LinkInfo(session.player_id, roles, self._new_token(session))
 
     async def confirm(self, session: Session, request: Confirm) -> None:
@@ -67,23 +81,22 @@ class Linking:
             session.tokens.confirm()
 
     async def _proven(self, session: Session, request: Link, authenticator: Linkable) -> Identity:
-        connection_limiter = self._node.connection_limiter
-        if session.wrong_guesses >= self._node.limits.wrong_guesses_max or not connection_limiter.may_guess(session):
+        if session.wrong_guesses >= self._limits.wrong_guesses_max or not self._limiter.may_guess(session):
             raise Throttled("too many wrong credentials: try again later")
-        connection = self._node.connection_of(session)
+        connection = session.connection
         approach = Approach(session.address)
         if connection is not None:
             approach = Approach(session.address, connection.transport_kind, connection.is_encrypted)
         try:
-            async with asyncio.timeout(self._node.limits.auth_s):
+            async with asyncio.timeout(self._limits.auth_s):
                 return await authenticator.link(request.credential, approach, session.player_id)
         except NotAuthentic as error:
             session.wrong_guesses += 1
-            connection_limiter.guessed_wrong(session)
+            self._limiter.guessed_wrong(session)
             if connection is not None:
-                connection_limiter.failed(connection)
+                self._limiter.failed(connection)
             failed = SignInFailed(scheme=request.scheme, reason=Reason.AUTH_FAILED, address=session.address)
-            self._node.publish(failed)
+            self._publish(failed)
             raise NotAllowed(str(error)) from None
         except Busy as error:
             raise Throttled(str(error)) from None
@@ -94,12 +107,12 @@ class Linking:
 
     def _new_token(self, session: Session) -> str:
         """The token that the client comes back with next, or none if it will have one that is as new anyway."""
-        return session.tokens.rotate(self._node.random.randbytes(TOKEN_BYTES)) if self._is_heard(session) else ""
+        return session.tokens.rotate(self._random.randbytes(TOKEN_BYTES)) if self._is_heard(session) else ""
 
     def _is_heard(self, session: Session) -> bool:
         """Whether the client has said something on its connection, and so has the token of its last welcome.
 
         If it has not, that token is neither to be given up for another one nor taken for confirmed.
         """
-        connection = self._node.connection_of(session)
+        connection = session.connection
         return isinstance(connection, LiveConnection) and connection.is_confirmed

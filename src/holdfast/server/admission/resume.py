@@ -1,6 +1,6 @@
-"""Coming back to a session with its token; every resume gets exactly one honest answer (P3)."""
+"""Resuming a session with its token: every resume is told exactly one of resumed, resynced or reset (P3)."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import ProtocolError
@@ -10,24 +10,46 @@ from holdfast.core.session import Session
 from holdfast.core.tokens import TOKEN_BYTES, Verdict, printable
 from holdfast.schemas.events import Resumed, TokenReused
 from holdfast.schemas.frames import Outcome, Position, Resume
+from holdfast.server.admission.access import Access
 from holdfast.server.admission.bans import ban_message
+from holdfast.server.admission.welcome import Welcomer
 from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.context import Context
 from holdfast.server.durability.rollbacks import Rollbacks
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions.stored import StoredSessions
 
 _RETRY_ELSEWHERE_S = 1.0
 
 
-class ComingBack:
+class Resumer:
     """What a hello with a token leads to."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._rollbacks = Rollbacks(node)
+    def __init__(
+        self,
+        context: Context,
+        *,
+        lifecycle: SessionLifecycle,
+        stored: StoredSessions,
+        access: Access,
+        welcomer: Welcomer,
+        rollbacks: Rollbacks,
+        seat_returned: Callable[[Session, bool], None],
+    ) -> None:
+        """`seat_returned` tells the session's room that its player is back, and whether they need the state anew."""
+        self._now = context.clock.now
+        self._random = context.random
+        self._publish = context.publish
+        self._counters = context.counters
+        self._lifecycle = lifecycle
+        self._sessions = lifecycle.registry
+        self._stored = stored
+        self._access = access
+        self._welcomer = welcomer
+        self._rollbacks = rollbacks
+        self._seat_returned = seat_returned
 
-    def resumed(self, connection: LiveConnection, resume: Resume) -> bool:
+    def resume(self, connection: LiveConnection, resume: Resume) -> bool:
         """Whether there was a session to come back to. If not, and the link is open still, its client may sign in."""
         session = self._proven(connection, resume)
         if session is not None and self._may_resume(connection, session):
@@ -36,7 +58,7 @@ class ComingBack:
 
     def why_not(self, connection: LiveConnection, resume: Resume) -> Reason:
         """Why there is no session to come back to, as far as it can be known: nobody has proven anything."""
-        session = self._node.sessions.get(resume.session)
+        session = self._sessions.get(resume.session)
         if session is None or not session.lineage.forks or session.lineage.includes(resume):
             return Reason.EXPIRED
         # Its token was made after what the store remembers.
@@ -44,27 +66,25 @@ class ComingBack:
         return Reason.ROLLED_BACK
 
     def _proven(self, connection: LiveConnection, resume: Resume) -> Session | None:
-        if self._node.recovery is not None:
-            self._node.recovery.restore_session(resume.session)
-        session = self._node.sessions.get(resume.session)
-        if session is None and self._node.is_elsewhere(resume.session):
+        self._stored.restore(resume.session)
+        session = self._sessions.get(resume.session)
+        if session is None and self._stored.is_elsewhere(resume.session):
             connection.close(Reason.MOVED, "this session is on another server now", retry_after_s=_RETRY_ELSEWHERE_S)
         if session is None or session.codec is None:
             return None
-        committer = self._node.committer
-        if committer is not None and committer.is_failing and session in committer:
-            self._node.turn_away(connection)
+        if self._stored.is_stuck(session):
+            self._lifecycle.turn_away(connection)
             return None
         verdict = session.tokens.present(resume.token)
         if verdict is Verdict.REUSED:
-            self._node.counters.tokens_reused += 1
-            self._node.publish(TokenReused(session=session.id, player=session.player_id, peer=connection.peer))
-            self._node.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
+            self._counters.tokens_reused += 1
+            self._publish(TokenReused(session=session.id, player=session.player_id, peer=connection.peer))
+            self._lifecycle.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
             connection.close(Reason.TOKEN_REUSED, "this token was used before; sign in again")
             return None
         if verdict is Verdict.UNKNOWN:
             return None
-        ban = self._node.access.ban_of(session.player_id, connection.address)
+        ban = self._access.ban_of(session.player_id, connection.address)
         if ban is not None:
             # Also if it is the address: who has the token and calls from there is not to have the session either.
             connection.close(Reason.BANNED, ban_message(ban))
@@ -75,7 +95,7 @@ class ComingBack:
 
     def _may_resume(self, connection: LiveConnection, session: Session) -> bool:
         """Not before a flood is forgiven, and not again and again: a resume counts as a request."""
-        flood, now = session.flood, self._node.now()
+        flood, now = session.flood, self._now()
         if flood is None:
             return True
         if flood.barred_until > now:
@@ -87,27 +107,26 @@ class ComingBack:
         return connection.is_open
 
     def _resume(self, connection: LiveConnection, session: Session, resume: Resume) -> None:
-        node = self._node
         # Not from the end of the grace: that moves with the room, and when the store was away.
-        away_s = node.now() - session.dropped_at if session.dropped_at is not None else 0.0
-        old = node.sessions.attach(session, connection, node.now())
+        away_s = self._now() - session.dropped_at if session.dropped_at is not None else 0.0
+        old = self._sessions.attach(session, connection, self._now())
         if old is not None:
-            node.supersede(old, session)
+            self._lifecycle.supersede(old, session)
             if not connection.is_open:
                 # The game heard of the drop and ended the session.
                 return
-        node.graces.cancel(session)
+        self._lifecycle.graces.cancel(session)
         session.resumes += 1
         knows_more = self._knows_more(connection, session, resume)
         replayed, lost = self._continue_channels(session, resume.positions, knows_more=knows_more)
         session.replayed += replayed
-        node.counters.messages_replayed += replayed
+        self._counters.messages_replayed += replayed
         outcome = self._outcome(session, resume.lineage, replayed, is_lost=bool(lost), knows_more=knows_more)
         if outcome.kind == "resynced":
-            node.counters.resynced += 1
+            self._counters.resynced += 1
         else:
-            node.counters.resumed += 1
-        node.publish(
+            self._counters.resumed += 1
+        self._publish(
             Resumed(
                 session=session.id,
                 player=session.player_id,
@@ -119,18 +138,17 @@ class ComingBack:
                 peer=connection.peer,
             )
         )
-        token = session.tokens.rotate(node.random.randbytes(TOKEN_BYTES))
+        token = session.tokens.rotate(self._random.randbytes(TOKEN_BYTES))
         if session.lineage.is_forked:
-            session.lineage.begin(printable(node.random.randbytes(LINEAGE_BYTES)))
-        node.handshake.welcome(connection, session, token, outcome)
-        if node.committer is not None:
-            # The client will come back with this token and this lineage: it must not have them before the store does.
-            node.committer.hold(session)
-            if session.channel in lost:
-                # Nor the numbers with which its streams go on, which are the room's.
-                node.committer.moved(session)
-        if session.player is not None:
-            node.rooms.host_of(session.player).returned(session.player, is_resynced=session.channel in lost)
+            session.lineage.begin(printable(self._random.randbytes(LINEAGE_BYTES)))
+        self._welcomer.welcome(connection, session, token, outcome)
+        # The client will return with this token and this lineage: it must not have them before the store does.
+        self._stored.hold(session)
+        is_resynced = session.channel in lost
+        if is_resynced:
+            # Nor the numbers with which its streams go on, which are the room's.
+            self._stored.moved(session)
+        self._seat_returned(session, is_resynced)
 
     def _knows_more(self, connection: LiveConnection, session: Session, resume: Resume) -> bool:
         """Whether the client knows something that is not part of our history: the store went back in time."""

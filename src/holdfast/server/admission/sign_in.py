@@ -2,8 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, NamedTuple
 
 from holdfast.core.errors import Refused, Throttled
 from holdfast.core.ids import new_id
@@ -14,14 +14,57 @@ from holdfast.identity.players import checked_identity
 from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotAuthentic
 from holdfast.schemas.events import Authenticated, SessionOpened, SignInFailed
 from holdfast.schemas.frames import Auth, Outcome
+from holdfast.server.admission.access import Access
 from holdfast.server.admission.authenticators import store_busy
 from holdfast.server.admission.bans import ban_message
-from holdfast.server.admission.session_limit import make_space
+from holdfast.server.admission.connection_limiter import ConnectionLimiter
+from holdfast.server.admission.welcome import Welcomer
 from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.context import Context
+from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions.stored import StoredSessions
 from holdfast.stores.port import StoreError
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+TooManySessions = Literal["replace", "refuse"]
+"""replace: the session that is disconnected longest ends, or else the oldest. refuse: the new one is rejected."""
+
+
+class SessionMaker:
+    """Makes sessions for proven players."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        grace_s: float,
+        lifecycle: SessionLifecycle,
+        access: Access,
+    ) -> None:
+        self._clock = context.clock
+        self._random = context.random
+        self._limits = context.limits
+        self._counters = context.counters
+        self._grace_s = grace_s
+        self._lifecycle = lifecycle
+        self._access = access
+
+    def make(self, identity: Identity) -> Session:
+        """A session for a proven player, attached to no connection yet."""
+        session = Session(
+            SessionId(new_id(self._random.randbytes(SESSION_ID_BYTES))),
+            PlayerId(identity.player_id),
+            limits=self._limits,
+            now=self._clock.now(),
+            grace_s=self._grace_s,
+            roles=identity.roles,
+        )
+        session.data = identity.data
+        session.signed_in_at = self._clock.wall_clock()
+        session.sign_outs = self._access.sign_outs
+        session.obeyed_by(self._lifecycle)
+        self._lifecycle.registry.add(session)
+        self._counters.sessions += 1
+        return session
 
 
 class _Attempt(NamedTuple):
@@ -35,15 +78,39 @@ class _Attempt(NamedTuple):
     """The number of the last sign-out when it began."""
 
 
-class SigningIn:
+class SignIn:
     """What a hello with a credential leads to. `in` says whether an authenticator is at work for a connection."""
 
     def __init__(
-        self, node: "Node", loop: asyncio.AbstractEventLoop, authenticators: Mapping[str, Authenticator]
+        self,
+        context: Context,
+        authenticators: Mapping[str, Authenticator],
+        *,
+        maker: SessionMaker,
+        welcomer: Welcomer,
+        lifecycle: SessionLifecycle,
+        stored: StoredSessions,
+        access: Access,
+        limiter: ConnectionLimiter,
+        is_draining: Callable[[], bool],
+        too_many_sessions: TooManySessions,
     ) -> None:
-        self._node = node
-        self._loop = loop
+        self._clock = context.clock
+        self._limits = context.limits
+        self._random = context.random
+        self._alarms = context.alarms
+        self._publish = context.publish
+        self._counters = context.counters
+        self._faults = context.faults
         self._authenticators = authenticators
+        self._maker = maker
+        self._welcomer = welcomer
+        self._lifecycle = lifecycle
+        self._stored = stored
+        self._access = access
+        self._limiter = limiter
+        self._is_draining = is_draining
+        self._too_many_sessions = too_many_sessions
         self._in_progress: dict[LiveConnection, asyncio.Task[None]] = {}
 
     def __contains__(self, connection: LiveConnection) -> bool:
@@ -64,10 +131,10 @@ class SigningIn:
         if authenticator is None:
             known = ", ".join(sorted(self._authenticators))
             # Not with a name that anybody may have made up.
-            self._node.publish(SignInFailed(scheme="", reason=Reason.AUTH_FAILED, address=connection.address))
+            self._publish(SignInFailed(scheme="", reason=Reason.AUTH_FAILED, address=connection.address))
             connection.close(Reason.AUTH_FAILED, f"no way to sign in is called {auth.scheme!r}; there is {known}")
             return
-        attempt = _Attempt(connection, auth, reset, self._node.access.sign_outs)
+        attempt = _Attempt(connection, auth, reset, self._access.sign_outs)
         approach = Approach(connection.address, connection.transport_kind, connection.is_encrypted)
         try:
             identity = authenticator.authenticate(auth.credential, approach)
@@ -78,20 +145,20 @@ class SigningIn:
             self._authenticator_failed(attempt, error)
             return
         if inspect.isawaitable(identity):
-            self._in_progress[connection] = self._loop.create_task(self._wait_for(identity, attempt))
+            self._in_progress[connection] = self._clock.loop.create_task(self._wait_for(identity, attempt))
         else:
             self._proven(attempt, identity)
 
     async def _wait_for(self, answer: Awaitable[Identity], attempt: _Attempt) -> None:
         try:
-            async with asyncio.timeout(self._node.limits.auth_s):
+            async with asyncio.timeout(self._limits.auth_s):
                 identity = await answer
             if attempt.connection.is_open:
                 self._proven(attempt, identity)
         except (NotAuthentic, Refused, Busy, StoreError) as error:
             self._not_let_in(attempt, error)
         except TimeoutError:
-            attempt.connection.close(Reason.BUSY, "signing in took too long", retry_after_s=self._node.limits.hello_s)
+            attempt.connection.close(Reason.BUSY, "signing in took too long", retry_after_s=self._limits.hello_s)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
             self._authenticator_failed(attempt, error)
         except asyncio.CancelledError as error:
@@ -107,14 +174,15 @@ class SigningIn:
     # Not let in
 
     def _is_too_late(self, connection: LiveConnection) -> bool:
-        if self._node.drain.is_on:
-            connection.close(Reason.STOPPING, "the server is stopping", retry_after_s=self._node.limits.drain_s)
-        return self._node.drain.is_on
+        is_draining = self._is_draining()
+        if is_draining:
+            connection.close(Reason.STOPPING, "the server is stopping", retry_after_s=self._limits.drain_s)
+        return is_draining
 
     def _authenticator_failed(self, attempt: _Attempt, error: Exception) -> None:
         # What it says may repeat the credential.
         hide = (attempt.auth.credential,)
-        self._node.internal_error("an authenticator", error, hide=hide, connection=attempt.connection.id)
+        self._faults.report("an authenticator", error, hide=hide, connection=attempt.connection.id)
         attempt.connection.close(Reason.INTERNAL)
 
     def _not_let_in(self, attempt: _Attempt, error: NotAuthentic | Refused | Busy | StoreError) -> None:
@@ -123,20 +191,20 @@ class SigningIn:
         if isinstance(error, Busy):
             attempt.connection.close(Reason.BUSY, str(error), retry_after_s=error.retry_after_s)
             return
-        self._node.connection_limiter.failed(attempt.connection)
+        self._limiter.failed(attempt.connection)
         reason = Reason.AUTH_FAILED if isinstance(error, NotAuthentic) else Reason.REFUSED
         self._refuse(attempt, reason, str(error), problem=error.code if isinstance(error, Refused) else "")
 
     def _refuse(self, attempt: _Attempt, reason: Reason, message: str, *, problem: str = "") -> None:
         address = attempt.connection.address
-        self._node.publish(SignInFailed(scheme=attempt.auth.scheme, reason=reason, address=address))
+        self._publish(SignInFailed(scheme=attempt.auth.scheme, reason=reason, address=address))
         attempt.connection.close(reason, message, problem=problem)
 
     # Let in
 
     def _proven(self, attempt: _Attempt, identity: Identity) -> None:
         """It is known who this is: let them in, if they are welcome and there is space."""
-        node, connection = self._node, attempt.connection
+        connection, limits = attempt.connection, self._limits
         try:
             checked_identity(identity, attempt.auth.scheme)
         except (TypeError, ValueError) as error:
@@ -144,41 +212,41 @@ class SigningIn:
             return
         if self._is_too_late(connection):
             return
-        ban = node.access.ban_of(identity.player_id, connection.address)
+        ban = self._access.ban_of(identity.player_id, connection.address)
         if ban is not None:
             self._refuse(attempt, Reason.BANNED, ban_message(ban))
             return
         try:
-            node.access.check(identity, attempt.sign_outs)
+            self._access.check(identity, attempt.sign_outs)
         except NotAuthentic as error:
             self._not_let_in(attempt, error)
             return
-        if len(node.sessions) >= node.limits.sessions_max:
-            connection.close(Reason.BUSY, "this node is full", retry_after_s=node.limits.hello_s)
+        if len(self._lifecycle.registry) >= limits.sessions_max:
+            connection.close(Reason.BUSY, "this node is full", retry_after_s=limits.hello_s)
             return
-        if node.session_quota.is_full(connection.address, node.limits.sessions_max):
-            node.alarms.tell("address_share", "refused", address=connection.address)
+        if self._lifecycle.quota.is_full(connection.address, limits.sessions_max):
+            self._alarms.tell("address_share", "refused", address=connection.address)
             message = "too many players are here from your address; come back in a while"
-            connection.close(Reason.THROTTLED, message, retry_after_s=node.limits.hello_s)
+            connection.close(Reason.THROTTLED, message, retry_after_s=limits.hello_s)
             return
         # Last: sessions may end for it, and that must not be in vain.
-        if not make_space(node, identity.player_id, connection.address):
-            message = f"this player has {node.limits.sessions_per_player_max} sessions already; end one first"
+        if not self._make_space(identity.player_id, connection.address):
+            message = f"this player has {limits.sessions_per_player_max} sessions already; end one first"
             self._refuse(attempt, Reason.REFUSED, message, problem=Throttled.code)
             return
         self._open(attempt, identity)
 
     def _open(self, attempt: _Attempt, identity: Identity) -> None:
-        node, connection = self._node, attempt.connection
-        session = new_session(node, identity)
+        connection = attempt.connection
+        session = self._maker.make(identity)
         session.codec = connection.codec
-        token = session.tokens.issue(node.random.randbytes(TOKEN_BYTES))
-        node.sessions.attach(session, connection, node.now())
-        node.session_quota.take(session, connection.address)
+        token = session.tokens.issue(self._random.randbytes(TOKEN_BYTES))
+        self._lifecycle.registry.attach(session, connection, self._clock.now())
+        self._lifecycle.quota.take(session, connection.address)
         is_reset = attempt.reset is not None
         outcome = Outcome("reset", reason=attempt.reset) if attempt.reset is not None else Outcome("new")
-        node.counters.reset += is_reset
-        node.publish(
+        self._counters.reset += is_reset
+        self._publish(
             SessionOpened(
                 session=session.id,
                 player=session.player_id,
@@ -189,24 +257,26 @@ class SigningIn:
             )
         )
         scheme, roles = attempt.auth.scheme, sorted(identity.roles)
-        node.publish(Authenticated(session=session.id, player=session.player_id, scheme=scheme, roles=roles))
-        node.handshake.welcome(connection, session, token, outcome, credential=identity.credential)
+        self._publish(Authenticated(session=session.id, player=session.player_id, scheme=scheme, roles=roles))
+        self._welcomer.welcome(connection, session, token, outcome, credential=identity.credential)
+
+    def _make_space(self, player_id: str, address: str) -> bool:
+        """Whether a player may have one more session; other sessions end for it if that is the policy."""
+        # Sessions that wait in the store count too.
+        self._stored.restore_of_player(player_id)
+        most = self._limits.sessions_per_player_max
+        # Agents are the server's own, and a seat whose session was lost in a crash is kept for this very player.
+        sessions = [each for each in self._lifecycle.registry.of_player(player_id) if each.codec is not None]
+        if len(sessions) < most:
+            return True
+        if self._too_many_sessions == "refuse":
+            self._alarms.tell("sessions_per_player_max", "refused", address=address, player=player_id)
+            return False
+        # The oldest first. More than one, if the limit is lower than before a restart.
+        for session in sorted(sessions, key=_disconnected_since)[: len(sessions) - most + 1]:
+            self._lifecycle.end_session(session, Reason.SUPERSEDED, "this player has signed in too often")
+        return True
 
 
-def new_session(node: "Node", identity: Identity) -> Session:
-    """A session for a proven player, not attached to anything yet."""
-    session = Session(
-        SessionId(new_id(node.random.randbytes(SESSION_ID_BYTES))),
-        PlayerId(identity.player_id),
-        limits=node.limits,
-        now=node.now(),
-        grace_s=node.grace_s,
-        roles=identity.roles,
-    )
-    session.data = identity.data
-    session.signed_in_at = node.wall_clock()
-    session.sign_outs = node.access.sign_outs
-    session.obeyed_by(node.lifecycle)
-    node.sessions.add(session)
-    node.counters.sessions += 1
-    return session
+def _disconnected_since(session: Session) -> tuple[bool, float]:
+    return session.dropped_at is None, session.dropped_at or 0.0

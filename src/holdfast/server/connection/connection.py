@@ -1,56 +1,160 @@
 """One connection of the server: bytes to frames to the session and back. The way of every message leads through here.
 
-transport -> received -> codec -> _on_data -> channel.accept -> room's host -> a turn of the room
-a turn of the room -> outlet -> channel.push -> Node.wake … end of the loop's turn … -> flush -> transport
+up    transport → received → codec → _on_data → Channel.accept → the room's runner → a turn of the room
+down  a turn of the room → outlet → Channel.push → wake … end of the loop's turn … → flush → transport
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from msgspec import Raw
 
 from holdfast.core.buckets import Bucket
 from holdfast.core.channel import Channel
-from holdfast.core.codec import CODECS
-from holdfast.core.connection import ConnectionEvent, ConnectionId, ConnectionState
+from holdfast.core.codec import CODECS, MSGPACK, Codec
+from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId, ConnectionState
 from holdfast.core.errors import ProtocolError
-from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Flood
+from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Flood, Rates, Step
+from holdfast.core.limits import Limits
+from holdfast.core.player import Player
 from holdfast.core.reasons import CLOSE_CODES, Reason, reason_of
 from holdfast.core.session import Session, SessionFlags
 from holdfast.core.silence import Look
-from holdfast.schemas.frames import Ack, Bye, Close, Data, Frame, FromClient, Hello, Latest, Pong, Request, sentence
-from holdfast.server.connection.fair_queue import Unheard
-from holdfast.server.connection.writing import FrameHandlers, WritingConnection
+from holdfast.observability.metrics import Counters
+from holdfast.observability.packet_log import Tap
+from holdfast.schemas.frames import (
+    Ack,
+    Bye,
+    Close,
+    Data,
+    Frame,
+    FromClient,
+    Hello,
+    Latest,
+    Ping,
+    Pong,
+    Request,
+    Welcome,
+    sentence,
+)
+from holdfast.server.connection.backlog import InputBacklog
+from holdfast.server.connection.writes import Writes
+from holdfast.server.context import Clock
+from holdfast.server.faults import Faults
 from holdfast.transports.port import Transport
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]
 
 
-class LiveConnection(WritingConnection):
+@dataclass(slots=True, kw_only=True)
+class ConnectionServices:
+    """What all connections of a server share, and whom they tell: filled where the server is composed."""
+
+    clock: Clock
+    limits: Limits
+    counters: Counters
+    faults: Faults
+    writes: Writes
+    rates: Rates
+    # The life of a connection
+    opened: Callable[["LiveConnection"], None]
+    lost: Callable[["LiveConnection"], None]
+    """Gone, or closing and no longer heard."""
+    unlinked: Callable[["LiveConnection"], None]
+    """Its transport has ended."""
+    refused: Callable[["LiveConnection", Reason], None]
+    """Closed before anybody signed in."""
+    welcomed: Callable[["LiveConnection", Session], None]
+    tap: Callable[["LiveConnection"], Tap | None]
+    # What a client says
+    hello: Callable[["LiveConnection", Hello], None]
+    request: Callable[[Session, Request, bool], None]
+    """The last argument: whether it is one too many."""
+    end_session: Callable[[Session, Reason, str], None]
+    token_confirmed: Callable[[Session], None]
+    round_trip: Callable[[float], None]
+    # A client that says too much (`fair_queue`, `throttle`)
+    received_early: Callable[["LiveConnection", bytes], None]
+    received_more: Callable[["LiveConnection", bytes], None]
+    first_portion: Callable[["LiveConnection", list[FromClient]], list[FromClient]]
+    over: Callable[["LiveConnection", str], Step]
+    over_message: Callable[["LiveConnection", Player[Any], Data], bool]
+    allows_latest: Callable[["LiveConnection"], bool]
+    allows_request: Callable[["LiveConnection"], bool]
+
+
+class LiveConnection(Connection):
     """A connection with its transport. It speaks for `session` until that has a newer one."""
 
     __slots__ = (
+        "_batch_bytes_max",
+        "_control",
+        "_counters",
         "_decode",
+        "_encode",
+        "_holds",
+        "_is_congested",
+        "_latest",
+        "_limits",
         "_looked",
         "_messages",
         "_now",
+        "_on_frame",
+        "_ping_id",
+        "_ping_sent_at",
+        "_pings",
+        "_services",
+        "_transport",
+        "_whole_bytes_max",
+        "_writes",
         "allowed_bytes",
+        "backlog",
+        "codec",
         "is_confirmed",
         "portion_max",
-        "unheard",
+        "session",
+        "tap",
+        "traces",
     )
 
-    def __init__(self, node: "Node", connection_id: ConnectionId, now: float) -> None:
-        super().__init__(node, connection_id, now)
-        self._now = node.now
-        self._looked: Look | None = None
+    def __init__(self, connection_id: ConnectionId, services: ConnectionServices) -> None:
+        limits = services.limits
+        self._now = services.clock.now
+        super().__init__(connection_id, self._now())
+        self._services = services
+        self._limits = limits
+        self._writes = services.writes
+        self._counters = services.counters
+        self._transport: Transport | None = None
+        self.codec: Codec = MSGPACK
+        self._decode = self.codec.from_client
+        self._encode = self.codec.encode
+        self.session: Session | None = None
+        self._on_frame = self._HANDLERS[self.state]
+        self.tap: Tap | None = None
+        # From the client
+        self.allowed_bytes = self._messages = Bucket(services.rates.hello)
+        """What may be said: by a stranger, and once they have signed in by their session."""
+        self.portion_max = limits.lane_frames_max
+        self.backlog: InputBacklog | None = None
+        """What the client has said and was not heard yet, while it is in the fair queue."""
         self.is_confirmed = False
         """Whether the client has been heard since its welcome: then it has the token that came with it."""
-        self._on_frame = self._HANDLERS[self.state]
-        self._decode = self.codec.from_client
-        # What may be said: by a stranger, and when it is known who they are by their session.
-        self.allowed_bytes = self._messages = Bucket(node.throttle.rates.hello)
-        self.portion_max = node.limits.lane_frames_max
-        self.unheard: Unheard | None = None
-        """What it said and has to wait, if it is in the slow lane."""
+        self._looked: Look | None = None
+        # To the client
+        self._batch_bytes_max = min(limits.batch_bytes_max, limits.payload_bytes_max)
+        # What is written in one piece: nothing before the welcome, which travels alone.
+        self._whole_bytes_max = 0
+        self._control: list[Frame] = []
+        self._latest: dict[tuple[str, str], Latest] = {}
+        self._is_congested = False
+        self._holds = 0
+        self._ping_id = 0
+        self._ping_sent_at = 0.0
+        self._pings = 0
+        self.traces: list[Any] | None = None
+        """Of messages whose answer is in the next payload (`observability.tracing`)."""
 
     # From the transport
 
@@ -64,15 +168,15 @@ class LiveConnection(WritingConnection):
         self.codec = CODECS[transport.dialect.name]
         self._decode = self.codec.from_client
         self._encode = self.codec.encode
-        self.tap = self._node.tap(self)
-        self._node.opened(self)
+        self.tap = self._services.tap(self)
+        self._services.opened(self)
 
     def received(self, payload: bytes) -> None:
         """One payload from the client: heard at once, unless it says much and has to wait its turn."""
         if not self._on_frame:
             return
-        if self.unheard is not None:
-            self._node.lane.received_more(self, payload)
+        if self.backlog is not None:
+            self._services.received_more(self, payload)
             return
         self.heard_at = now = self._now()
         allowance = self.allowed_bytes
@@ -80,18 +184,18 @@ class LiveConnection(WritingConnection):
             allowance.full_at = now + (len(payload) + PAYLOAD_OVERHEAD_BYTES) * allowance.step_s
             self.hear(payload)
         else:
-            self._node.lane.received(self, payload)
+            self._services.received_early(self, payload)
 
     def kept_busy(self) -> None:
         """A ping of the transport's own, or the like, which it dealt with: it costs what a small payload does."""
         if self._on_frame and not self.allowed_bytes.take(self._now(), PAYLOAD_OVERHEAD_BYTES):
-            self._node.throttle.over(self, "bytes_per_s")
+            self._services.over(self, "bytes_per_s")
 
     def look(self, now: float) -> None:
         """No payload came for a while: the client counts as heard if the link still carries something."""
         assert self._transport is not None
         looked, self._looked = self._looked, Look(now, self._transport.traffic)
-        if self._looked.is_alive(looked, self.heard_at, self._node.limits.life_bytes_per_s):
+        if self._looked.is_alive(looked, self.heard_at, self._limits.life_bytes_per_s):
             self.heard_at = now
 
     def hear(self, payload: bytes, rest: list[FromClient] | None = None) -> None:  # noqa: PLR0912 - on one screen
@@ -111,7 +215,7 @@ class LiveConnection(WritingConnection):
                 frames = self._decode(payload)
                 counters.frames_received += len(frames)
             if len(frames) > self.portion_max:
-                frames = self._node.lane.first_portion(self, frames)
+                frames = self._services.first_portion(self, frames)
             for frame in frames:
                 handle = self._on_frame.get(type(frame))
                 if handle is not None:
@@ -119,10 +223,10 @@ class LiveConnection(WritingConnection):
                 elif self.is_open:
                     self._refuse(frame)
         except ProtocolError as error:
-            self._node.counters.protocol_errors += 1
+            self._counters.protocol_errors += 1
             self.close(error.reason, str(error))
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
-            self._node.internal_error("a connection", error, connection=self.id, peer=self.peer)
+            self._services.faults.report("a connection", error, connection=self.id, peer=self.peer)
             self.close(Reason.INTERNAL)
         if was_dirty:
             return
@@ -133,15 +237,25 @@ class LiveConnection(WritingConnection):
 
     def lost(self, code: int, reason: str) -> None:
         """The link is gone; what was said before comes first."""
-        if self.unheard and self.end_reason is None:
-            self.unheard.end = (code, reason)
+        if self.backlog and self.end_reason is None:
+            self.backlog.end = (code, reason)
             return
         if self.end_reason is None:
             self.end_reason = reason_of(code)
             self.end_code = code
         self._step(ConnectionEvent.LOST)
-        self._node.lost(self)
-        self._node.unlinked(self)
+        self._services.lost(self)
+        self._services.unlinked(self)
+
+    def congested(self) -> None:
+        """The client reads slower than we write."""
+        self._is_congested = True
+
+    def drained(self) -> None:
+        """The client has caught up."""
+        self._is_congested = False
+        if self._latest:
+            self.wake()
 
     # Frames
 
@@ -151,17 +265,17 @@ class LiveConnection(WritingConnection):
             self.is_confirmed = True
             self.session.rewound_s = self.session.drop_reason = None
             self.session.lineage.confirmed()
-            if self.session.tokens.confirm() and self._node.committer is not None:
+            if self.session.tokens.confirm():
                 # The used token is dead in the store before anything that was said with the new one counts.
-                self._node.committer.changed(self.session)
-        elif len(payload) > self._node.limits.hello_bytes_max:
+                self._services.token_confirmed(self.session)
+        elif len(payload) > self._limits.hello_bytes_max:
             raise ProtocolError("the first payload is larger than a hello can be", Reason.TOO_BIG)
 
     def _refuse(self, frame: Frame) -> None:
         raise ProtocolError(f"a {frame.name} is not allowed while {self.state.value}")
 
     def _on_hello(self, frame: Hello) -> None:
-        self._node.handshake.hello(self, frame)
+        self._services.hello(self, frame)
 
     def _on_data(self, frame: Data) -> None:
         session = self.session
@@ -173,7 +287,7 @@ class LiveConnection(WritingConnection):
             # same, or the window would never open for that last message.
             if not session.was_opened(frame.channel):
                 raise ProtocolError(f"channel {frame.channel} was never opened")
-            self._node.counters.messages_refused += 1
+            self._counters.messages_refused += 1
             self._on_ack(frame)
             return
         if player.outlet.waiting_bytes:
@@ -187,15 +301,15 @@ class LiveConnection(WritingConnection):
             allowance = self._messages
             if allowance.full_at <= now:
                 allowance.full_at = now + allowance.step_s
-            elif not allowance.take(now) and self._node.throttle.over_message(self, player, frame):
+            elif not allowance.take(now) and self._services.over_message(self, player, frame):
                 return
             player.host.deliver(player, frame)
         else:
-            self._node.counters.duplicates_ignored += 1
+            self._counters.duplicates_ignored += 1
 
     def _check_window(self, waiting_bytes: int, channel: Channel, frame: Data) -> None:
         # What a resume sends again waits already: only what is new adds to it.
-        if waiting_bytes >= self._node.limits.window_bytes_max and frame.seq > channel.accepted:
+        if waiting_bytes >= self._limits.window_bytes_max and frame.seq > channel.accepted:
             raise ProtocolError("more bytes in flight than the window allows", Reason.SEQUENCE)
 
     def _on_latest(self, frame: Latest) -> None:
@@ -204,7 +318,7 @@ class LiveConnection(WritingConnection):
         player = session.player
         if player is not None and session.channel is not None and frame.channel == session.channel.number:
             session.last_active_at = self.heard_at
-            if self._node.throttle.allows_latest(self):
+            if self._services.allows_latest(self):
                 player.host.deliver_latest(player, frame)
 
     def _on_ack(self, frame: Ack | Pong | Data) -> None:
@@ -226,30 +340,181 @@ class LiveConnection(WritingConnection):
         if frame.id == self._ping_id and self.session is not None and self._ping_sent_at:
             round_trip_s = self.heard_at - self._ping_sent_at
             self.session.latency.add(round_trip_s * 1000.0)
-            self._node.metrics.round_trip.observe(round_trip_s)
+            self._services.round_trip(round_trip_s)
             self.session.flags &= ~SessionFlags.AWAITING_RESPONSE
             self._ping_sent_at = 0.0
 
     def _on_request(self, frame: Request) -> None:
         assert self.session is not None
         self.session.last_active_at = self.heard_at
-        may_ask = self._node.throttle.allows_request(self)
+        may_ask = self._services.allows_request(self)
         if self.is_open:
-            self._node.desk.receive(self.session, frame, is_throttled=not may_ask)
+            self._services.request(self.session, frame, not may_ask)
 
     def _on_bye(self, frame: Bye) -> None:
         assert self.session is not None
-        self._node.end_session(self.session, Reason.BYE, frame.reason)
+        self._services.end_session(self.session, Reason.BYE, frame.reason)
+
+    # To the client
+
+    def wake(self) -> None:
+        """Something waits to be written."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            self._writes.add(self)
+
+    def hold(self) -> None:
+        """Write nothing before as many calls of `release`: what the client would hear is not saved yet."""
+        self._holds += 1
+        self.is_dirty = True
+
+    def release(self) -> None:
+        """Write what has waited, unless it has to wait for something else too."""
+        if self._holds:
+            self._holds -= 1
+            self.flush()
+
+    def forget_session(self) -> None:
+        """Speak for no session any more."""
+        self.session = None
+
+    def send(self, frame: Frame) -> None:
+        """Write a frame with the next flush, before the messages of channels."""
+        self._control.append(frame)
+        self.wake()
+
+    def send_latest(self, channel: int, name: str, body: bytes, key: str) -> None:
+        """Write an unreliable message with the next flush, or never if a newer one comes first."""
+        latest = self._latest
+        if (name, key) not in latest and len(latest) >= self._limits.latest_kept_max:
+            del latest[next(iter(latest))]
+        latest[name, key] = Latest(channel, name, Raw(body))
+        self.wake()
+
+    def ping(self, now: float) -> None:
+        """Ask for a sign of life, and tell the client its latency."""
+        if self.session is not None:
+            self.send(self._next_ping(self.session, now))
+
+    def _next_ping(self, session: Session, now: float, quiet_s: float = 0.0) -> Ping:
+        self._ping_id += 1
+        self._pings = self.pings_unanswered + 1
+        self._ping_sent_at = now
+        session.flags |= SessionFlags.AWAITING_RESPONSE
+        channel = session.channel
+        number, ack = (channel.number, channel.applied) if channel is not None else (0, 0)
+        if channel is not None:
+            channel.ack_sent = channel.applied
+        return Ping(self._ping_id, number, ack, round(session.latency.smoothed_ms, 3), round(quiet_s, 3))
+
+    @property
+    def pings_unanswered(self) -> int:
+        """How many were sent since the client was last heard."""
+        return self._pings if self._ping_sent_at > self.heard_at else 0
+
+    def flush(self, *, with_ack: bool = False) -> None:  # noqa: PLR0912 - the way out, on one screen
+        """Write everything that waits for this client, usually in one payload."""
+        if self._holds or not self._on_frame:
+            return
+        self.is_dirty = False
+        try:
+            frames = self._control
+            session = self.session
+            if session is not None:
+                for closing in session.closing:
+                    frames += closing.take()
+                channel = session.channel
+                if channel is not None:
+                    if channel.sent < channel.last_seq:
+                        frames += channel.take()
+                    if channel.ack_sent < channel.applied:
+                        self._acknowledge(frames, channel, at_once=with_ack)
+                if self._latest and not self._is_congested:
+                    frames += self._latest.values()
+                    self._latest.clear()
+            if frames:
+                self._control = []
+                transport = self._transport
+                assert transport is not None
+                payload = self._encode(frames)
+                size = len(payload)
+                counters = self._counters
+                counters.frames_sent += len(frames)
+                counters.bytes_sent += size
+                if size <= self._whole_bytes_max:
+                    transport.send(payload)
+                    if self.tap is not None:
+                        self.tap.sent(payload)
+                else:
+                    self._send_parts(transport, frames)
+                if self.traces is not None:
+                    self._trace(len(frames), size)
+                if self._is_congested:
+                    self._check_backlog(transport)
+        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
+            self._services.faults.report("writing to a connection", error, connection=self.id, peer=self.peer)
+            self.cut(Reason.INTERNAL)
+
+    def _send_parts(self, transport: Transport, frames: list[Frame]) -> None:
+        """Much waits, or the welcome: in small payloads, some get through a link that is slow or often cut."""
+        rest = frames
+        if self._whole_bytes_max == 0 and isinstance(frames[0], Welcome):
+            self._whole_bytes_max = self._batch_bytes_max
+            self._send(transport, self.codec.payload(frames[0]))
+            rest = frames[1:]
+        if rest:
+            for part in self.codec.payloads(rest, self._batch_bytes_max):
+                if not transport.is_up:
+                    break  # asyncio would complain about each that follows
+                self._announce(transport, len(part))
+                self._send(transport, part)
+
+    def _announce(self, transport: Transport, size: int) -> None:
+        """A browser sees whole payloads only: its client has to know of one that may take longer than `silence_s`."""
+        limits = self._limits
+        if size > limits.life_bytes_per_s * limits.silence_s and self.session is not None:
+            ping = self._next_ping(self.session, self._now(), size / limits.life_bytes_per_s)
+            self._send(transport, self.codec.payload(ping))
+
+    def _send(self, transport: Transport, payload: bytes) -> None:
+        transport.send(payload)
+        if self.tap is not None:
+            self.tap.sent(payload)
+
+    def _trace(self, frames: int, size: int) -> None:
+        traces, self.traces = self.traces or [], None
+        for trace in traces:
+            trace.sent(frames, size)
+
+    def _check_backlog(self, transport: Transport) -> None:
+        if transport.buffered_bytes > self._limits.write_buffer_bytes_max:
+            self.cut(Reason.SLOW)
+
+    def _acknowledge(self, frames: list[Frame], channel: Channel, *, at_once: bool) -> None:
+        """No message carries the acknowledgement: it goes along with what is written anyway, else by count or time."""
+        if frames or at_once or channel.applied - channel.ack_sent >= self._limits.ack_messages:
+            channel.ack_sent = channel.applied
+            frames.append(Ack(channel.number, channel.applied))
+        else:
+            self._writes.owe_ack(self)
+
+    def cut(self, reason: Reason) -> None:
+        """End at once, without a word: the peer would not hear it."""
+        if self.state is ConnectionState.CONNECTING:
+            self._services.refused(self, reason)
+        self.end_reason = self.end_reason or reason
+        if self._transport is not None:
+            self._transport.abort()
 
     # State
 
     def welcomed(self, session: Session) -> None:
         """The handshake is over: this connection speaks for the session."""
         self.session = session
-        flood = session.flood = session.flood or Flood(self._node.throttle.rates)
+        flood = session.flood = session.flood or Flood(self._services.rates)
         self.allowed_bytes, self._messages = flood.bytes, flood.messages
-        self._node.lifetimes.begin(self, session)
-        self.tap = self._node.tap(self)
+        self._services.welcomed(self, session)
+        self.tap = self._services.tap(self)
         self._step(ConnectionEvent.WELCOMED)
         if session.player is not None:
             self._step(ConnectionEvent.SEATED)
@@ -268,7 +533,7 @@ class LiveConnection(WritingConnection):
         if not self.is_open:
             return
         if self.state is ConnectionState.CONNECTING:
-            self._node.turned_away(self, reason)
+            self._services.refused(self, reason)
         # Not if it was cut a moment ago: then that is why, and this will not be heard.
         self.end_reason = self.end_reason or reason
         code = CLOSE_CODES[reason]
@@ -282,7 +547,7 @@ class LiveConnection(WritingConnection):
             self.flush()
             self._transport.close(code, reason.value)
         self._step(ConnectionEvent.CLOSED)
-        self._node.lost(self)
+        self._services.lost(self)
 
     def pause_reading(self) -> None:
         """Hear nothing for now: what the client says waits in its own buffers."""

@@ -1,20 +1,18 @@
-"""Signs of life: every connection is pinged every `ping_s`, and one that stays silent for `silence_s` has dropped.
+"""Pings: every connection is pinged every `ping_s`, and one that is silent for `silence_s` has dropped.
 
-Silent is a connection that neither brings a payload nor carries `life_bytes_per_s`, either way.
-
-One timer for the whole node. Connections are visited in slices, so that ten thousand of them are not pinged at once.
+A connection is silent if it neither brings a payload nor carries `life_bytes_per_s`, either way. One timer for all of
+them: connections are visited in slices, so that ten thousand are not pinged at once.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
+from holdfast.core.limits import Limits
 from holdfast.core.player import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionFlags
 from holdfast.server.connection.connection import LiveConnection
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+from holdfast.server.context import Clock
 
 _SLICES = 20
 
@@ -22,39 +20,38 @@ _SLICES = 20
 class Heartbeat:
     """Visits every connection once per `ping_s`."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
-        self._node = node
-        self._loop = loop
+    def __init__(self, clock: Clock, limits: Limits, connections: Callable[[], Iterable[LiveConnection]]) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._connections = connections
         self._round: list[LiveConnection] = []
         self._slice = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to beat."""
-        self._timer = self._loop.call_later(self._node.limits.ping_s / _SLICES, self._beat)
+        self._timer = self._clock.loop.call_later(self._limits.ping_s / _SLICES, self._beat)
 
     def stop(self) -> None:
-        """Beat no more."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _beat(self) -> None:
         self.start()
         if self._slice == 0:
-            self._round = list(self._node.connections.values())
-        now = self._node.now()
+            self._round = list(self._connections())
+        now = self._clock.now()
         for connection in self._round[self._slice :: _SLICES]:
             self._visit(connection, now)
         self._slice = (self._slice + 1) % _SLICES
 
     def _visit(self, connection: LiveConnection, now: float) -> None:
-        limits, session = self._node.limits, connection.session
+        limits, session = self._limits, connection.session
         if not connection.is_open or session is None:
             return
         if now - connection.heard_at >= limits.ping_s:
             connection.look(now)
-        # Of one in the slow lane we are the ones who do not listen; it comes out, and is heard or not.
-        if now - connection.heard_at >= limits.silence_s and connection.unheard is None:
+        # A connection in the fair queue is silent because we do not read it; it leaves the queue, and is heard or not.
+        if now - connection.heard_at >= limits.silence_s and connection.backlog is None:
             connection.cut(Reason.SILENT)
         elif session.player is not None and self._reads_nothing(session, session.player.outlet, now):
             session.player.outlet.overflow()
@@ -67,4 +64,4 @@ class Heartbeat:
             # Our ping is behind what there is to read: the link is slow, not the client.
             return False
         backlog = outlet.backlog
-        return backlog is not None and backlog.stalled > 0 and now - backlog.stalled_at >= self._node.limits.unread_s
+        return backlog is not None and backlog.stalled > 0 and now - backlog.stalled_at >= self._limits.unread_s

@@ -1,55 +1,54 @@
-"""Ends sessions that are idle or too old, at the moment they are.
+"""Ends sessions that are idle or too old.
 
-A session is idle whose client has said nothing of its own (a message, a request) and acknowledged nothing for `idle_s`:
-answers to pings alone are no activity. One timer for each connection; activity does not touch it, it is set anew when
-it rings too early.
+A session is idle when its client has sent no message and no request and acknowledged nothing for `idle_s`; answers to
+pings are no activity. One timer per connection: activity does not touch it, and one that fires too early is set again.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
 from holdfast.server.connection.connection import LiveConnection
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+from holdfast.server.context import Clock
 
 
 class Lifetimes:
-    """How long a session may do nothing, and how long it may last. Sessions that are away have their grace."""
+    """How long a connected session may be idle, and how long it may last."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
-        self._node = node
-        self._loop = loop
+    def __init__(self, clock: Clock, limits: Limits, end_session: Callable[[Session, Reason, str], None]) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._end_session = end_session
         self._timers: dict[LiveConnection, asyncio.TimerHandle] = {}
 
     def begin(self, connection: LiveConnection, session: Session) -> None:
-        """A connection speaks for the session from now on."""
+        """A connection speaks for the session."""
         ends_at = self._ends_at(session)
         if ends_at is not None:
-            self._timers[connection] = self._loop.call_at(ends_at, self._check, connection)
+            self._timers[connection] = self._clock.loop.call_at(ends_at, self._check, connection)
 
-    def over(self, connection: LiveConnection) -> None:
+    def cancel(self, connection: LiveConnection) -> None:
         """The connection is gone."""
         timer = self._timers.pop(connection, None)
         if timer is not None:
             timer.cancel()
 
     def _ends_at(self, session: Session) -> float | None:
-        limits = self._node.limits
+        limits = self._limits
         idle_at = [session.last_active_at + limits.idle_s] if limits.idle_s else []
         old_at = [session.created_at + limits.session_age_max_s] if limits.session_age_max_s else []
         return min(idle_at + old_at, default=None)
 
     def _check(self, connection: LiveConnection) -> None:
         self._timers.pop(connection, None)
-        session, limits, now = connection.session, self._node.limits, self._node.now()
+        session, limits, now = connection.session, self._limits, self._clock.now()
         if session is None or not connection.is_open:
             return
         if limits.idle_s and now >= session.last_active_at + limits.idle_s:
-            self._node.end_session(session, Reason.IDLE, f"nothing was said or read for {limits.idle_s:g} s")
+            self._end_session(session, Reason.IDLE, f"nothing was said or read for {limits.idle_s:g} s")
         elif limits.session_age_max_s and now >= session.created_at + limits.session_age_max_s:
-            self._node.end_session(session, Reason.TOO_OLD, f"a session lasts {limits.session_age_max_s:g} s")
+            self._end_session(session, Reason.TOO_OLD, f"a session lasts {limits.session_age_max_s:g} s")
         else:
             self.begin(connection, session)

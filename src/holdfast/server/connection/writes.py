@@ -6,10 +6,8 @@ of the loop.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from holdfast.server.connection.writing import WritingConnection
+from holdfast.core.connection import Connection
 
 
 class Writes:
@@ -18,11 +16,11 @@ class Writes:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, ack_s: float) -> None:
         self._loop = loop
         self._ack_s = ack_s
-        self.waiting: list[WritingConnection] = []
+        self.waiting: list[Connection] = []
         """Who will be written to when this turn of the loop ends."""
-        self._owing: list[WritingConnection] = []
+        self._owing: list[Connection] = []
 
-    def add(self, connection: "WritingConnection") -> None:
+    def add(self, connection: Connection) -> None:
         """A connection has something to write."""
         if not self.waiting:
             self._loop.call_soon(self._write_all)
@@ -33,7 +31,7 @@ class Writes:
         for connection in waiting:
             connection.flush()
 
-    def owe_ack(self, connection: "WritingConnection") -> None:
+    def owe_ack(self, connection: Connection) -> None:
         """Acknowledge within `ack_s`, unless something else is written before."""
         if not connection.owes_ack:
             connection.owes_ack = True

@@ -33,7 +33,6 @@ from holdfast.schemas.requests import (
     Watch,
 )
 from holdfast.schemas.room import RoomInfo, RoomPage
-from holdfast.server.admission.linking import Linking
 from holdfast.server.directory.guesses import CODES, Guesses
 from holdfast.server.directory.quick_join import QuickJoin
 from holdfast.server.rooms.runner import RoomRunner
@@ -50,7 +49,7 @@ class DirectoryDesk:
         self._quick = QuickJoin(node)
         # Whose request takes or frees a seat of which room.
         self._doors: dict[Session, RoomRunner] = {}
-        self._linking = Linking(node)
+        self._linking = node.linking
         self._guesses = Guesses(node.limits)
         self.is_stopped = False
 

@@ -54,7 +54,7 @@ class RequestDesk:
         self._directory = DirectoryDesk(node)
         self._is_stopped = False
 
-    def receive(self, session: Session, request: Request, *, is_throttled: bool = False) -> None:
+    def receive(self, session: Session, request: Request, is_throttled: bool = False) -> None:
         """A request came in: answer it, or answer it again; if there were too many, only say so."""
         if self._is_stopped and self._node.committer is not None and session in self._node.committer:
             # The connection is about to be closed, and the client asks the next server again.

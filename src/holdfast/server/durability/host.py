@@ -49,7 +49,7 @@ class DurableTurns(Turns):
 class DurableHost(RoomRunner):
     """One durable room, its keeper, and the gate before its seats."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - as its base, and the ledger
+    def __init__(
         self,
         node: "Node",
         loop: asyncio.AbstractEventLoop,

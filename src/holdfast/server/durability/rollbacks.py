@@ -1,14 +1,12 @@
 """Notices that the store went back in time: by the first client that knows more than the store does."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
-from holdfast.schemas.events import RolledBack
+from holdfast.observability.metrics import Counters
+from holdfast.schemas.events import Event, RolledBack
 from holdfast.schemas.frames import Resume
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 log = get_logger("holdfast.server")
 
@@ -16,8 +14,9 @@ log = get_logger("holdfast.server")
 class Rollbacks:
     """Tells the operator: loudly once for each start of the server, and counts the rest."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, publish: Callable[[Event], None], counters: Counters) -> None:
+        self._publish = publish
+        self._counters = counters
         self._is_told = False
 
     def noticed(self, session: Session, resume: Resume, outcome: str, *, peer: str) -> None:
@@ -25,11 +24,11 @@ class Rollbacks:
         if not session.lineage.forks:
             # It has not come back from the store since its client was heard: the client is mistaken, or lies.
             return
-        self._node.counters.clients_rolled_back += 1
+        self._counters.clients_rolled_back += 1
         room = session.room.id if session.room is not None else ""
         age_s = session.lineage.age_s(resume.lineage)
         age_s = round(age_s, 3) if age_s is not None else None
-        self._node.publish(
+        self._publish(
             RolledBack(session=session.id, player=session.player_id, outcome=outcome, room=room, age_s=age_s, peer=peer)
         )
         if not self._is_told:

@@ -264,7 +264,7 @@ class RoomWriter:
 
     # The record
 
-    def _record(  # noqa: PLR0913 - one call site, all but the state by keyword
+    def _record(
         self,
         state: Raw | None,
         change: PartChanges,

@@ -16,7 +16,6 @@ from holdfast.core.session import Session, SessionState
 from holdfast.identity.port import Identity
 from holdfast.schemas.events import Resumed, SessionOpened
 from holdfast.schemas.requests import Create
-from holdfast.server.admission.sign_in import new_session
 from holdfast.server.rooms.joining import Interrupted
 from holdfast.server.rooms.runner import RoomRunner
 
@@ -141,7 +140,7 @@ class Agent:
         if len(node.sessions) >= node.limits.sessions_max:
             raise Throttled("this node has no space for another session")
         self._node = node
-        self.session = new_session(node, Identity(name, roles))
+        self.session = node.session_maker.make(Identity(name, roles))
         connection = self._attach()
         node.publish(
             SessionOpened(
@@ -154,7 +153,7 @@ class Agent:
 
     def _attach(self) -> Connection:
         node = self._node
-        connection = AgentConnection(node.next_connection_id(), node.now(), node.lifecycle.lost)
+        connection = AgentConnection(node.connections.next_id(), node.now(), node.lifecycle.lost)
         connection.happened(ConnectionEvent.WELCOMED)
         node.sessions.attach(self.session, connection, node.now())
         return connection

@@ -208,7 +208,7 @@ class Delivery:
         # Raised by the game's own check of it.
         raise error
 
-    def _applied(  # noqa: PLR0913, PLR0917 - the end of a turn: what was awaited of it
+    def _applied(
         self,
         error: Exception | None,
         _: Any,

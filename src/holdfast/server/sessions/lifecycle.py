@@ -6,16 +6,14 @@ effect. A listener returns at once and does not raise.
 
 from collections.abc import Callable
 
-from holdfast.core.address_quota import AddressQuota
+from holdfast.core.address_quota import AddressQuota, AddressShares
 from holdfast.core.connection import Connection
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import Session
-from holdfast.observability.metrics import Counters
-from holdfast.schemas.events import Dropped, Ended, Event, Released, Resynced, Superseded
+from holdfast.schemas.events import Dropped, Ended, Released, Resynced, Superseded
 from holdfast.schemas.frames import sentence
-from holdfast.server.context import Clock
-from holdfast.server.faults import Faults
+from holdfast.server.context import Context
 from holdfast.server.sessions.graces import Graces
 
 RETRY_AFTER_STOP_S = 1.0
@@ -25,26 +23,16 @@ RETRY_AFTER_STOP_S = 1.0
 class SessionLifecycle:
     """Carries out what is decided about sessions."""
 
-    def __init__(  # noqa: PLR0913 - the ground of a session's life, all by keyword
-        self,
-        clock: Clock,
-        *,
-        registry: SessionRegistry,
-        quota: AddressQuota[Session],
-        publish: Callable[[Event], None],
-        counters: Counters,
-        faults: Faults,
-        store_patience_s: float,
-    ) -> None:
-        self._clock = clock
-        self.registry = registry
-        self.quota = quota
+    def __init__(self, context: Context, shares: AddressShares) -> None:
+        self._clock = context.clock
+        self._limits = context.limits
+        self._publish = context.publish
+        self._counters = context.counters
+        self._faults = context.faults
+        self.registry = SessionRegistry()
+        self.quota: AddressQuota[Session] = AddressQuota(shares)
         """By the address that each session began at."""
-        self._publish = publish
-        self._counters = counters
-        self._faults = faults
-        self._store_patience_s = store_patience_s
-        self.graces = Graces(clock, lambda session: self.end_session(session, Reason.GRACE_ENDED))
+        self.graces = Graces(context.clock, lambda session: self.end_session(session, Reason.GRACE_ENDED))
         self.on_drop: list[Callable[[Session], None]] = []
         """A connection was lost."""
         self.on_detach: list[Callable[[Session], None]] = []
@@ -102,7 +90,7 @@ class SessionLifecycle:
     def turn_away(self, connection: Connection) -> None:
         """The store refuses: the client may return when it works again."""
         message = "the server cannot save at the moment"
-        connection.close(Reason.BUSY, message, retry_after_s=self._store_patience_s)
+        connection.close(Reason.BUSY, message, retry_after_s=self._limits.store_patience_s)
 
     # The end
 

@@ -1,0 +1,38 @@
+"""What a store does for sessions. A server without a store does none of it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from holdfast.core.session import Session
+
+
+def _nothing(_: object) -> None:
+    """There is no store."""
+
+
+def _no(_: object) -> bool:
+    return False
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredSessions:
+    """Filled where the server is composed."""
+
+    restore: Callable[[str], None] = _nothing
+    """Bring back the session with this id, if the store has it."""
+    restore_of_player: Callable[[str], None] = _nothing
+    """Bring back all sessions of a player."""
+    hold: Callable[[Session], None] = _nothing
+    """The session changed, and its client may hear of it only when that is saved."""
+    moved: Callable[[Session], None] = _nothing
+    """The session took or left a seat, or its streams begin anew: saved together with its room."""
+    changed: Callable[[Session], None] = _nothing
+    """Save the session with the next commit."""
+    is_saved: Callable[[Session], bool] = _no
+    """Whether the session outlives this process."""
+    is_stuck: Callable[[Session], bool] = _no
+    """Whether the session outlives this process, and the store refuses at the moment."""
+    is_elsewhere: Callable[[str], bool] = _no
+    """Whether another server has the session with this id."""
+    end_saved: Callable[[Session], Callable[[], Awaitable[None]] | None] = _nothing
+    """How to wait until the end of a session is saved; None if nothing of it is."""
