@@ -15,7 +15,7 @@ from typing import Self
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "holdfast"
-LINES_MAX = 500
+LINES_MAX = 600
 
 # The modules directly in holdfast/: the public face.
 TOP = "(top)"
