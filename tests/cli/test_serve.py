@@ -12,6 +12,7 @@ from tests.e2e.serving import (
     ANY_PORTS,
     end_of,
     holdfast_process,
+    python_process,
     read_until,
     result_of,
     serving,
@@ -44,7 +45,8 @@ async def test_every_command_explains_itself(command: str) -> None:
 
 
 async def test_the_version_is_the_package_s() -> None:
-    result = await result_of("--version")
+    async with python_process("-m", "holdfast", "--version") as process:
+        result = await end_of(process)
 
     assert result == (0, f"holdfast, version {holdfast.__version__}\n", "")
 
@@ -53,7 +55,8 @@ async def test_the_version_is_the_package_s() -> None:
 
 
 async def test_a_client_plays_on_a_served_game_and_ctrl_c_ends_it_cleanly(chat: Path) -> None:
-    async with holdfast_process("serve", str(chat), *ANY_PORTS) as process:
+    # Started, not forked: the imports are part of what is run here.
+    async with python_process("-m", "holdfast", "serve", str(chat), *ANY_PORTS) as process:
         announcement = await read_until(process, "Ctrl-C ends it")
         host, port = websocket_address(announcement)
         async with holdfast.connect(f"ws://{host}:{port}", messages=[Say]) as session:

@@ -1,11 +1,13 @@
 """Every ```python block in the README and the docs runs as it stands."""
 
+import asyncio
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.deadlines import DEADLINE_S
+from tests.forking import forked
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -20,17 +22,11 @@ SNIPPETS = [
 
 
 @pytest.mark.parametrize("code", SNIPPETS)
-def test_a_snippet_runs_as_it_stands(code: str, tmp_path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=tmp_path,
-    )
+async def test_a_snippet_runs_as_it_stands(code: str, tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_S), forked("-W", "error", "-c", code, cwd=tmp_path) as process:
+        _, stderr = await process.communicate()
 
-    assert result.returncode == 0, result.stderr
+    assert process.returncode == 0, stderr.decode()
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -15,7 +15,8 @@ from tests.e2e import counting
 from tests.e2e.counter import Counter
 from tests.e2e.counting import Down, Report
 from tests.e2e.diarist import Diary
-from tests.e2e.serving import end_of, python_process, read_until, serving
+from tests.e2e.serving import end_of, read_until, serving
+from tests.forking import forked
 
 MESSAGES = 100
 KILLS_IN_PLAY = 6
@@ -26,7 +27,7 @@ KILLS_ANYTIME = 4
 def life(address: tuple[str, int], folder: Path, flavour: str) -> AbstractAsyncContextManager[Process]:
     """A player's process, from its start to its SIGKILL at the end of the block."""
     url = f"ws://{address[0]}:{address[1]}"
-    return python_process("-m", "tests.e2e.diarist", url, str(folder), str(MESSAGES), flavour)
+    return forked("-m", "tests.e2e.diarist", url, str(folder), str(MESSAGES), flavour)
 
 
 @pytest.mark.parametrize("flavour", ["async", "blocking"])
@@ -42,7 +43,7 @@ async def test_a_killed_process_is_continued_by_another_with_nothing_lost_or_dou
                 await asyncio.sleep(random.uniform(0.0, 0.3))
         for _ in range(KILLS_ANYTIME):
             async with life(address, tmp_path, flavour):
-                await asyncio.sleep(random.uniform(0.1, 0.7))
+                await asyncio.sleep(random.uniform(0.0, 0.4))
         async with life(address, tmp_path, flavour) as process:
             last_life = await end_of(process)
 

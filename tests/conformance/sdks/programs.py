@@ -5,7 +5,6 @@ import fcntl
 import json
 import shutil
 import subprocess
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -14,13 +13,15 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
+from tests.forking import forked
+
 ROOT = Path(__file__).parents[3]
 JS = ROOT / "clients" / "js"
 _LINE_BYTES_MAX = 2**22
 _BUILD_S = 120.0
 
 SDKS: dict[str, list[str]] = {
-    "python": [sys.executable, "-m", "tests.conformance.sdks.driver"],
+    "python": ["-m", "tests.conformance.sdks.driver"],
     "javascript": [shutil.which("node") or "node", str(JS / "test" / "driver.mjs")],
 }
 
@@ -102,9 +103,14 @@ class Program:
 @asynccontextmanager
 async def program(sdk: str) -> AsyncIterator[Program]:
     """A driver of this SDK, until the end of the block."""
-    process = await asyncio.create_subprocess_exec(*SDKS[sdk], stdin=PIPE, stdout=PIPE, cwd=ROOT, limit=_LINE_BYTES_MAX)
-    running = Program(process)
-    try:
-        yield running
-    finally:
-        await running.stop()
+    async with forked(*SDKS[sdk]) if sdk == "python" else _node(*SDKS[sdk]) as process:
+        running = Program(process)
+        try:
+            yield running
+        finally:
+            await running.stop()
+
+
+@asynccontextmanager
+async def _node(*command: str) -> AsyncIterator[Process]:
+    yield await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT, limit=_LINE_BYTES_MAX)
