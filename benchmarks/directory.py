@@ -25,7 +25,7 @@ from holdfast import PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.core.session import PlayerId
 from holdfast.schemas.requests import Search
-from holdfast.server.placement.agents import Agent
+from holdfast.server.agents import Agent
 
 TICK_HZ = 20.0
 TARGET_PER_S = 1000

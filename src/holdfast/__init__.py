@@ -54,8 +54,8 @@ from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import PlacedPlayer
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.admission.tls import Tls
+from holdfast.server.agents import Agent
 from holdfast.server.collector import tune_gc
-from holdfast.server.placement.agents import Agent
 from holdfast.server.rooms.effects import Effect
 from holdfast.server.run import run
 from holdfast.server.server import Server

@@ -20,7 +20,7 @@ from holdfast.schemas.events import (
 )
 from holdfast.schemas.frames import Bye, Hello, Position, Resume
 from holdfast.schemas.requests import Ban, Create
-from holdfast.server.placement.agents import AgentRoom
+from holdfast.server.agents import AgentRoom
 from holdfast.testing import FaultyStore, Named
 from tests.observability.scene import Say, Scene, Visitor, hall, scene
 from tests.server.durability.bench import until

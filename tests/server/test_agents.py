@@ -22,7 +22,7 @@ from holdfast import (
     on,
 )
 from holdfast.schemas.events import Dropped, Resumed
-from holdfast.server.placement.agents import AgentRoom
+from holdfast.server.agents import AgentRoom
 from tests.server.durability.bench import until
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, texts_until, until_resumed
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from math import ceil
 from typing import Generic, TypeVar
 
-from holdfast.core.addresses import household_of
+from holdfast.core.addresses import address_group
 
 K = TypeVar("K", bound=Hashable)
 
@@ -35,7 +35,7 @@ class AddressShares:
         parsed = _parsed(address)
         if parsed is None or any(parsed in network for network in self._full):
             return ""
-        return household_of(address)
+        return address_group(address)
 
 
 class AddressQuota(Generic[K]):

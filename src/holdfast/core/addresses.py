@@ -1,10 +1,10 @@
-"""Addresses: the host behind "203.0.113.7:51234", the network that stands for one household, `Host` headers."""
+"""Addresses: the host behind "203.0.113.7:51234", the network that stands for one customer, `Host` headers."""
 
 import re
 from ipaddress import IPv6Address, IPv6Network
 
 # Who has IPv6 has 2**64 addresses of it: a count for each would count nobody.
-_HOUSEHOLD_BITS = 64
+_GROUP_BITS = 64
 # Names as DNS and container networks have them; browsers write other letters as punycode. Nothing that a path, a login
 # ("user@"), a second host or a line of a log could begin with.
 _HOST_HEADER = re.compile(
@@ -20,7 +20,7 @@ def host_of(peer: str) -> str:
     return host.strip("[]") if colon else peer
 
 
-def household_of(host: str) -> str:
+def address_group(host: str) -> str:
     """What is counted as one: an IPv4 address, or an IPv6 network of 64 bits."""
     if ":" not in host:
         return host  # IPv4, which has but one way to be written, or no address at all
@@ -30,7 +30,7 @@ def household_of(host: str) -> str:
         return host
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
-    return str(IPv6Network((address, _HOUSEHOLD_BITS), strict=False))
+    return str(IPv6Network((address, _GROUP_BITS), strict=False))
 
 
 def is_host_header(value: str) -> bool:

@@ -1,8 +1,8 @@
-"""Who may come to the door, before anybody knows who they are: counts for each address, and the pace of a storm.
+"""Limits before a sign-in: what is counted for each address, and how fast a crowd is let in.
 
-Addresses are counted by household (`core.addresses`): many players may stand behind one. So nobody who proves to be one
-of ours is held up for what their neighbours did: a session that is resumed with its token costs its household nothing,
-and neither wrong credentials nor floods keep it out. They keep out who wants to sign in anew.
+Many players may share an address (`core.addresses`). So a player who proves to have a session is not held up by what
+others at the same address did: a resume with a good token costs the address nothing, and neither wrong credentials nor
+floods block it. They block new sign-ins.
 """
 
 from holdfast.core.buckets import Bucket, Rate, Slots
@@ -12,7 +12,7 @@ from holdfast.core.limits import Limits
 _DOUBLINGS_MAX = 16
 
 
-class Household:
+class AddressActivity:
     """What is remembered of one address."""
 
     __slots__ = ("_barred_until", "_counted_at", "_failures", "_limits", "_slots", "guesses", "hellos", "strangers")
@@ -26,13 +26,13 @@ class Household:
         self._slots = Slots(limits.hellos_per_address_per_s, limits.retry_after_max_s)
         self._failures = 0.0
         self._counted_at = 0.0
-        self._barred_until = 0.0
+        self._blocked_until = 0.0
 
     def failed(self, now: float) -> None:
         """A credential proved nothing. Beyond the burst, each failure doubles the wait before the next attempt."""
         limits = self._limits
         # What is forgiven with time is not forgiven while they have to wait anyway: the waits would not grow.
-        forgiven_since = max(self._counted_at, self._barred_until)
+        forgiven_since = max(self._counted_at, self._blocked_until)
         forgiven = max(0.0, now - forgiven_since) * limits.failures_per_address_per_s
         self._failures = failures = max(0.0, self._failures - forgiven) + 1
         self._counted_at = now
@@ -42,71 +42,71 @@ class Household:
             # Only so much of what is beyond it is remembered as makes a difference.
             self._failures = failures - max(0.0, beyond - _DOUBLINGS_MAX)
             doublings = min(beyond, _DOUBLINGS_MAX) - 1
-            self._barred_until = now + min(limits.failure_wait_max_s, first_s * 2.0**doublings)
+            self._blocked_until = now + min(limits.failure_wait_max_s, first_s * 2.0**doublings)
 
-    def barred_s(self, now: float) -> float:
+    def blocked_s(self, now: float) -> float:
         """How long nobody from there may sign in."""
-        return max(0.0, self._barred_until - now)
+        return max(0.0, self._blocked_until - now)
 
-    def come_back_s(self, now: float) -> float:
+    def retry_after_s(self, now: float) -> float:
         """When somebody who is one too many should come back: each is told another time."""
         return self._slots.next_s(now)
 
 
-class AddressBook:
-    """The households that were heard of lately; when it is full, the one that was not heard of for longest gives way.
+class AddressTable:
+    """The addresses seen lately; when it is full, the one not seen for longest is forgotten.
 
-    One with strangers at the door is never forgotten: it could begin anew with a clean slate.
+    An address with connections that have not signed in is never forgotten: it would start with a clean slate.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.strangers = 0
         """All of them."""
-        self._at_the_door: dict[str, Household] = {}
+        self._with_strangers: dict[str, AddressActivity] = {}
         # In the order in which they were last heard of.
-        self._resting: dict[str, Household] = {}
+        self._without_strangers: dict[str, AddressActivity] = {}
 
     def __len__(self) -> int:
-        return len(self._at_the_door) + len(self._resting)
+        return len(self._with_strangers) + len(self._without_strangers)
 
-    def household(self, name: str) -> Household:
-        """What is known of a household; from now on it was just heard of."""
-        known = self._at_the_door.get(name)
+    def activity(self, name: str) -> AddressActivity:
+        """What is known of an address; it counts as just seen."""
+        known = self._with_strangers.get(name)
         if known is not None:
             return known
-        household = self._resting.pop(name, None) or Household(self._limits)
-        self._resting[name] = household
+        activity = self._without_strangers.pop(name, None) or AddressActivity(self._limits)
+        self._without_strangers[name] = activity
         self._make_space()
-        return household
+        return activity
 
     def came(self, name: str) -> None:
         """A stranger is at the door."""
-        household = self.household(name)
-        household.strangers += 1
+        activity = self.activity(name)
+        activity.strangers += 1
         self.strangers += 1
-        self._resting.pop(name, None)
-        self._at_the_door[name] = household
+        self._without_strangers.pop(name, None)
+        self._with_strangers[name] = activity
 
     def went(self, name: str) -> None:
         """A stranger is known now, or gone."""
-        household = self._at_the_door[name]
-        household.strangers -= 1
+        activity = self._with_strangers[name]
+        activity.strangers -= 1
         self.strangers -= 1
-        if not household.strangers:
-            self._resting[name] = self._at_the_door.pop(name)
+        if not activity.strangers:
+            self._without_strangers[name] = self._with_strangers.pop(name)
             self._make_space()
 
     def _make_space(self) -> None:
-        while len(self) > self._limits.addresses_max and len(self._resting) > 1:
-            del self._resting[next(iter(self._resting))]
+        while len(self) > self._limits.addresses_max and len(self._without_strangers) > 1:
+            del self._without_strangers[next(iter(self._without_strangers))]
 
 
-class Governor:
-    """Lets a storm in at a pace that the node can keep: those who come back before those who are new.
+class AdmissionRate:
+    """Admits a crowd at a rate the server can keep, resumes before new sign-ins.
 
-    What is beyond the pace is told when to come back. New ones get what is left: each takes its place among those who
-    come back too, and while some of those have to wait, nobody new is let in.
+    Whoever exceeds the rate is told when to try again. Sign-ins get what resumes leave: each uses up a resume too, and
+    while resumes have to wait, nobody new is admitted.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -123,7 +123,7 @@ class Governor:
         """Somebody was let in to come back, and had nothing to come back to."""
         self._resumes.give_back()
 
-    def turned_away_s(self, now: float) -> float:
+    def refused_retry_s(self, now: float) -> float:
         """When somebody should come back who was not even listened to."""
         return self._resume_slots.next_s(now)
 

@@ -6,7 +6,7 @@ are too many in all, it is one of the address that has most, so that one or two 
 
 from typing import Protocol
 
-from holdfast.core.addresses import household_of
+from holdfast.core.addresses import address_group
 
 
 class Member(Protocol):
@@ -32,7 +32,7 @@ class Crowd:
 
     def admit(self, member: Member, host: str) -> bool:
         """Somebody connected: whether they may stay. Another may have to go for that."""
-        name = household_of(host)
+        name = address_group(host)
         household = self._households.get(name, {})
         if len(household) >= self._per_address_max and not self._make_room(name):
             return False
@@ -57,14 +57,14 @@ class Crowd:
 
     def heard(self, member: Member, host: str) -> None:
         """A client has said something."""
-        household = self._households.get(household_of(host), {})
+        household = self._households.get(address_group(host), {})
         if member in household:
             del household[member]
             household[member] = None
 
     def went(self, member: Member, host: str) -> None:
         """A connection is gone, or is about to be."""
-        name = household_of(host)
+        name = address_group(host)
         household = self._households.get(name, {})
         if member in household:
             del household[member]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from holdfast.core.addresses import household_of
+from holdfast.core.addresses import address_group
 from holdfast.core.limits import KIB, Limits
 from holdfast.identity.port import Busy
 
@@ -121,7 +121,7 @@ class ChecksPerAddress:
     @contextmanager
     def one(self, address: str) -> Iterator[None]:
         """Count one check of this address until it is done; `Busy` if it has too many."""
-        network = household_of(address)
+        network = address_group(address)
         running = self._running.get(network, 0)
         if running >= self._checks_max:
             raise Busy("too many passwords are being checked for this address at the moment", _ADDRESS_RETRY_AFTER_S)

@@ -10,7 +10,7 @@ before, only the guesses made there count.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.core.addresses import household_of
+from holdfast.core.addresses import address_group
 from holdfast.core.limits import Limits
 
 _ANYWHERE = "*"
@@ -81,7 +81,7 @@ class Lockouts:
 
     def _places(self, name: str, address: str) -> tuple[dict[_Place, _Guesses], list[_Place]]:
         """Where a guess that is made there counts."""
-        there = _Place(name, household_of(address))
+        there = _Place(name, address_group(address))
         if there in self._homes:
             return self._homes, [there]
         return self._strangers, [there, _Place(name, _ANYWHERE)]

@@ -4,33 +4,48 @@ Durable rooms need no time: they are saved, and go on elsewhere or after the res
 """
 
 import asyncio
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Any
 
+from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room
 from holdfast.schemas.events import Event, NodeDraining, RoomEnded, SeatExpired, SeatFreed
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-    from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.sessions.notices import Notices
 
 
 class Drain:
     """What happens between SIGTERM and the end."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(
+        self,
+        name: str,
+        *,
+        publish: Callable[[Event], None],
+        registry: SessionRegistry,
+        notices: Notices,
+        runners: Callable[[], Iterable[RoomRunner]],
+        room: Callable[[str], Room[Any] | None],
+        begun: Callable[[Callable[[Event], None]], None],
+    ) -> None:
+        """`begun` is called when draining begins, with whom to tell of events from then on."""
+        self._name = name
+        self._publish = publish
+        self._registry = registry
+        self._notices = notices
+        self._runners = runners
+        self._room = room
+        self._begun = begun
         # Rooms that were waited for when we last looked at all of them.
         self._waiting: set[str] = set()
         self._emptied = asyncio.Event()
         self.is_on = False
 
     @property
-    def waits_for(self) -> "list[RoomRunner]":
+    def waits_for(self) -> list[RoomRunner]:
         """The rooms that end with this node and have somebody in them."""
-        return [
-            host for host in self._node.rooms.hosts() if host.room.durability == "memory" and host.room.seats_used > 0
-        ]
+        return [each for each in self._runners() if each.room.durability == "memory" and each.room.seats_used > 0]
 
     async def run(self, within_s: float) -> None:
         """Announce the end, and wait until no room needs the time, or there is none left."""
@@ -44,15 +59,13 @@ class Drain:
         if self.is_on:
             return
         self.is_on = True
-        node = self._node
-        node.health.is_ready = False
-        node.bus.observe(self._happened)
-        node.publish(NodeDraining(node=node.name, deadline_s=within_s))
-        for session in node.sessions:
-            node.notices.stopping(session, within_s)
-        for host in node.rooms.hosts():
-            if type(host.room).on_stopping is not Room.on_stopping and not host.room.is_closing:
-                host.follow(host.room.on_stopping, within_s)
+        self._begun(self._happened)
+        self._publish(NodeDraining(node=self._name, deadline_s=within_s))
+        for session in self._registry:
+            self._notices.stopping(session, within_s)
+        for runner in self._runners():
+            if type(runner.room).on_stopping is not Room.on_stopping and not runner.room.is_closing:
+                runner.follow(runner.room.on_stopping, within_s)
         self._look()
 
     def _happened(self, event: Event) -> None:
@@ -61,7 +74,7 @@ class Drain:
 
     def look_at(self, room_id: str) -> None:
         """Somebody may have been the last one in this room, or is not coming after all."""
-        room = self._node.rooms.get(room_id)
+        room = self._room(room_id)
         if self.is_on and (room is None or room.seats_used == 0):
             self._waiting.discard(room_id)
             if not self._waiting:
@@ -69,6 +82,6 @@ class Drain:
 
     def _look(self) -> None:
         # All of them: somebody may have moved to a room that was empty before.
-        self._waiting = {host.room.id for host in self.waits_for}
+        self._waiting = {runner.room.id for runner in self.waits_for}
         if not self._waiting:
             self._emptied.set()

@@ -32,7 +32,7 @@ from holdfast.observability.message_log import MessageLog
 from holdfast.observability.metrics import LoopLag, Metrics
 from holdfast.observability.packet_log import PacketLog, Tap
 from holdfast.observability.timeline import Timelines
-from holdfast.schemas.events import ConnectionRefused, PlacementChanged
+from holdfast.schemas.events import ConnectionRefused, Event, PlacementChanged
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
@@ -41,6 +41,7 @@ from holdfast.server.admission.linking import Linking
 from holdfast.server.admission.resume import Resumer
 from holdfast.server.admission.sign_in import SessionMaker, SignIn, TooManySessions
 from holdfast.server.admission.welcome import Welcomer
+from holdfast.server.agents import AgentServices
 from holdfast.server.alarms import Alarms
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
 from holdfast.server.connection.connections import Connections
@@ -60,12 +61,12 @@ from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.rollbacks import Rollbacks
 from holdfast.server.faults import Faults
 from holdfast.server.health import Health
-from holdfast.server.notices import Notices
 from holdfast.server.placement.fleet import OwnFleet
 from holdfast.server.placement.placements import Placements
 from holdfast.server.rooms.effects import Carry, Outbox
 from holdfast.server.rooms.saves import Saving
 from holdfast.server.sessions.lifecycle import RETRY_AFTER_STOP_S, SessionLifecycle
+from holdfast.server.sessions.notices import Notices
 from holdfast.server.sessions.stored import StoredSessions
 from holdfast.stores.port import Broken, Store
 
@@ -139,7 +140,6 @@ class Node:
         self.tracing: MessageTracer | None = None
         """Set by the server before there are rooms, if it is asked for."""
         self.bus.observe(EventLogger(self.lines, limits.log_events_per_s).record)
-        self.notices = Notices(self)
         self.alarms = Alarms(loop, self.publish)
         self.context = context = Context(
             clock=self.clock,
@@ -152,6 +152,7 @@ class Node:
         )
         self.lifecycle = lifecycle = SessionLifecycle(context, shares)
         self.sessions = lifecycle.registry
+        self.notices = Notices(self.sessions)
         self.stored = StoredSessions()
         self.session_quota = lifecycle.quota
         self.graces = lifecycle.graces
@@ -161,7 +162,6 @@ class Node:
         self.overflowed = lifecycle.overflowed
         self.turn_away = lifecycle.turn_away
         self.lifetimes = Lifetimes(self.clock, limits, lifecycle.end_session)
-        self.drain = Drain(self)
         self.access = Access(
             context,
             store,
@@ -212,6 +212,15 @@ class Node:
             publish=self.publish,
             failed=self.faults.report,
         )
+        self.drain = Drain(
+            self.name,
+            publish=self.publish,
+            registry=self.sessions,
+            notices=self.notices,
+            runners=self.rooms.hosts,
+            room=self.rooms.get,
+            begun=self._drain_begun,
+        )
         self.authenticators = authenticators
         self.linking = Linking(
             context,
@@ -234,6 +243,14 @@ class Node:
             limiter=self.connection_limiter,
             is_draining=lambda: self.drain.is_on,
             too_many_sessions=too_many_sessions,
+        )
+        self.agents = AgentServices(
+            context=context,
+            lifecycle=lifecycle,
+            maker=self.session_maker,
+            rooms=self.rooms,
+            next_connection_id=self.connections.next_id,
+            seat_returned=self._seat_returned,
         )
         resumer = Resumer(
             context,
@@ -363,6 +380,10 @@ class Node:
 
     def _pause(self, connection: LiveConnection, seconds: float) -> None:
         self.fair_queue.pause(connection, seconds)
+
+    def _drain_begun(self, observe: Callable[[Event], None]) -> None:
+        self.health.is_ready = False
+        self.bus.observe(observe)
 
     def _refused(self, connection: LiveConnection, reason: Reason) -> None:
         self.publish(

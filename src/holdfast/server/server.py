@@ -28,12 +28,12 @@ from holdfast.server.admission.bans import subject_of
 from holdfast.server.admission.doors import Doors, DoorSettings
 from holdfast.server.admission.sign_in import TooManySessions
 from holdfast.server.admission.tls import Tls
+from holdfast.server.agents import Agent
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.fatal import end_process
 from holdfast.server.node import Node
 from holdfast.server.operate.operator import Operator
-from holdfast.server.placement.agents import Agent
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.stores import open_store
@@ -383,7 +383,7 @@ class Server:
 
     def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:
         """A session with no socket, for a bot or an NPC, whose player id is `name`."""
-        return Agent(self.node, name, frozenset(roles))
+        return Agent(self.node.agents, name, frozenset(roles))
 
     async def __aenter__(self) -> "Server":
         await self.start()

@@ -9,8 +9,8 @@ and the server little. Refused clients are told when to return, each at a differ
 from collections.abc import Callable
 
 from holdfast.core.address_quota import AddressQuota, AddressShares, share_of
-from holdfast.core.addresses import household_of
-from holdfast.core.admission import AddressBook, Governor
+from holdfast.core.addresses import address_group
+from holdfast.core.admission import AddressTable, AdmissionRate
 from holdfast.core.connection import Connection
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
@@ -37,9 +37,9 @@ class ConnectionLimiter:
         self._shares = shares
         self._open_count = open_count
         self._pause = pause
-        self._book = AddressBook(limits)
-        self._governor = Governor(limits)
-        # Who has not said who they are, and whether that has cost their household one of its hellos.
+        self._addresses = AddressTable(limits)
+        self._rate = AdmissionRate(limits)
+        # Connections that have not signed in, each with its address and whether that was charged a hello.
         self._strangers: dict[LiveConnection, tuple[str, bool]] = {}
         self._quota: AddressQuota[LiveConnection] = AddressQuota(shares)
         self._refused: set[LiveConnection] = set()
@@ -54,26 +54,26 @@ class ConnectionLimiter:
         """Whether a new connection may stay; if not, it is told why and closed."""
         limits = self._limits
         now = self._now()
-        name = household_of(connection.address)
-        household = self._book.household(name)
+        name = address_group(connection.address)
+        activity = self._addresses.activity(name)
         if self._open_count() >= limits.connections_max:
-            wait_s = limits.hello_s + self._governor.turned_away_s(now)
+            wait_s = limits.hello_s + self._rate.refused_retry_s(now)
             self._refuse(connection, "connections_max", Reason.BUSY, wait_s)
             return False
         if self._quota.is_full(connection.address, limits.connections_max):
-            self._refuse(connection, "address_share", Reason.THROTTLED, household.come_back_s(now))
+            self._refuse(connection, "address_share", Reason.THROTTLED, activity.retry_after_s(now))
             return False
-        if self._book.strangers >= limits.strangers_max:
-            self._refuse(connection, "strangers_max", Reason.BUSY, self._governor.turned_away_s(now))
+        if self._addresses.strangers >= limits.strangers_max:
+            self._refuse(connection, "strangers_max", Reason.BUSY, self._rate.refused_retry_s(now))
             return False
-        if household.strangers >= limits.strangers_per_address_max:
-            self._refuse(connection, "strangers_per_address_max", Reason.THROTTLED, household.come_back_s(now))
+        if activity.strangers >= limits.strangers_per_address_max:
+            self._refuse(connection, "strangers_per_address_max", Reason.THROTTLED, activity.retry_after_s(now))
             return False
         self._quota.take(connection, connection.address)
-        self._book.came(name)
-        has_paid = household.hellos.take(now)
+        self._addresses.came(name)
+        has_paid = activity.hellos.take(now)
         self._strangers[connection] = (name, has_paid)
-        if not has_paid or household.barred_s(now):
+        if not has_paid or activity.blocked_s(now):
             self._pause(connection, limits.late_hello_s)
         return True
 
@@ -91,7 +91,7 @@ class ConnectionLimiter:
         """How long the sender of a hello has to wait before it is looked at; 0 if it is at once."""
         now = self._now()
         if is_resume:
-            limit, wait_s = "resumes_per_s", self._governor.resume_s(now)
+            limit, wait_s = "resumes_per_s", self._rate.resume_s(now)
         else:
             limit, wait_s = self._sign_in_wait(connection, now)
         if wait_s:
@@ -101,39 +101,39 @@ class ConnectionLimiter:
 
     def _sign_in_wait(self, connection: LiveConnection, now: float) -> tuple[str, float]:
         name, has_paid = self._strangers[connection]
-        household = self._book.household(name)
-        barred_s = household.barred_s(now)
-        if barred_s:
-            return "failures_per_address_per_s", barred_s + household.come_back_s(now)
+        activity = self._addresses.activity(name)
+        blocked_s = activity.blocked_s(now)
+        if blocked_s:
+            return "failures_per_address_per_s", blocked_s + activity.retry_after_s(now)
         if not has_paid:
-            return "hellos_per_address_per_s", household.come_back_s(now)
+            return "hellos_per_address_per_s", activity.retry_after_s(now)
         most, part = self._limits.connections_max, self._limits.resume_reserve
         if self._open_count() > most - int(most * part):
-            return "connections_max", self._limits.hello_s + self._governor.turned_away_s(now)
+            return "connections_max", self._limits.hello_s + self._rate.refused_retry_s(now)
         share = share_of(most, self._shares.share)
         if self._quota.count(connection.address) > share - int(share * part):
-            return "address_share", household.come_back_s(now)
-        return "sign_ins_per_s", self._governor.sign_in_s(now)
+            return "address_share", activity.retry_after_s(now)
+        return "sign_ins_per_s", self._rate.sign_in_s(now)
 
     def not_resumed(self) -> None:
         """Somebody was let in to come back, and had nothing to come back to: it costs those nothing who have."""
-        self._governor.not_resumed()
+        self._rate.not_resumed()
 
     def failed(self, connection: Connection) -> None:
         """A credential proved nothing, or its owner flooded the node."""
-        household = self._book.household(household_of(connection.address))
-        household.failed(self._now())
-        if household.barred_s(self._now()):
+        activity = self._addresses.activity(address_group(connection.address))
+        activity.failed(self._now())
+        if activity.blocked_s(self._now()):
             self._alarms.tell("failures_per_address_burst", "refused", address=connection.address)
 
     def known(self, connection: LiveConnection, *, is_resumed: bool) -> None:
-        """A stranger has said who it is. One who came back with a good token costs the household nothing."""
+        """A connection has signed in. A resume with a good token costs the address nothing."""
         stranger = self._strangers.pop(connection, None)
         if stranger is not None:
             name, has_paid = stranger
-            self._book.went(name)
+            self._addresses.went(name)
             if is_resumed and has_paid:
-                self._book.household(name).hellos.give_back()
+                self._addresses.activity(name).hellos.give_back()
 
     def lost(self, connection: LiveConnection) -> None:
         """A connection is no longer one of the node's."""
@@ -144,14 +144,14 @@ class ConnectionLimiter:
         self._refused.discard(connection)
         stranger = self._strangers.pop(connection, None)
         if stranger is not None:
-            self._book.went(stranger[0])
+            self._addresses.went(stranger[0])
 
     # Accounts to link to
 
     def may_guess(self, session: Session) -> bool:
-        """Whether somebody from this session's household may try another account."""
-        return not self._book.household(household_of(session.address)).guesses.wait_s(self._now())
+        """Whether somebody at this session's address may try another account."""
+        return not self._addresses.activity(address_group(session.address)).guesses.wait_s(self._now())
 
     def guessed_wrong(self, session: Session) -> None:
         """They did, and it was wrong."""
-        self._book.household(household_of(session.address)).guesses.take(self._now())
+        self._addresses.activity(address_group(session.address)).guesses.take(self._now())

@@ -7,7 +7,7 @@ refused has no place in the queue. A session that has guessed wrong does not sta
 new session for every further guess. Nothing is looked at before its time has come: a late answer would mean "wrong".
 """
 
-from holdfast.core.addresses import household_of
+from holdfast.core.addresses import address_group
 from holdfast.core.buckets import Bucket, Rate
 from holdfast.core.limits import Limits
 from holdfast.core.session import Session
@@ -54,8 +54,8 @@ class Guesses:
             bucket.give_back()
 
     def _of(self, session: Session, room_id: str) -> list[Bucket]:
-        household = household_of(session.address)
-        found = [self._bucket((room_id, household), self._at_address)]
+        group = address_group(session.address)
+        found = [self._bucket((room_id, group), self._at_address)]
         if room_id != CODES:
             found.append(self._bucket((room_id, ""), self._at_room))
         return found

@@ -1,22 +1,20 @@
 """News for a session that belong to no room. They are not kept: who drops asks again when they are back."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.frames import Notice
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.room import RoomInfo
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-
 
 class Notices:
     """Writes notices to the sessions that are connected."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, registry: SessionRegistry) -> None:
+        self._registry = registry
 
     def rooms(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
         """Of a search that goes on; they must fit in a payload."""
@@ -35,10 +33,9 @@ class Notices:
         self._send(session, "stopping", "", {"deadline_s": deadline_s})
 
     def _send_to(self, player_id: PlayerId, topic: str, key: str, body: Any) -> None:
-        for session in self._node.sessions.of_player(player_id):
+        for session in self._registry.of_player(player_id):
             self._send(session, topic, key, body)
 
     def _send(self, session: Session, topic: str, key: str, body: Any) -> None:
-        connection = self._node.connection_of(session)
-        if connection is not None:
-            connection.send(Notice(topic, key, body))
+        if session.connection is not None:
+            session.connection.send(Notice(topic, key, body))

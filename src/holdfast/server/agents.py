@@ -3,7 +3,8 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
@@ -16,12 +17,12 @@ from holdfast.core.session import Session, SessionState
 from holdfast.identity.port import Identity
 from holdfast.schemas.events import Resumed, SessionOpened
 from holdfast.schemas.requests import Create
+from holdfast.server.admission.sign_in import SessionMaker
+from holdfast.server.context import Context
+from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.joining import Interrupted
 from holdfast.server.rooms.runner import RoomRunner
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-
+from holdfast.server.sessions.lifecycle import SessionLifecycle
 
 _AWAY = "the agent was disconnected: call its resume() first"
 
@@ -29,9 +30,10 @@ _AWAY = "the agent was disconnected: call its resume() first"
 class Inbox:
     """The outlet of an agent's seat: the messages themselves, waiting to be read."""
 
-    def __init__(self, node: "Node", session: Session) -> None:
-        self._node = node
+    def __init__(self, session: Session, messages_max: int, overflowed: Callable[[Session], None]) -> None:
         self._session = session
+        self._messages_max = messages_max
+        self._overflowed = overflowed
         self._messages: deque[Message] = deque()
         self._arrived = asyncio.Event()
         self.farewell: Message | None = None
@@ -42,7 +44,7 @@ class Inbox:
     def overflow(self) -> None:
         """An agent that does not read is ended, by name."""
         self._messages.clear()
-        self._node.end_session(self._session, Reason.SLOW, "the agent does not read its messages")
+        self._overflowed(self._session)
 
     def send(self, message: Message) -> None:
         """Put a message in."""
@@ -50,7 +52,7 @@ class Inbox:
             return
         self._messages.append(message)
         self._arrived.set()
-        if len(self._messages) > self._node.limits.kept_messages_max:
+        if len(self._messages) > self._messages_max:
             self.overflow()
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
@@ -133,16 +135,32 @@ class AgentConnection(Connection):
             self._lost(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentServices:
+    """What agents use of the server they run on."""
+
+    context: Context
+    lifecycle: SessionLifecycle
+    maker: SessionMaker
+    rooms: Directory
+    next_connection_id: Callable[[], ConnectionId]
+    seat_returned: Callable[[Session, bool], None]
+
+    def overflowed(self, session: Session) -> None:
+        self.lifecycle.end_session(session, Reason.SLOW, "the agent does not read its messages")
+
+
 class Agent:
     """A player made of code. Open one with `server.open_agent(name)`."""
 
-    def __init__(self, node: "Node", name: str, roles: frozenset[str]) -> None:
-        if len(node.sessions) >= node.limits.sessions_max:
+    def __init__(self, services: AgentServices, name: str, roles: frozenset[str]) -> None:
+        if len(services.lifecycle.registry) >= services.context.limits.sessions_max:
             raise Throttled("this node has no space for another session")
-        self._node = node
-        self.session = node.session_maker.make(Identity(name, roles))
+        self._services = services
+        self._now = services.context.clock.now
+        self.session = services.maker.make(Identity(name, roles))
         connection = self._attach()
-        node.publish(
+        services.context.publish(
             SessionOpened(
                 session=self.session.id,
                 player=self.session.player_id,
@@ -152,25 +170,25 @@ class Agent:
         )
 
     def _attach(self) -> Connection:
-        node = self._node
-        connection = AgentConnection(node.connections.next_id(), node.now(), node.lifecycle.lost)
+        services, now = self._services, self._now()
+        connection = AgentConnection(services.next_connection_id(), now, services.lifecycle.lost)
         connection.happened(ConnectionEvent.WELCOMED)
-        node.sessions.attach(self.session, connection, node.now())
+        services.lifecycle.registry.attach(self.session, connection, now)
         return connection
 
     def resume(self) -> None:
         """Come back after `session.disconnect()`, to the same seat; what the room sent meanwhile waits to be read."""
-        session, node = self.session, self._node
+        session, services = self.session, self._services
         if session.state is SessionState.ENDED:
             raise self._ended()
         if session.state is SessionState.CONNECTED:
             return
-        away_s = node.now() - session.dropped_at if session.dropped_at is not None else 0.0
+        away_s = self._now() - session.dropped_at if session.dropped_at is not None else 0.0
         connection = self._attach()
-        node.graces.cancel(session)
+        services.lifecycle.graces.cancel(session)
         session.resumes += 1
         session.drop_reason = None
-        node.publish(
+        services.context.publish(
             Resumed(
                 session=session.id,
                 player=session.player_id,
@@ -181,16 +199,15 @@ class Agent:
                 away_s=round(away_s, 3),
             )
         )
-        if session.player is not None:
-            node.rooms.host_of(session.player).returned(session.player, is_resynced=False)
+        services.seat_returned(session, False)
 
     async def create(
         self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
     ) -> str:
         """Make a room and return its id."""
         request = Create(kind, dict(properties or {}), max_players)
-        self._node.rooms.check_role(kind, self.session.roles)
-        host = await self._node.rooms.create(request, self.session.player_id, is_trusted=True)
+        self._services.rooms.check_role(kind, self.session.roles)
+        host = await self._services.rooms.create(request, self.session.player_id, is_trusted=True)
         return host.room.id
 
     async def join(self, room_id: str) -> AgentRoom:
@@ -201,8 +218,8 @@ class Agent:
             raise NotSeated(_AWAY)
         if self.session.player is not None:
             raise AlreadySeated("this agent has a seat already; leave it first")
-        host = self._node.rooms.host(room_id)
-        inbox = Inbox(self._node, self.session)
+        host = self._services.rooms.host(room_id)
+        inbox = Inbox(self.session, self._services.context.limits.kept_messages_max, self._services.overflowed)
         try:
             player = await host.join(self.session, lambda _: inbox)
         except Interrupted:
@@ -216,4 +233,4 @@ class Agent:
 
     def end(self) -> None:
         """End the agent's session; its seat is freed."""
-        self._node.end_session(self.session, Reason.BYE)
+        self._services.lifecycle.end_session(self.session, Reason.BYE)
