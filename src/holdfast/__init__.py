@@ -1,13 +1,11 @@
 """Holdfast: the session layer for multiplayer games. Connections break; sessions don't."""
 
-from holdfast.client.directory import RoomList
-from holdfast.client.inbox import Resynced
-from holdfast.client.outbox import Unconfirmed
-from holdfast.client.placement import Placement
+from holdfast.client.connect import connect
 from holdfast.client.room import ClientRoom
-from holdfast.client.session import ClientSession, connect
+from holdfast.client.seat import Resynced, Unconfirmed
+from holdfast.client.session import ClientSession, RoomList
 from holdfast.client.storage import SessionFile, SessionStorage
-from holdfast.client.watch import RoomsChanged, RoomWatch
+from holdfast.client.subscriptions import Placement, RoomsChanged, RoomWatch
 from holdfast.core.errors import (
     AlreadySeated,
     Conflict,

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Raw
 
 from holdfast import ClientSession
-from holdfast.client.directory import Directory, RoomList
+from holdfast.client.session import RoomList
 from holdfast.core import errors
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import NotFound, ProtocolError, Refused
@@ -169,16 +169,16 @@ def test_a_call_says_what_differs_from_the_defaults_and_no_more(
 @pytest.mark.parametrize(
     ("method", "wish"),
     [
-        (Directory.create, requests.Create),
-        (Directory.search, requests.Search),
-        (Directory.search_all, requests.Search),
-        (Directory.watch, requests.Watch),
-        (Directory.join, requests.Join),
-        (Directory.join_or_create, requests.JoinOrCreate),
-        (Directory.reserve, requests.Reserve),
-        (Directory.release, requests.Release),
-        (Directory.wait_for_seat, requests.Wait),
-        (Directory.place, requests.StartPlacement),
+        (ClientSession.create, requests.Create),
+        (ClientSession.search, requests.Search),
+        (ClientSession.search_all, requests.Search),
+        (ClientSession.watch, requests.Watch),
+        (ClientSession.join, requests.Join),
+        (ClientSession.join_or_create, requests.JoinOrCreate),
+        (ClientSession.reserve, requests.Reserve),
+        (ClientSession.release, requests.Release),
+        (ClientSession.wait_for_seat, requests.Wait),
+        (ClientSession.place, requests.StartPlacement),
     ],
 )
 def test_the_defaults_of_a_call_are_those_of_its_wish(method: Callable[..., Any], wish: type[msgspec.Struct]) -> None:

@@ -16,7 +16,7 @@ from holdfast import (
     RoomLocked,
     Server,
 )
-from holdfast.client.watch import RoomsChanged, RoomWatch
+from holdfast.client.subscriptions import RoomsChanged, RoomWatch
 from holdfast.core.errors import Conflict, NotAllowed, WrongPassword
 from holdfast.core.messages import HostChanged, RoomUpdated
 from tests.client.game import connect, soon, until_back

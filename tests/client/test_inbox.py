@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from holdfast.client.events import Arrived
-from holdfast.client.inbox import Inbox, Resynced
+from holdfast.client.seat import Resynced, RoomInbox
 from holdfast.core.messages import Message, SeatLeft
 
 
@@ -19,7 +19,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.processed: list[int] = []
-        self.inbox = Inbox(lambda arrived: self.processed.append(arrived.seq), latest_max=3)
+        self.inbox = RoomInbox(lambda arrived: self.processed.append(arrived.seq), latest_max=3)
         self._seq = 0
 
     def put(self, *numbers: int) -> None:

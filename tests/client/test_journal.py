@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 
 from holdfast import Conflict, Invalid, SessionEnded, SessionFile, Unconfirmed, Untyped
-from holdfast.client.journal import Journal, frames, replayed
+from holdfast.client.journal import SessionJournal, frames, replayed
 from holdfast.core.limits import Limits
 from holdfast.schemas.frames import Ack
 from holdfast.testing import MemoryServer, MemoryStorage, run
@@ -25,21 +25,21 @@ def storage() -> MemoryStorage:
 
 
 @pytest.fixture
-def journal(seated: Script, storage: MemoryStorage) -> Journal:
-    journal = Journal(storage, Limits())
+def journal(seated: Script, storage: MemoryStorage) -> SessionJournal:
+    journal = SessionJournal(storage, Limits())
     journal.follow(seated.client)
     journal.keep()
     return journal
 
 
-def send(seated: Script, journal: Journal, *texts: str) -> None:
+def send(seated: Script, journal: SessionJournal, *texts: str) -> None:
     for text in texts:
         journal.sent(1, "move", seated.client.codec.encode(text))
         seated.push(text)
         seated.said()
 
 
-def test_a_journal_says_what_a_snapshot_would(seated: Script, journal: Journal, storage: MemoryStorage) -> None:
+def test_a_journal_says_what_a_snapshot_would(seated: Script, journal: SessionJournal, storage: MemoryStorage) -> None:
     send(seated, journal, "a", "b")
     seated.process(seated.data(1), seated.data(2, ack=1))
     journal.keep()
@@ -52,7 +52,7 @@ def test_a_journal_says_what_a_snapshot_would(seated: Script, journal: Journal, 
 
 
 def test_a_journal_that_ends_anywhere_says_what_was_whole(
-    seated: Script, journal: Journal, storage: MemoryStorage
+    seated: Script, journal: SessionJournal, storage: MemoryStorage
 ) -> None:
     first = len(storage.written)
     send(seated, journal, "a", "b", "c")
@@ -64,7 +64,9 @@ def test_a_journal_that_ends_anywhere_says_what_was_whole(
         assert state.channels[0].last_seq == len(list(frames(storage.written[:end]))) - 1
 
 
-def test_nothing_is_written_when_nothing_has_changed(seated: Script, journal: Journal, storage: MemoryStorage) -> None:
+def test_nothing_is_written_when_nothing_has_changed(
+    seated: Script, journal: SessionJournal, storage: MemoryStorage
+) -> None:
     seated.process(seated.data(1))
     journal.keep()
     written = storage.written
@@ -76,7 +78,7 @@ def test_nothing_is_written_when_nothing_has_changed(seated: Script, journal: Jo
     assert storage.written == written
 
 
-def test_a_journal_does_not_grow_without_bound(seated: Script, journal: Journal, storage: MemoryStorage) -> None:
+def test_a_journal_does_not_grow_without_bound(seated: Script, journal: SessionJournal, storage: MemoryStorage) -> None:
     longest = 0
     for number in range(1, 3000):
         send(seated, journal, "x" * 1000)

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast import Server, SessionEnded
-from holdfast.client.journal import Journal
-from holdfast.client.link import dial
+from holdfast.client.connection import dial
+from holdfast.client.journal import SessionJournal
 from holdfast.sync import connect
 from holdfast.testing import MemoryServer, run
 from tests.client.mortal import Count, Disk, Life, Notebook, Tally, mortal
@@ -101,7 +101,7 @@ async def test_the_blocking_client_killed_in_any_write_sends_nothing_twice_and_l
 @pytest.mark.parametrize("lazy", ["sent", "keep"])
 def test_a_client_that_stores_late_is_found_out(lazy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: what is sent, or how far we got, is not stored before the server hears of it."""
-    monkeypatch.setattr(Journal, lazy, lambda *_: None)
+    monkeypatch.setattr(SessionJournal, lazy, lambda *_: None)
 
     with pytest.raises(AssertionError):
         every_kill_in_memory()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import ClientSession, NotFound, SessionEnded
-from holdfast.client.placement import Placement
+from holdfast.client.subscriptions import Placement
 from holdfast.core.errors import Conflict, ProtocolError
 from holdfast.schemas.placement import PlacementInfo
 from tests.client.desk import Desk, answered, notice, room, until_back, visit

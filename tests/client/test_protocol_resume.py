@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.client.events import ChannelGone, Replied, Restarted, SeatTaken, Welcomed
+from holdfast.client.events import ChannelGone, ChannelOpened, Replied, Restarted, Welcomed
 from holdfast.core.codec import Codec
 from holdfast.core.errors import NotSeated, ProtocolError
 from holdfast.core.limits import Limits
@@ -33,7 +33,7 @@ def test_after_a_reset_channels_and_requests_are_counted_from_one(seated: Script
     seated.client.request("search", {})
     seated.resume(session="s2", outcome=Outcome("reset", reason="expired"))
 
-    assert seated.seat(1) == [SeatTaken(1, "room-1", "arena")]
+    assert seated.seat(1) == [ChannelOpened(1, "room-1", "arena")]
     assert seated.client.request("search", {}) == 1
 
 
@@ -132,7 +132,7 @@ def test_a_seat_whose_announcement_was_lost_is_told_by_the_welcome(codec: Codec)
 
     events = script.resume(info(0))
 
-    assert events == [SeatTaken(1, "room-1", "arena"), Welcomed(Outcome("resumed"))]
+    assert events == [ChannelOpened(1, "room-1", "arena"), Welcomed(Outcome("resumed"))]
     script.push("a")
     assert script.said_data() == [(1, "a")]
 

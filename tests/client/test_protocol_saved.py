@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from holdfast.client.events import Restarted, SeatTaken, Welcomed
+from holdfast.client.events import ChannelOpened, Restarted, Welcomed
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, ProtocolError
@@ -21,7 +21,7 @@ def test_a_saved_session_goes_on_where_it_was(seated: Script) -> None:
     other.welcome(info(1), outcome=Outcome("resumed"), token="t2")
 
     assert hello == seated.hello()
-    assert other.client.channels.seats() == [SeatTaken(1, "room-1", "arena")]
+    assert other.client.channels.seats() == [ChannelOpened(1, "room-1", "arena")]
     assert other.said_data() == [(2, "b")]
     assert [arrived.seq for arrived in other.arrive(other.data(3))] == [3]
     assert (other.client.session_id, other.client.player_id) == ("s1", "ada")
@@ -88,7 +88,7 @@ def test_a_stream_that_began_anew_is_told_again_in_the_next_process_until_it_was
     seated.client.processed(seated.client.restart_of(restarted))
     read = seated.in_another_process(seated.client.save())
 
-    seat = SeatTaken(1, "room-1", "arena")
+    seat = ChannelOpened(1, "room-1", "arena")
     assert unread.client.channels.seats() == [seat, Restarted(1, 2)]
     assert read.client.channels.seats() == [seat]
 

@@ -15,11 +15,10 @@ import holdfast
 import holdfast.sync
 from holdfast import Auth, Invalid, Message, NotFound, NotSeated, Outcome, Reason, Server, SessionEnded
 from holdfast.client import sync
-from holdfast.client.background import Background
-from holdfast.client.placement import Placement
 from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
-from holdfast.client.watch import RoomWatch
+from holdfast.client.subscriptions import Placement, RoomWatch
+from holdfast.client.sync import Background
 from holdfast.sync import connect
 from holdfast.testing import MemoryStorage
 from tests.client.game import AtOnce, Echo, Kick, Said, Say, Spam, serve, url_of

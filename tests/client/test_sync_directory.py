@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import NotFound, Outcome, RoomFull, SessionEnded
 from holdfast.client import sync
-from holdfast.client.watch import RoomsChanged
+from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.errors import Conflict, Expired, WrongPassword
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.sync import connect

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import ClientRoom, ClientSession, NotFound, RoomFull
-from holdfast.client.line import QUESTION_S
+from holdfast.client.subscriptions import POSITION_S
 from holdfast.core.errors import AlreadySeated, WrongPassword
 from holdfast.schemas.frames import Seat
 from holdfast.schemas.player import WaitInfo
@@ -89,7 +89,7 @@ async def test_the_position_is_told_when_it_changes() -> None:
         await asyncio.sleep(0)
 
         assert positions == [3, 1]
-        assert asyncio.get_running_loop().time() - begun == 2 * QUESTION_S
+        assert asyncio.get_running_loop().time() - begun == 2 * POSITION_S
         waiting.cancel()
 
 
@@ -112,7 +112,7 @@ async def test_who_has_no_answer_does_not_ask_again_and_again() -> None:
         waiting = await in_line(session, desk)
         await desk.asked("wait", room="room-1")
 
-        await asyncio.sleep(2 * QUESTION_S)
+        await asyncio.sleep(2 * POSITION_S)
 
         assert await desk.is_asked_nothing()
         waiting.cancel()

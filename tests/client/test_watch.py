@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import ClientSession, Outcome, SessionEnded
-from holdfast.client.watch import RoomsChanged, RoomWatch
+from holdfast.client.subscriptions import RoomsChanged, RoomWatch
 from holdfast.core.errors import Expired, Invalid, Refused, Throttled
 from holdfast.schemas.room import RoomInfo
 from tests.client.desk import Desk, notice, page, room, until_back, visit

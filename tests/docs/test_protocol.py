@@ -13,9 +13,7 @@ import pytest
 
 from holdfast import Limits, Server
 from holdfast.client.connector import SETTLED_S
-from holdfast.client.line import Line
-from holdfast.client.placement import Progress
-from holdfast.client.watch import Board
+from holdfast.client.subscriptions import PlacementProgress, WaitlistPlace, WatchedRooms
 from holdfast.core.backoff import FIRST_S, LONG_OUTAGE_S, LONGEST_S, STRETCH_MAX
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON
@@ -175,7 +173,9 @@ def test_every_operation_says_what_it_gives() -> None:
 def test_every_topic_of_a_notice_is_explained() -> None:
     rows = [row[0] for row in table("Notices")]
 
-    assert rows == [f"`{topic}`" for topic in (Board.topic, Line.topic, Progress.topic, "stopping")]
+    assert rows == [
+        f"`{topic}`" for topic in (WatchedRooms.topic, WaitlistPlace.topic, PlacementProgress.topic, "stopping")
+    ]
 
 
 def test_every_term_and_operator_of_a_search_is_named() -> None:

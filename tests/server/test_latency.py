@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from holdfast import Limits, SessionFlags
-from holdfast.client.link import dial
+from holdfast.client.connection import dial
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Ack, Ping, Pong
 from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits

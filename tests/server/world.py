@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import holdfast
 from holdfast import ClientRoom, ClientSession, Message, Outcome, Player, PlayerData, Reason, Room, Server, Session, on
-from holdfast.client.link import dial
+from holdfast.client.connection import dial
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits
 from tests.deadlines import DEADLINE_S

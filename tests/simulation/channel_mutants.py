@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.client.channels import Channels
 from holdfast.client.events import Arrived
-from holdfast.client.inbox import Inbox
 from holdfast.client.protocol import ClientProtocol
+from holdfast.client.seat import RoomInbox
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
 from holdfast.server.admission.welcome import Welcomer
@@ -212,10 +212,10 @@ def what_is_kept_is_endless() -> Iterator[None]:
 
 @mutant
 def a_resync_is_not_told_to_the_reader() -> Iterator[None]:
-    def restart(inbox: Inbox, *_: Any) -> None:
+    def restart(inbox: RoomInbox, *_: Any) -> None:
         inbox._reliable.clear()
 
-    with patched(Inbox, restart=restart):
+    with patched(RoomInbox, restart=restart):
         yield
 
 

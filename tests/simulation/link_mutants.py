@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.client.link import Link
+from holdfast.client.connection import ClientConnection
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.silence import Look, Traffic
 from holdfast.server.connection.connection import LiveConnection
@@ -51,7 +51,7 @@ def only_whole_payloads_count_as_life_of_a_server() -> Iterator[None]:
         return events
 
     right = ClientProtocol._on_ping
-    with patched(Link, look=look), patched(ClientProtocol, _on_ping=_on_ping):
+    with patched(ClientConnection, look=look), patched(ClientProtocol, _on_ping=_on_ping):
         yield
 
 

@@ -6,7 +6,7 @@ messages that nobody has read yet.
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.client.events import ChannelGone, Restarted, SeatEvent, SeatTaken
+from holdfast.client.events import ChannelGone, ChannelOpened, Restarted, SeatEvent
 from holdfast.client.saved import SavedChannel, SavedState
 from holdfast.core.channel import Channel
 from holdfast.core.errors import NotSeated, ProtocolError
@@ -59,7 +59,7 @@ class Channels:
         """The open channels, as they were announced: for whoever was not there."""
         events: list[SeatEvent] = []
         for number, (room, kind) in self._rooms.items():
-            events.append(SeatTaken(number, room, kind))
+            events.append(ChannelOpened(number, room, kind))
             if number in self._restarted:
                 events.append(Restarted(number, self._open[number].generation))
         return events
@@ -122,7 +122,7 @@ class Channels:
         if info.room:
             # Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
             self._rooms[info.channel] = (info.room, info.kind)
-            events.append(SeatTaken(info.channel, info.room, info.kind))
+            events.append(ChannelOpened(info.channel, info.room, info.kind))
         return events
 
     def _drop(self, numbers: Iterable[int], reason: str) -> list[SeatEvent]:

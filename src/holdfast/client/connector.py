@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, Protocol
 
+from holdfast.client.connection import ClientConnection, Dial
 from holdfast.client.events import Closed, Event
-from holdfast.client.link import Dial, Link
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.backoff import Backoff
 from holdfast.core.errors import ProtocolError, SessionEnded
@@ -18,13 +18,13 @@ from holdfast.transports.port import BROKEN, INTERNAL, NORMAL, VANISHED, Dialect
 log = get_logger("holdfast.client")
 
 # A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. One that
-# was lost sooner is a flaky link, or a server that welcomes everybody and then fails: a little more patience.
+# was lost sooner is a flaky connection, or a server that welcomes everybody and then fails: a little more patience.
 SETTLED_S = 2.0
 _UNSETTLED_ATTEMPT_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class DialOptions:
     """Where the server is, how to get there, how often and for how long to try."""
 
     url: str
@@ -57,11 +57,11 @@ class Owner(Protocol):
         """There will be no other connection."""
 
 
-class Patience:
+class RetrySchedule:
     """When to try again, and when to stop trying."""
 
-    def __init__(self, reach: Reach, now: float) -> None:
-        self._reach = reach
+    def __init__(self, options: DialOptions, now: float) -> None:
+        self._options = options
         self._attempt = 0
         self._lost_at = self._reached_at = now
 
@@ -76,10 +76,12 @@ class Patience:
 
     def wait_s(self, retry_after_s: float, now: float) -> float | None:
         """How long to wait before the next attempt; None if that would be too late."""
-        reach, lost_s = self._reach, now - self._lost_at
-        wait_s = reach.backoff.wait_s(self._attempt, reach.random.random(), lost_s=lost_s, retry_after_s=retry_after_s)
+        options, lost_s = self._options, now - self._lost_at
+        wait_s = options.backoff.wait_s(
+            self._attempt, options.random.random(), lost_s=lost_s, retry_after_s=retry_after_s
+        )
         self._attempt += 1
-        return wait_s if now - self._reached_at + wait_s < reach.give_up_s else None
+        return wait_s if now - self._reached_at + wait_s < options.give_up_s else None
 
 
 class _End(NamedTuple):
@@ -100,11 +102,11 @@ def _closed(code: int, reason: str) -> Closed:
 class Connector:
     """One task, one connection at a time."""
 
-    def __init__(self, owner: Owner, protocol: ClientProtocol, reach: Reach) -> None:
+    def __init__(self, owner: Owner, protocol: ClientProtocol, options: DialOptions) -> None:
         self._owner = owner
         self._protocol = protocol
-        self._reach = reach
-        self._link: Link | None = None
+        self._options = options
+        self._connection: ClientConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -115,7 +117,7 @@ class Connector:
         if self._task is not None:
             raise RuntimeError("this session was opened before: call `connect` again for another")
         self._opened = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._live(), name=f"holdfast session at {self._reach.url}")
+        self._task = asyncio.create_task(self._live(), name=f"holdfast session at {self._options.url}")
         try:
             await self._opened
         except BaseException:
@@ -125,9 +127,9 @@ class Connector:
     async def close(self, code: int, reason: str) -> None:
         """End the connection in order, if there is one, and make no other."""
         try:
-            if self._link is not None and self._link.is_up:
-                self._link.close(code, reason)
-                await asyncio.wait([self._link.end])
+            if self._connection is not None and self._connection.is_up:
+                self._connection.close(code, reason)
+                await asyncio.wait([self._connection.end])
         finally:
             await self._abort()
 
@@ -139,18 +141,18 @@ class Connector:
 
     def cut(self) -> None:
         """Break the connection, as a bad network would."""
-        if self._link is not None:
-            self._link.abort()
+        if self._connection is not None:
+            self._connection.abort()
 
     def send(self, payload: bytes) -> None:
         """Write to the connection, if there is one."""
-        if self._link is not None:
-            self._link.send(payload)
+        if self._connection is not None:
+            self._connection.send(payload)
 
     @property
     def is_congested(self) -> bool:
         """Whether what may be left out should wait."""
-        return self._link is not None and self._link.is_congested
+        return self._connection is not None and self._connection.is_congested
 
     # The task
 
@@ -158,7 +160,7 @@ class Connector:
         try:
             last = await self._stay_connected()
         except Exception:
-            log.exception("the client failed", url=self._reach.url)
+            log.exception("the client failed", url=self._options.url)
             last = Closed(INTERNAL, Reason.INTERNAL, "the client failed; its log says how")
         end = ("unreachable", str(last), "")
         if not isinstance(last, DialError):
@@ -170,7 +172,7 @@ class Connector:
     async def _stay_connected(self) -> Closed | DialError:
         """Connect again and again; the result is why there will be no other connection."""
         now = asyncio.get_running_loop().time
-        patience = Patience(self._reach, now())
+        schedule = RetrySchedule(self._options, now())
         is_first = not self._protocol.session_id
         while True:
             try:
@@ -184,68 +186,68 @@ class Connector:
             if what is Advice.STOP or (what is Advice.SIGN_IN and not self._protocol.sign_in_again(closed.reason)):
                 return closed
             if welcome_for_s is not None:
-                patience.was_welcome(welcome_for_s, now())
+                schedule.was_welcome(welcome_for_s, now())
                 self._owner.dropped()
             elif is_answered and self._protocol.session_id and closed.reason != Reason.MOVED:
                 # A server that no longer has the session is nobody to wait for.
-                patience.was_answered(now())
-            wait_s = patience.wait_s(closed.retry_after_s, now())
+                schedule.was_answered(now())
+            wait_s = schedule.wait_s(closed.retry_after_s, now())
             if wait_s is None:
-                gave_up = f"no session at {self._reach.url} within {self._reach.give_up_s:g} s"
+                gave_up = f"no session at {self._options.url} within {self._options.give_up_s:g} s"
                 return Closed(closed.code, "unreachable", f"{gave_up}: {closed.message or closed.reason}")
             await asyncio.sleep(wait_s)
 
     async def _one_connection(self) -> _End:
-        """One link, from dial to end."""
-        link = self._link = Link(self._received, self._owner.drained)
+        """One connection, from dial to end."""
+        connection = self._connection = ClientConnection(self._received, self._owner.drained)
         codec = self._protocol.codec
-        dialect, limits = Dialect(codec.name, codec.text), TransportLimits.of(self._reach.limits)
+        dialect, limits = Dialect(codec.name, codec.text), TransportLimits.of(self._options.limits)
         try:
-            await self._reach.dial(link, self._reach.url, dialect, limits)
+            await self._options.dial(connection, self._options.url, dialect, limits)
             self._owner.keep()
-            link.send(self._protocol.hello())
-            code, reason = await self._listen(link)
+            connection.send(self._protocol.hello())
+            code, reason = await self._listen(connection)
         finally:
-            link.abort()
-            self._link = None
+            connection.abort()
+            self._connection = None
             self._protocol.lost()
         welcome_for_s = None
-        if link.welcome_at is not None:
-            welcome_for_s = asyncio.get_running_loop().time() - link.welcome_at
-        return _End(link.closed or _closed(code, reason), welcome_for_s, is_answered=True)
+        if connection.welcome_at is not None:
+            welcome_for_s = asyncio.get_running_loop().time() - connection.welcome_at
+        return _End(connection.closed or _closed(code, reason), welcome_for_s, is_answered=True)
 
-    async def _listen(self, link: Link) -> tuple[int, str]:
+    async def _listen(self, connection: ClientConnection) -> tuple[int, str]:
         """Until the end; a server that says nothing for too long is gone, whatever the socket says."""
         now = asyncio.get_running_loop().time
-        while not link.end.done():
+        while not connection.end.done():
             limits = self._protocol.limits
             silence_s = limits.silence_s + self._protocol.quiet_s
             half_s = silence_s / 2
-            if link.welcome_at is not None and now() - link.heard_at >= half_s:
-                link.look(limits.life_bytes_per_s)
-            patience_s = link.heard_at + silence_s - now()
+            if connection.welcome_at is not None and now() - connection.heard_at >= half_s:
+                connection.look(limits.life_bytes_per_s)
+            patience_s = connection.heard_at + silence_s - now()
             if patience_s <= 0:
-                link.abort()
-                return await link.end
+                connection.abort()
+                return await connection.end
             # Usually something is heard in the first half; in the second the bytes are looked at, twice at least.
             wait_s = max(patience_s - half_s, min(patience_s, half_s / 2))
-            await asyncio.wait([link.end], timeout=wait_s)
-        return link.end.result()
+            await asyncio.wait([connection.end], timeout=wait_s)
+        return connection.end.result()
 
-    def _received(self, link: Link, payload: bytes) -> None:
+    def _received(self, connection: ClientConnection, payload: bytes) -> None:
         try:
             for event in self._protocol.receive(payload):
                 if isinstance(event, Closed):
-                    link.closed = event
-                    link.close(NORMAL, "")
+                    connection.closed = event
+                    connection.close(NORMAL, "")
                 else:
                     self._owner.happened(event)
         except ProtocolError as error:
-            log.warning("the server broke the protocol", url=self._reach.url, error=error)
-            link.closed = Closed(CLOSE_CODES[error.reason], error.reason, str(error))
-            link.close(BROKEN, error.reason)
-        if self._protocol.is_welcome and link.welcome_at is None:
-            link.welcome_at = link.heard_at
+            log.warning("the server broke the protocol", url=self._options.url, error=error)
+            connection.closed = Closed(CLOSE_CODES[error.reason], error.reason, str(error))
+            connection.close(BROKEN, error.reason)
+        if self._protocol.is_welcome and connection.welcome_at is None:
+            connection.welcome_at = connection.heard_at
             if self._opened is not None and not self._opened.done():
                 self._opened.set_result(None)
         self._owner.heard()

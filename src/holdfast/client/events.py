@@ -25,7 +25,7 @@ class Replied:
 
 
 @dataclass(frozen=True, slots=True)
-class SeatTaken:
+class ChannelOpened:
     """A channel began: the session has a seat."""
 
     channel: int
@@ -90,5 +90,5 @@ class Noticed:
     body: Any
 
 
-SeatEvent = SeatTaken | Arrived | LatestArrived | Restarted | ChannelGone
+SeatEvent = ChannelOpened | Arrived | LatestArrived | Restarted | ChannelGone
 Event = Welcomed | Replied | Noticed | SeatEvent | Closed

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from holdfast.client.connector import Connector, Reach
+from holdfast.client.connector import Connector, DialOptions
 from holdfast.client.events import Arrived, Closed, Event, Noticed, Replied, SeatEvent, Welcomed
-from holdfast.client.journal import Journal
+from holdfast.client.journal import SessionJournal
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.errors import HoldfastError, ProtocolError, SessionEnded, refusal
 from holdfast.core.messages import snake_case
@@ -59,18 +59,18 @@ class Exchange:
     def __init__(
         self,
         protocol: ClientProtocol,
-        reach: Reach,
+        options: DialOptions,
         *,
-        journal: Journal | None,
+        journal: SessionJournal | None,
         happened: Callable[[Welcomed | Noticed | SeatEvent], None],
         dropped: Callable[[], None],
     ) -> None:
         self.protocol = protocol
         self._journal = journal
-        self._limits = reach.limits
+        self._limits = options.limits
         self._tell = happened
         self._tell_dropped = dropped
-        self._connector = Connector(self, protocol, reach)
+        self._connector = Connector(self, protocol, options)
         self._answered: dict[int, Answered] = {}
         self._posts: dict[tuple[type[Struct], Hashable], tuple[Struct, Answered]] = {}
         self._end: tuple[str, str, str] | None = None
@@ -207,7 +207,7 @@ class Exchange:
         self._ack_timer = None
         self.flush(with_acks=True)
 
-    def _is_saved(self, journal: Journal) -> bool:
+    def _is_saved(self, journal: SessionJournal) -> bool:
         """Whether what would be told is stored; if it cannot be, nothing is told, and soon we try again."""
         try:
             journal.keep()

@@ -108,7 +108,7 @@ class _Progress:
         return structs.replace(self._channel, received=self._received, last_seq=self._last_seq, outbox=self._outbox)
 
 
-class Journal:
+class SessionJournal:
     """Keeps one session's storage up to date."""
 
     def __init__(self, storage: SessionStorage, limits: Limits) -> None:
@@ -123,7 +123,7 @@ class Journal:
         self._is_closed = False
 
     @classmethod
-    def at(cls, place: "str | os.PathLike[str] | SessionStorage", limits: Limits) -> "Journal":
+    def at(cls, place: "str | os.PathLike[str] | SessionStorage", limits: Limits) -> "SessionJournal":
         """In a file, or in a storage of the program's own."""
         return cls(SessionFile(place) if isinstance(place, str | os.PathLike) else place, limits)
 

@@ -1,14 +1,11 @@
-"""A client's seat in a room: messages to it and from it."""
+"""Rooms, as a client sees them: messages to and from the room of each seat, and the seats of a session."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
-from msgspec import structs
-
-from holdfast.client.events import SeatTaken
+from holdfast.client.events import Arrived, ChannelGone, ChannelOpened, LatestArrived, Restarted, SeatEvent
 from holdfast.client.exchange import Exchange
-from holdfast.client.inbox import Inbox
-from holdfast.client.outbox import Outbox, Unconfirmed
+from holdfast.client.seat import ClientSeat, MessageTypes, RoomInbox, Unconfirmed
 from holdfast.core.errors import NotSeated, Refused
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.reasons import Reason
@@ -50,39 +47,19 @@ def several(names: str | Iterable[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-class Entry:
-    """A room's entry in the directory, as far as its members were told."""
-
-    def __init__(self) -> None:
-        self.info: RoomInfo | None = None
-        self.host = ""
-
-    def shown(self, info: RoomInfo) -> None:
-        """It is this now."""
-        self.info = info
-        self.host = info.host
-
-    def hosted(self, player_id: str) -> None:
-        """Another player is the host."""
-        self.host = player_id
-        if self.info is not None:
-            self.info = structs.replace(self.info, host=player_id)
-
-
 class ClientRoom:
     """One seat. Iterate over it for the room's messages; it ends when the seat is gone, and `left` says why.
 
     A message counts as processed, and is acknowledged, when the next one is asked for. One task should read.
     """
 
-    def __init__(self, exchange: Exchange, inbox: Inbox, entry: Entry, taken: SeatTaken, outbox: Outbox) -> None:
-        self.id = taken.room
-        self.kind = taken.kind
-        self.channel = taken.channel
+    def __init__(self, exchange: Exchange, seat: ClientSeat, opened: ChannelOpened) -> None:
+        self.id = opened.room
+        self.kind = opened.kind
+        self.channel = opened.channel
         self._exchange = exchange
-        self._inbox = inbox
-        self._entry = entry
-        self._outbox = outbox
+        self._seat = seat
+        self._inbox = seat.inbox
 
     @property
     def left(self) -> SeatLeft | None:
@@ -92,29 +69,29 @@ class ClientRoom:
     @property
     def info(self) -> RoomInfo | None:
         """The room's entry in the directory when it was last told; None after `saved=`, until it changes."""
-        return self._entry.info
+        return self._seat.info
 
     @property
     def host(self) -> str:
         """The id of the player who is the host; empty if there is none, or nobody has told us yet."""
-        return self._entry.host
+        return self._seat.host
 
     # What became of what was sent and received: the same after a restart with `saved=`
 
     @property
     def sent(self) -> int:
         """The number of the last message that was sent; the first of a seat is 1."""
-        return self._outbox.sent
+        return self._seat.channel.last_seq
 
     @property
     def accepted(self) -> int:
         """The number of the last message that the server has applied, as far as it told us: with all before it."""
-        return self._outbox.accepted
+        return self._seat.channel.acked
 
     @property
     def unconfirmed(self) -> list[Unconfirmed]:
         """The messages that were sent and not accepted yet, with their numbers. They are on their way by themselves."""
-        return self._outbox.unconfirmed()
+        return self._seat.unconfirmed()
 
     @property
     def received(self) -> int:
@@ -205,3 +182,71 @@ class ClientRoom:
     def __repr__(self) -> str:
         player = self._exchange.protocol.player_id
         return f"<ClientRoom {self.id} {self.kind} of {player}{' left' if self.left else ''}>"
+
+
+class _Seated(NamedTuple):
+    room: ClientRoom
+    seat: ClientSeat
+
+
+class Seats:
+    """The seats of a session by channel, oldest first. Only the newest is taken, but the others can still be read."""
+
+    def __init__(self, exchange: Exchange, messages: Iterable[type[Message]], *, latest_max: int) -> None:
+        self._exchange = exchange
+        self._latest_max = latest_max
+        self._types = MessageTypes(exchange.protocol.codec, messages)
+        self._seats: dict[int, _Seated] = {}
+        for event in exchange.protocol.channels.seats():
+            self.happened(event)
+
+    @property
+    def room(self) -> ClientRoom | None:
+        """The room we have a seat in."""
+        return next((room for room, seat in reversed(self._seats.values()) if seat.inbox.left is None), None)
+
+    def room_of(self, info: RoomInfo) -> ClientRoom:
+        """The room in which a seat was just taken."""
+        for room, seat in reversed(self._seats.values()):
+            if room.id == info.id:
+                if seat.info is None:
+                    # Else the room itself has told of a later one.
+                    seat.shown(info)
+                return room
+        raise NotSeated("the seat was gone before we heard of it; join again")
+
+    def acknowledge(self) -> None:
+        """What was read has been dealt with."""
+        for _, seat in self._seats.values():
+            seat.inbox.acknowledge()
+
+    def happened(self, event: SeatEvent) -> None:
+        """Something came on a channel, or became of it."""
+        if isinstance(event, ChannelOpened):
+            self._opened(event)
+            return
+        seated = self._seats.get(event.channel)
+        if seated is None:
+            if isinstance(event, Arrived):
+                # Of a seat that was gone before we heard of it: nobody will ever read this.
+                self._exchange.processed(event)
+            return
+        seat = seated.seat
+        match event:
+            case Arrived():
+                seat.put(event)
+            case LatestArrived():
+                seat.inbox.put_latest(self._types.message(event.name, event.body))
+            case Restarted():
+                seat.inbox.restart(self._exchange.protocol.restart_of(event))
+            case ChannelGone():
+                del self._seats[event.channel]
+                seat.inbox.end(SeatLeft(event.reason))
+
+    def _opened(self, event: ChannelOpened) -> None:
+        open_channels = {channel.number for channel in self._exchange.protocol.channels}
+        self._seats = {number: seated for number, seated in self._seats.items() if number in open_channels}
+        channel = self._exchange.protocol.channels.seat(event.channel)
+        inbox = RoomInbox(self._exchange.processed, latest_max=self._latest_max, received=channel.applied)
+        seat = ClientSeat(channel, self._types, inbox)
+        self._seats[event.channel] = _Seated(ClientRoom(self._exchange, seat, event), seat)

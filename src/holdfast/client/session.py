@@ -1,38 +1,59 @@
 """The client's session: one object that stays while connections come and go underneath it."""
 
-from collections.abc import Callable, Generator, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
-from os import PathLike
-from random import Random, SystemRandom
-from ssl import SSLContext
-from typing import Any
+from itertools import count
+from typing import Any, Unpack
 
 from msgspec import Struct
 
-from holdfast.client.connector import Reach
-from holdfast.client.directory import Directory
+from holdfast.client.connector import DialOptions
 from holdfast.client.events import Noticed, SeatEvent, Welcomed
 from holdfast.client.exchange import Exchange, read
-from holdfast.client.journal import Journal
-from holdfast.client.link import Dial, make_dialer
-from holdfast.client.protocol import ClientProtocol
-from holdfast.client.room import ClientRoom
-from holdfast.client.seats import Seats
-from holdfast.client.storage import SessionStorage
-from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
-from holdfast.core.codec import CODECS, MSGPACK, Codec
-from holdfast.core.errors import Invalid
-from holdfast.core.limits import Limits
+from holdfast.client.journal import SessionJournal
+from holdfast.client.protocol import RESET, ClientProtocol
+from holdfast.client.room import Changes, ClientRoom, Seats, several, update_of
+from holdfast.client.subscriptions import Placement, RoomWatch, Subscriptions, WaitlistPlace
+from holdfast.core.errors import Expired, NotFound, Refused, RoomFull
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
-from holdfast.core.removed import removed
 from holdfast.logs import get_logger
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.frames import Auth, Outcome
-from holdfast.schemas.requests import Confirm, Link
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import ReservationInfo
+from holdfast.schemas.requests import (
+    Confirm,
+    Create,
+    Join,
+    JoinOrCreate,
+    Link,
+    Mine,
+    PlacedPlayer,
+    Release,
+    Reserve,
+    Search,
+    StartPlacement,
+    Wait,
+    Watch,
+)
+from holdfast.schemas.room import RoomInfo, RoomPage, Visibility
 from holdfast.transports.port import GOING_AWAY, NORMAL
 
 log = get_logger("holdfast.client")
+
+
+PAGE_MAX = 100
+"""The most rooms that one page of a search can have."""
+
+
+class RoomList(list[RoomInfo]):
+    """One page of a search. The cursor gets the next one; it is empty after the last."""
+
+    def __init__(self, page: RoomPage) -> None:
+        super().__init__(page.rooms)
+        self.cursor = page.cursor
 
 
 class Stopping(Struct, frozen=True):
@@ -41,15 +62,18 @@ class Stopping(Struct, frozen=True):
     deadline_s: float
 
 
-class ClientSession(Directory):
-    """A player's presence on a server. Reconnects and resumes by itself; made by `holdfast.connect`."""
+class ClientSession:
+    """A player's presence on a server. Reconnects and resumes by itself; made by `holdfast.connect`.
+
+    A refusal is raised as what it is: `RoomFull`, `NotFound` …
+    """
 
     def __init__(
         self,
         protocol: ClientProtocol,
-        reach: Reach,
+        options: DialOptions,
         messages: Iterable[type[Message]],
-        journal: Journal | None = None,
+        journal: SessionJournal | None = None,
     ) -> None:
         self.protocol = protocol
         """The session without its sockets, for tests and tools."""
@@ -63,8 +87,10 @@ class ClientSession(Directory):
         """Called when the session is back, with what became of it."""
         self.on_stopping: Callable[[float], None] | None = None
         """Called when the server says that it stops within so many seconds; the session may come back after that."""
-        exchange = Exchange(protocol, reach, journal=journal, happened=self._happened, dropped=self._dropped)
-        super().__init__(exchange, Seats(exchange, messages, latest_max=reach.limits.latest_kept_max))
+        self._exchange = Exchange(protocol, options, journal=journal, happened=self._happened, dropped=self._dropped)
+        self._seats = Seats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
+        self._subscriptions = Subscriptions(self._exchange)
+        self._watch_numbers = count(1)
 
     # Who and where
 
@@ -141,6 +167,212 @@ class ClientSession(Directory):
         """Break the connection, as a bad network would; the session resumes by itself. For tests and demos."""
         self._exchange.cut()
 
+    # To find and to make
+
+    async def create(
+        self,
+        kind: str,
+        *,
+        properties: Mapping[str, Any] | None = None,
+        max_players: int | None = None,
+        name: str = "",
+        visibility: Visibility = "public",
+        password: str = "",
+        idempotency_key: str = "",
+        message_version: str = "",
+    ) -> RoomInfo:
+        """Make a room. Joining it is another call. The same key with the same request gives the same room."""
+        request = Create(
+            kind,
+            properties=dict(properties or {}),
+            max_players=max_players,
+            name=name,
+            visibility=visibility,
+            password=password,
+            idempotency_key=idempotency_key,
+            message_version=message_version,
+        )
+        return await self._exchange.ask(request, RoomInfo)
+
+    async def search(
+        self,
+        kind: str | None = None,
+        *,
+        where: str = "open_seats > 0",
+        order_by: str | Iterable[str] = (),
+        limit: int = 20,
+        cursor: str = "",
+    ) -> RoomList:
+        """One page of the rooms for which `where` holds, oldest first unless `order_by` says otherwise."""
+        request = Search(kind, where=where, order_by=several(order_by), limit=limit, cursor=cursor)
+        return RoomList(await self._exchange.ask(request, RoomPage))
+
+    async def search_all(
+        self, kind: str | None = None, *, where: str = "open_seats > 0", order_by: str | Iterable[str] = ()
+    ) -> AsyncIterator[RoomInfo]:
+        """All of them, page after page as they are asked for."""
+        order_by = several(order_by)
+        page = await self.search(kind, where=where, order_by=order_by, limit=PAGE_MAX)
+        while True:
+            for info in page:
+                yield info
+            if not page.cursor:
+                return
+            page = await self.search(kind, where=where, order_by=order_by, limit=PAGE_MAX, cursor=page.cursor)
+
+    def watch(self, kind: str | None = None, *, where: str = "open_seats > 0", limit: int = 100) -> RoomWatch:
+        """A search that goes on: `async with session.watch("arena") as watch:`, then iterate over it."""
+        request = Watch(f"w{next(self._watch_numbers)}", kind, where=where, limit=limit)
+        return RoomWatch(self._exchange, self._subscriptions, request)
+
+    async def update_room(self, room_id: str, **changes: Unpack[Changes]) -> RoomInfo:
+        """Change a room's entry in the directory, as `ClientRoom.update` does from within."""
+        return await self._exchange.ask(update_of(room_id, changes), RoomInfo)
+
+    # To join
+
+    async def join(
+        self, room_id: str = "", *, code: str = "", password: str = "", message_version: str = ""
+    ) -> ClientRoom:
+        """Take a seat: by the room's id, or by its code. For `message_version` see `join_or_create`."""
+        return await self._exchange.request(Join(room_id, code, password, message_version), self._seated)
+
+    async def join_or_create(
+        self,
+        kind: str,
+        *,
+        where: str = "",
+        properties: Mapping[str, Any] | None = None,
+        max_players: int | None = None,
+        name: str = "",
+        visibility: Visibility = "public",
+        password: str = "",
+        message_version: str = "",
+    ) -> ClientRoom:
+        """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room.
+
+        `message_version` is what `holdfast types` wrote: `OtherVersion` if the room's messages are not those any more.
+        """
+        request = JoinOrCreate(
+            kind,
+            where=where,
+            properties=dict(properties or {}),
+            max_players=max_players,
+            name=name,
+            visibility=visibility,
+            password=password,
+            message_version=message_version,
+        )
+        return await self._exchange.request(request, self._seated)
+
+    async def my_rooms(self) -> list[RoomInfo]:
+        """The rooms in which this player has a seat or a reserved one, from whichever device."""
+        return await self._exchange.ask(Mine(), list[RoomInfo])
+
+    async def rejoin(self) -> ClientRoom:
+        """Take the seat that this player has, in the newest room if there are several; `NotFound` if there is none."""
+        if self._seats.room is not None:
+            return self._seats.room
+        # Not where one is only reserved: anybody in that room may have done that.
+        rooms = await self._exchange.ask(Mine(seated=True), list[RoomInfo])
+        if not rooms:
+            raise NotFound("you have no seat in any room")
+        return await self.join(max(rooms, key=lambda info: info.created_at).id)
+
+    def _seated(self, answer: Any) -> ClientRoom:
+        return self._seats.room_of(read(answer, RoomInfo, "answer to a join"))
+
+    # To keep seats, and to wait for one
+
+    async def reserve(
+        self,
+        room_id: str = "",
+        *,
+        code: str = "",
+        password: str = "",
+        players: str | Iterable[str] = (),
+        ttl_s: float | None = None,
+    ) -> ReservationInfo:
+        """Keep seats for a party, all or none; without `players` one for yourself. Asking again extends.
+
+        In a room that you made or have a seat in. Your reservations end with your session.
+        """
+        request = Reserve(room_id, code=code, password=password, players=several(players), ttl_s=ttl_s)
+        return await self._exchange.ask(request, ReservationInfo)
+
+    async def release(self, room_id: str, players: str | Iterable[str] = ()) -> None:
+        """Give reserved seats back; without `players` your own. Host and creator may give back anybody's."""
+        await self._exchange.ask(Release(room_id, several(players)), object)
+
+    async def wait_for_seat(
+        self,
+        room_id: str,
+        *,
+        password: str = "",
+        timeout_s: float | None = None,
+        on_position: Callable[[int], None] | None = None,
+    ) -> ClientRoom:
+        """Wait for a seat in a full room, and take it; `TimeoutError` after so many seconds.
+
+        `on_position` is called with our position, 1 being next. Cancelling or a timeout leaves the waitlist.
+        """
+        limit = asyncio.timeout(timeout_s)
+        try:
+            async with limit, WaitlistPlace(self._exchange, self._subscriptions, Wait(room_id, password)) as place:
+                while True:
+                    await place.offered(on_position)
+                    ends_at = limit.when()
+                    # The seat is ours: not too late any more.
+                    limit.reschedule(None)
+                    try:
+                        room = await self.join(room_id, password=password)
+                    except Refused as refusal:
+                        if not isinstance(refusal, RoomFull | Expired) and refusal.code != RESET:
+                            raise
+                        # It was kept for so long only, and we were away.
+                        place.wait_again()
+                        limit.reschedule(ends_at)
+                    else:
+                        place.seated()
+                        return room
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"no seat in room {room_id} within {timeout_s:g} s") from None
+
+    # To have a room made
+
+    async def place(
+        self,
+        queue: str,
+        kind: str,
+        *,
+        players: str | Iterable[str | PlacedPlayer] = (),
+        id: str = "",  # noqa: A002 - the word of the wire
+        name: str = "",
+        properties: Mapping[str, Any] | None = None,
+        max_players: int | None = None,
+        visibility: Visibility = "public",
+    ) -> Placement:
+        """Have a room made on the best node of a queue, with seats for these players. The same id is one placement."""
+        party = [players] if isinstance(players, str) else players
+        request = StartPlacement(
+            queue,
+            kind,
+            players=[PlacedPlayer(each) if isinstance(each, str) else each for each in party],
+            id=id,
+            name=name,
+            properties=dict(properties or {}),
+            max_players=max_players,
+            visibility=visibility,
+        )
+        return await self._exchange.request(request, self._placed)
+
+    def _placed(self, answer: Any) -> Placement:
+        return Placement(
+            self._exchange, self._subscriptions, read(answer, PlacementInfo, "answer to 'start_placement'")
+        )
+
     # From the exchange
 
     def _happened(self, event: Welcomed | Noticed | SeatEvent) -> None:
@@ -152,7 +384,7 @@ class ClientSession(Directory):
                 if self.on_stopping is not None:
                     self._call(self.on_stopping, notice.deadline_s)
             case Noticed():
-                self._news.noticed(event)
+                self._subscriptions.noticed(event)
             case _:
                 self._seats.happened(event)
 
@@ -164,7 +396,7 @@ class ClientSession(Directory):
     def _welcomed(self, outcome: Outcome) -> None:
         self.outcome = outcome
         if outcome.kind != "new":
-            self._news.welcomed()
+            self._subscriptions.welcomed()
             if self.on_resume is not None:
                 self._call(self.on_resume, outcome)
 
@@ -176,100 +408,3 @@ class ClientSession(Directory):
 
     def __repr__(self) -> str:
         return f"<ClientSession {self.id} of {self.player_id} {'connected' if self.connected else 'disconnected'}>"
-
-
-def _codec(dialect: str) -> Codec:
-    if dialect not in CODECS:
-        raise Invalid(f"no dialect is called {dialect!r}; there is {', '.join(CODECS)}")
-    return CODECS[dialect]
-
-
-def _backoff(first_s: float, longest_s: float) -> Backoff:
-    try:
-        return Backoff(first_s=first_s, longest_s=longest_s)
-    except ValueError as error:
-        raise Invalid(f"`retry_first_s`, `retry_longest_s`: {error}") from None
-
-
-REMOVED = {
-    "server_key": "encrypt TCP with TLS: connect to tcps://host:port, with `ssl` for a certificate of your own",
-    "compression": "only WebSocket clients that offer permessage-deflate, as browsers do, are compressed",
-}
-"""What to use instead of options that no longer exist."""
-
-
-class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url) as session:`
-    """Connect to a server, and stay connected: `async with holdfast.connect("ws://127.0.0.1:7777") as session:`.
-
-    Leaving the block ends the session. `session = await connect(url)` does the same without a block; then call
-    `session.close()` yourself. Raises `OSError` if nobody answers at the address, `SessionEnded` if the server does not
-    want us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
-    lost later is replaced, and the session resumed, without a word; see `on_drop`.
-
-    - `messages`: the types that rooms send; others arrive as `Untyped`.
-    - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
-    - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
-      own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.
-      `Conflict` if another session uses the file, in this process or another.
-    - `dialect`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
-    - `ssl`: for wss:// and tcps://, which certificates to believe; without it, those that this system believes.
-    - `give_up_s`: for how long to try to come back before the session counts as over.
-    - `retry_first_s`, `retry_longest_s`: each wait is random between 0 and a ceiling. The ceiling starts at
-      `retry_first_s`, doubles with each attempt, and stops at `retry_longest_s`; after a 30 s outage that cap grows
-      too, up to 15 times.
-    - `limits`, `random`, `dial`: replaced in tests.
-    """
-
-    @removed(**REMOVED)
-    def __init__(
-        self,
-        url: str,
-        *,
-        messages: Iterable[type[Message]] = (),
-        auth: Auth | None = None,
-        saved: str | PathLike[str] | SessionStorage | None = None,
-        dialect: str = MSGPACK.name,
-        ssl: SSLContext | None = None,
-        give_up_s: float = 120.0,
-        retry_first_s: float = FIRST_S,
-        retry_longest_s: float = LONGEST_S,
-        limits: Limits | None = None,
-        random: Random | None = None,
-        dial: Dial | None = None,
-    ) -> None:
-        limits = limits or Limits()
-        dial = make_dialer(url, dial, ssl)
-        backoff = _backoff(retry_first_s, retry_longest_s)
-        journal = Journal.at(saved, limits) if saved is not None else None
-        state = journal.read() if journal is not None else None
-        if state is None:
-            protocol = ClientProtocol(_codec(dialect), auth or Auth(), limits)
-        else:
-            protocol = ClientProtocol(_codec(state.dialect), auth, limits)
-            protocol.load(state)
-        if journal is not None:
-            journal.follow(protocol)
-        reach = Reach(
-            url=url,
-            dial=dial,
-            backoff=backoff,
-            give_up_s=give_up_s,
-            random=random or SystemRandom(),
-            limits=limits,
-        )
-        self._session = ClientSession(protocol, reach, messages, journal)
-
-    @property
-    def session(self) -> ClientSession:
-        """The session, also before it is open: what is set here, such as `on_resume`, hears of the first welcome."""
-        return self._session
-
-    async def __aenter__(self) -> ClientSession:
-        await self._session.open()
-        return self._session
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-
-    def __await__(self) -> Generator[Any, None, ClientSession]:
-        return self.__aenter__().__await__()

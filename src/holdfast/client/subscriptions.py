@@ -1,31 +1,42 @@
-"""What the server tells without being asked each time: of searches that go on, places in line, placements.
+"""Subscriptions: what the server tells without being asked each time, of watched rooms, waitlists and placements.
 
-Notices are not repeated after a drop. So whoever follows something has a question, which is asked again after every
-resume and every reset; its answer is all that was missed.
+Notices are not repeated after a drop. So each subscription has a request, which is sent again after every resume and
+every reset; its answer replaces what was missed.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from msgspec import Struct
 
 from holdfast.client.events import Noticed
-from holdfast.client.exchange import Exchange
+from holdfast.client.exchange import Exchange, read
 from holdfast.client.protocol import RESET
-from holdfast.core.errors import HoldfastError, Refused
+from holdfast.core.errors import AlreadySeated, Expired, HoldfastError, Refused
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import WaitInfo
+from holdfast.schemas.requests import GetPlacement, StopPlacement, StopWaiting, Unwatch, Wait, Watch
+from holdfast.schemas.room import RoomInfo, RoomPage
+
+# How often to ask for our position, and whether the room is still there: only an offer comes unasked.
+POSITION_S = 5.0
+PENDING = "pending"
 
 
 class Subscription(ABC):
-    """Something on the server, as far as we know it."""
+    """Something on the server that the client is told about."""
 
     topic: ClassVar[str]
 
-    def __init__(self, key: str, request: Struct, farewell: Struct | None = None) -> None:
+    def __init__(self, key: str, request: Struct, unsubscribe: Struct | None = None) -> None:
         self.key = key
         self.request = request
         """The question: how is it now?"""
-        self.farewell = farewell
-        """What to say when nobody follows it any more."""
+        self.unsubscribe = unsubscribe
+        """The request that ends the subscription, if there is one."""
         self.is_asked = False
         self.is_told = False
         self.refusal: Refused | None = None
@@ -45,77 +56,328 @@ class Subscription(ABC):
         self.told(content)
 
     def refused(self, refusal: Refused) -> None:
-        """The question was refused; that is the end of it unless a follower knows better."""
+        """The question was refused, which ends the subscription unless a subclass knows better."""
         self.refusal = refusal
 
 
-class News:
-    """Who follows what."""
+class Subscriptions:
+    """The subscriptions of a session."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._followers: list[Subscription] = []
+        self._subscriptions: list[Subscription] = []
 
-    async def begin(self, follower: Subscription) -> None:
-        """Follow something, and wait for the first answer; a refusal is raised."""
+    async def begin(self, subscription: Subscription) -> None:
+        """Subscribe, and wait for the first answer; a refusal is raised."""
         await self._exchange.until(lambda: self._exchange.protocol.may_request)
         self._exchange.check()
-        self.add(follower)
+        self.add(subscription)
         try:
-            self.ask(follower)
-            await self._exchange.until(lambda: follower.is_told or follower.refusal is not None)
-            if follower.refusal is not None:
-                raise follower.refusal
+            self.ask(subscription)
+            await self._exchange.until(lambda: subscription.is_told or subscription.refusal is not None)
+            if subscription.refusal is not None:
+                raise subscription.refusal
         except BaseException:
-            self.end(follower)
+            self.end(subscription)
             raise
 
-    def add(self, follower: Subscription) -> None:
-        """Follow something of which we know how it is."""
-        if not follower.is_over:
-            self._followers.append(follower)
+    def add(self, subscription: Subscription) -> None:
+        """Subscribe to something whose state is known already."""
+        if not subscription.is_over:
+            self._subscriptions.append(subscription)
 
-    def ask(self, follower: Subscription) -> None:
+    def ask(self, subscription: Subscription) -> None:
         """Ask how it is now; the answer comes in its own time."""
 
         def answered(result: Any, error: HoldfastError | None) -> None:
-            follower.is_asked = False
-            if follower not in self._followers:
+            subscription.is_asked = False
+            if subscription not in self._subscriptions:
                 return
             if error is None:
-                follower.told(result)
-                follower.is_told = True
+                subscription.told(result)
+                subscription.is_told = True
             elif isinstance(error, Refused) and error.code != RESET:
                 # After a reset the welcome follows at once, and with it the same question.
-                follower.refused(error)
+                subscription.refused(error)
             self._drop_what_is_over()
 
-        follower.is_asked = True
-        self._exchange.post(follower.request, follower, answered)
+        subscription.is_asked = True
+        self._exchange.post(subscription.request, subscription, answered)
 
-    def end(self, follower: Subscription) -> None:
-        """Follow it no more, and let the server know unless somebody else does."""
-        if follower in self._followers:
-            self._followers.remove(follower)
-            if follower.farewell is not None and not self._who(follower.topic, follower.key):
-                self._exchange.post(follower.farewell, follower)
+    def end(self, subscription: Subscription) -> None:
+        """Unsubscribe, and tell the server unless another subscription needs the same."""
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+            if subscription.unsubscribe is not None and not self._matching(subscription.topic, subscription.key):
+                self._exchange.post(subscription.unsubscribe, subscription)
 
     # From the session
 
     def welcomed(self) -> None:
         """The session is back: what would have been noticed in the meantime is lost."""
         self._drop_what_is_over()
-        for follower in self._followers:
-            self.ask(follower)
+        for subscription in self._subscriptions:
+            self.ask(subscription)
 
     def noticed(self, event: Noticed) -> None:
-        """A notice came; one that nobody follows any more is nothing."""
-        for follower in self._who(event.topic, event.key):
-            follower.noticed(event.body)
+        """A notice came; it is ignored if there is no subscription for it any more."""
+        for subscription in self._matching(event.topic, event.key):
+            subscription.noticed(event.body)
         self._drop_what_is_over()
 
-    def _who(self, topic: str, key: str) -> list[Subscription]:
-        return [follower for follower in self._followers if (follower.topic, follower.key) == (topic, key)]
+    def _matching(self, topic: str, key: str) -> list[Subscription]:
+        return [
+            subscription
+            for subscription in self._subscriptions
+            if (subscription.topic, subscription.key) == (topic, key)
+        ]
 
     def _drop_what_is_over(self) -> None:
-        self._followers = [each for each in self._followers if not each.is_over and each.refusal is None]
+        self._subscriptions = [each for each in self._subscriptions if not each.is_over and each.refusal is None]
+
+
+# A place in a waitlist
+
+
+class WaitlistPlace(Subscription):
+    """A place in the waitlist of a full room, for the length of a block."""
+
+    topic = "offer"
+
+    def __init__(self, exchange: Exchange, subscriptions: Subscriptions, request: Wait) -> None:
+        super().__init__(request.room, request, StopWaiting(request.room))
+        self._exchange = exchange
+        self._subscriptions = subscriptions
+        self._info: WaitInfo | None = None
+
+    async def offered(self, on_position: Callable[[int], None] | None) -> None:
+        """Wait until a seat is kept for us; tell the position whenever it is another."""
+        position = None
+        while (info := self._info) is None or info.position > 0:
+            if info is not None and info.position != position:
+                position = info.position
+                if on_position is not None:
+                    on_position(position)
+            await self._next(info)
+
+    async def _next(self, known: WaitInfo | None) -> None:
+        try:
+            async with asyncio.timeout(POSITION_S):
+                await self._exchange.until(lambda: self._info is not known or self.refusal is not None)
+        except TimeoutError:
+            if not self.is_asked:
+                self._subscriptions.ask(self)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def wait_again(self) -> None:
+        """The seat that was kept for us is gone: back to the waitlist."""
+        self._info = None
+        self._subscriptions.ask(self)
+
+    def seated(self) -> None:
+        """The seat is taken: there is no place to give up."""
+        self.unsubscribe = None
+
+    def told(self, content: Any) -> None:
+        """Our position, or that a seat is kept for us."""
+        self._info = read(content, WaitInfo, "place in a waitlist")
+
+    def refused(self, refusal: Refused) -> None:
+        """A player who is seated in the room already needs no other seat."""
+        if isinstance(refusal, AlreadySeated):
+            self._info = WaitInfo(self.key, 0)
+            self.is_told = True
+        else:
+            super().refused(refusal)
+
+    async def __aenter__(self) -> "WaitlistPlace":
+        await self._subscriptions.begin(self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._subscriptions.end(self)
+
+
+# A placement
+
+
+class PlacementProgress(Subscription):
+    """How far a placement is."""
+
+    topic = "placement"
+
+    def __init__(self, info: PlacementInfo) -> None:
+        super().__init__(info.id, GetPlacement(info.id))
+        self.info = info
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it will stay as it is."""
+        return self.info.status != PENDING
+
+    def told(self, content: Any) -> None:
+        """How far it is now."""
+        info = read(content, PlacementInfo, "state of a placement")
+        if not self.is_over:
+            self.info = info
+
+
+class Placement:
+    """One placement; made by `ClientSession.place`."""
+
+    def __init__(self, exchange: Exchange, subscriptions: Subscriptions, info: PlacementInfo) -> None:
+        self.id = info.id
+        self._exchange = exchange
+        self._progress = PlacementProgress(info)
+        subscriptions.add(self._progress)
+
+    @property
+    def info(self) -> PlacementInfo:
+        """How far it is, as far as we have heard."""
+        return self._progress.info
+
+    async def done(self) -> PlacementInfo:
+        """Wait until it is fulfilled, cancelled, timed out or failed: `status` says which, and `reason` why."""
+        progress = self._progress
+        await self._exchange.until(lambda: progress.is_over or progress.refusal is not None)
+        if progress.refusal is not None:
+            raise progress.refusal
+        return progress.info
+
+    async def stop(self) -> PlacementInfo:
+        """Give it up, if it is still pending."""
+        await self._exchange.request(StopPlacement(self.id), self._progress.told)
+        return self.info
+
+    def __repr__(self) -> str:
+        return f"<Placement {self.id} {self.info.status}>"
+
+
+# A watch
+
+
+class RoomsChanged(Struct, frozen=True):
+    """What has changed since the last time: rooms that are new or other than they were, and the ids of those gone."""
+
+    changed: list[RoomInfo] = []
+    removed: list[str] = []
+
+
+class WatchedRooms(Subscription):
+    """The rooms as they are, and as the reader knows them.
+
+    Nothing but the rooms is kept, however much changes: what to tell is the difference between the two.
+    """
+
+    topic = "rooms"
+
+    def __init__(self, request: Watch) -> None:
+        super().__init__(request.id, request, Unwatch(request.id))
+        self.rooms: dict[str, RoomInfo] = {}
+        self.is_touched = False
+        """Whether something was told since the reader looked."""
+        self._known: dict[str, RoomInfo] | None = None
+
+    def take(self) -> RoomsChanged | None:
+        """What the reader does not know yet; the first time, all rooms that there are, or none."""
+        if not self.is_touched:
+            return None
+        self.is_touched = False
+        is_first, known = self._known is None, self._known or {}
+        self._known = dict(self.rooms)
+        changed = [info for room_id, info in self.rooms.items() if known.get(room_id) != info]
+        removed = [room_id for room_id in known if room_id not in self.rooms]
+        return RoomsChanged(changed, removed) if changed or removed or is_first else None
+
+    def told(self, content: Any) -> None:
+        """The rooms that are found now."""
+        page = read(content, RoomPage, "answer to 'watch'")
+        self.rooms.clear()
+        self._change(page.rooms, [])
+
+    def noticed(self, content: Any) -> None:
+        """Rooms that have changed, and some that are not found any more."""
+        changes = read(content, RoomsChanged, "notice of rooms")
+        self._change(changes.changed, changes.removed)
+
+    def _change(self, changed: list[RoomInfo], removed: list[str]) -> None:
+        self.rooms.update((info.id, info) for info in changed)
+        for room_id in removed:
+            self.rooms.pop(room_id, None)
+        self.is_touched = True
+
+
+class RoomWatch:
+    """A search that goes on: `async with session.watch("arena") as watch:`, or `watch = await session.watch("arena")`.
+
+    Iterate over it: all rooms that were found come first, then what changes. Whoever reads slowly, or was away, gets
+    all that has changed since as one. One task should read.
+    """
+
+    def __init__(self, exchange: Exchange, subscriptions: Subscriptions, request: Watch) -> None:
+        self.is_closed = False
+        """Whether it was closed by this program."""
+        self._exchange = exchange
+        self._subscriptions = subscriptions
+        self._watched = WatchedRooms(request)
+
+    @property
+    def rooms(self) -> Mapping[str, RoomInfo]:
+        """The rooms by id, as they are now."""
+        return MappingProxyType(self._watched.rooms)
+
+    async def receive(self) -> RoomsChanged:
+        """What has changed, as soon as something has; `Expired` when the watch is closed."""
+        watched = self._watched
+        while (changes := watched.take()) is None:
+            self._check()
+            await self._exchange.until(lambda: watched.is_touched or self.is_closed or watched.refusal is not None)
+        return changes
+
+    def poll(self) -> RoomsChanged | None:
+        """What has changed, if something has; raises like `receive` when there can be no more."""
+        changes = self._watched.take()
+        if changes is None:
+            self._check()
+            self._exchange.check()
+        return changes
+
+    async def close(self) -> None:
+        """End the search. `rooms` stays as it was."""
+        self.is_closed = True
+        self._subscriptions.end(self._watched)
+        self._exchange.changed()
+
+    def _check(self) -> None:
+        if self._watched.refusal is not None:
+            raise self._watched.refusal
+        if self.is_closed:
+            raise Expired("this watch is closed")
+        if not self._watched.is_told:
+            raise RuntimeError('open the watch first: `async with session.watch("arena") as watch:`')
+
+    async def __aenter__(self) -> "RoomWatch":
+        if not self._watched.is_told:
+            await self._subscriptions.begin(self._watched)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __await__(self) -> Generator[Any, None, "RoomWatch"]:
+        return self.__aenter__().__await__()
+
+    def __aiter__(self) -> "RoomWatch":
+        return self
+
+    async def __anext__(self) -> RoomsChanged:
+        try:
+            return await self.receive()
+        except Expired:
+            if not self.is_closed:
+                raise
+            raise StopAsyncIteration from None
+
+    def __repr__(self) -> str:
+        return f"<RoomWatch {self._watched.key}: {len(self.rooms)} rooms{' closed' if self.is_closed else ''}>"

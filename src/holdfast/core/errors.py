@@ -20,7 +20,6 @@
     ├── ProtocolError        broken by the peer; the connection closes with its reason
     ├── NotAuthentic         a credential proves nothing; the client may sign in again (identity/port.py)
     ├── Busy                 a credential cannot be checked now; the client is told when to come back (identity/port.py)
-    │   └── ShelfFull            no more accounts fit in memory (identity/shelf.py)
     ├── IllegalTransition    not in the table of states; nothing changed (tables.py)
     └── SessionEnded         the session is over, on the client's side of the wire (reason, message, problem)
 

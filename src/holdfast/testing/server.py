@@ -6,7 +6,8 @@ from contextvars import Context
 from random import Random
 from typing import Any, TypeVar
 
-from holdfast.client.session import ClientSession, connect
+from holdfast.client.connect import connect
+from holdfast.client.session import ClientSession
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
 from holdfast.core.room import Room

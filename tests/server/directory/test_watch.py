@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast import Invalid, NotFound, Room, Throttled
-from holdfast.client.watch import RoomsChanged
+from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.schemas.frames import Notice, Reply
 from holdfast.schemas.room import RoomInfo, RoomPage, Visibility

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast import Limits
-from holdfast.client.watch import RoomsChanged
+from holdfast.client.subscriptions import RoomsChanged
 from holdfast.schemas.frames import Notice
 from holdfast.schemas.room import RoomPage
 from tests.server.directory.seats import PATIENT, Caller, arena, call, served

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
-from holdfast.client.watch import Board, RoomsChanged
+from holdfast.client.subscriptions import RoomsChanged, WatchedRooms
 from holdfast.core.errors import ProtocolError
 from holdfast.schemas.requests import Watch
 from holdfast.schemas.room import RoomInfo
@@ -18,20 +18,20 @@ def changes(*changed: RoomInfo, removed: tuple[str, ...] = ()) -> RoomsChanged:
     return RoomsChanged(list(changed), list(removed))
 
 
-def told(board: Board, *rooms: RoomInfo) -> None:
+def told(board: WatchedRooms, *rooms: RoomInfo) -> None:
     board.told(to_builtins(page(*rooms)))
 
 
-def noticed(board: Board, *changed: RoomInfo, removed: tuple[str, ...] = ()) -> None:
+def noticed(board: WatchedRooms, *changed: RoomInfo, removed: tuple[str, ...] = ()) -> None:
     board.noticed(to_builtins(changes(*changed, removed=removed)))
 
 
 @pytest.fixture
-def board() -> Board:
-    return Board(Watch("w1"))
+def board() -> WatchedRooms:
+    return WatchedRooms(Watch("w1"))
 
 
-def test_the_first_look_shows_all_rooms_also_if_there_are_none(board: Board) -> None:
+def test_the_first_look_shows_all_rooms_also_if_there_are_none(board: WatchedRooms) -> None:
     assert board.take() is None
 
     told(board)
@@ -40,7 +40,7 @@ def test_the_first_look_shows_all_rooms_also_if_there_are_none(board: Board) -> 
     assert board.take() is None
 
 
-def test_a_look_shows_what_is_new_what_is_other_and_what_is_gone(board: Board) -> None:
+def test_a_look_shows_what_is_new_what_is_other_and_what_is_gone(board: WatchedRooms) -> None:
     told(board, room(1), room(2), room(3))
     board.take()
 
@@ -50,7 +50,7 @@ def test_a_look_shows_what_is_new_what_is_other_and_what_is_gone(board: Board) -
     assert list(board.rooms) == ["room-1", "room-2", "room-4"]
 
 
-def test_what_changed_several_times_is_told_once_as_it_is(board: Board) -> None:
+def test_what_changed_several_times_is_told_once_as_it_is(board: WatchedRooms) -> None:
     told(board, room(1))
     board.take()
 
@@ -62,7 +62,7 @@ def test_what_changed_several_times_is_told_once_as_it_is(board: Board) -> None:
     assert board.take() == changes(room(1, players=7))
 
 
-def test_what_changed_and_changed_back_is_nothing(board: Board) -> None:
+def test_what_changed_and_changed_back_is_nothing(board: WatchedRooms) -> None:
     told(board, room(1))
     board.take()
 
@@ -74,7 +74,7 @@ def test_what_changed_and_changed_back_is_nothing(board: Board) -> None:
     assert not board.is_touched
 
 
-def test_a_new_page_replaces_what_was_known(board: Board) -> None:
+def test_a_new_page_replaces_what_was_known(board: WatchedRooms) -> None:
     told(board, room(1), room(2))
     board.take()
 
@@ -84,7 +84,7 @@ def test_a_new_page_replaces_what_was_known(board: Board) -> None:
 
 
 @pytest.mark.parametrize("content", [None, [], {"changed": [{"id": 1}]}, {"removed": [1]}])
-def test_a_notice_that_makes_no_sense_is_the_servers_fault(board: Board, content: Any) -> None:
+def test_a_notice_that_makes_no_sense_is_the_servers_fault(board: WatchedRooms, content: Any) -> None:
     with pytest.raises(ProtocolError, match="notice of rooms"):
         board.noticed(content)
 
@@ -100,7 +100,7 @@ STEPS: st.SearchStrategy[tuple[str, list[RoomInfo]]] = st.one_of(
 
 @given(st.lists(STEPS, max_size=40))
 def test_whoever_adds_up_what_is_told_has_the_rooms_as_they_are(steps: list[tuple[str, list[RoomInfo]]]) -> None:
-    board = Board(Watch("w1"))
+    board = WatchedRooms(Watch("w1"))
     added_up: dict[str, RoomInfo] = {}
     for step, rooms in [*steps, ("take", [])]:
         match step:

@@ -12,13 +12,13 @@ from holdfast.transports import tcp, websocket
 from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
 
 Dial = Callable[[Receiver, str, Dialect, TransportLimits], Awaitable[Transport]]
-"""Opens a link to an address and lets the receiver hear it."""
+"""Opens a connection to an address for the receiver."""
 
 
 async def dial(
     receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits, *, ssl: SSLContext | None = None
 ) -> Transport:
-    """Open a link by the address's scheme."""
+    """Open a connection by the address's scheme."""
     match url.partition("://")[0]:
         case "ws" | "wss":
             return await websocket.dial(receiver, url, dialects=[dialect], limits=limits, ssl=ssl)
@@ -39,10 +39,10 @@ def make_dialer(url: str, own: Dial | None, ssl: SSLContext | None) -> Dial:
     return partial(dial, ssl=ssl)
 
 
-class Link:
+class ClientConnection:
     """The receiver of one connection: hands payloads on, and knows how it ended."""
 
-    def __init__(self, received: Callable[["Link", bytes], None], drained: Callable[[], None]) -> None:
+    def __init__(self, received: Callable[["ClientConnection", bytes], None], drained: Callable[[], None]) -> None:
         self._received = received
         self._drained = drained
         self._transport: Transport | None = None
@@ -57,7 +57,7 @@ class Link:
         """Its code and reason, once it is there."""
 
     def opened(self, transport: Transport) -> None:
-        """The link is up."""
+        """The connection is up."""
         self._transport = transport
         self.heard_at = asyncio.get_running_loop().time()
 
@@ -67,7 +67,7 @@ class Link:
         self._received(self, payload)
 
     def look(self, bytes_per_s: float) -> None:
-        """No payload came for a while: the server counts as heard if the link still carries something."""
+        """No payload came for a while: the server counts as heard if the connection still carries something."""
         if self._transport is not None:
             now = asyncio.get_running_loop().time()
             looked, self._looked = self._looked, Look(now, self._transport.traffic)
@@ -87,7 +87,7 @@ class Link:
         self._drained()
 
     def lost(self, code: int, reason: str) -> None:
-        """The link is gone."""
+        """The connection is gone."""
         self._transport = None
         if not self.end.done():
             self.end.set_result((code, reason))
@@ -98,7 +98,7 @@ class Link:
         return self._transport is not None
 
     def send(self, payload: bytes) -> None:
-        """Write a payload, if the link is up."""
+        """Write a payload, if it is up."""
         # asyncio would complain about many that are written to a socket that has failed.
         if self._transport is not None and self._transport.is_up:
             self._transport.send(payload)

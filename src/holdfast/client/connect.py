@@ -1,0 +1,118 @@
+"""`connect`: from a URL and options to an open session."""
+
+from collections.abc import Generator, Iterable
+from os import PathLike
+from random import Random, SystemRandom
+from ssl import SSLContext
+from typing import Any
+
+from holdfast.client.connection import Dial, make_dialer
+from holdfast.client.connector import DialOptions
+from holdfast.client.journal import SessionJournal
+from holdfast.client.protocol import ClientProtocol
+from holdfast.client.session import ClientSession
+from holdfast.client.storage import SessionStorage
+from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
+from holdfast.core.codec import CODECS, MSGPACK, Codec
+from holdfast.core.errors import Invalid
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message
+from holdfast.core.removed import removed
+from holdfast.schemas.frames import Auth
+
+
+def _codec(dialect: str) -> Codec:
+    if dialect not in CODECS:
+        raise Invalid(f"no dialect is called {dialect!r}; there is {', '.join(CODECS)}")
+    return CODECS[dialect]
+
+
+def _backoff(first_s: float, longest_s: float) -> Backoff:
+    try:
+        return Backoff(first_s=first_s, longest_s=longest_s)
+    except ValueError as error:
+        raise Invalid(f"`retry_first_s`, `retry_longest_s`: {error}") from None
+
+
+REMOVED = {
+    "server_key": "encrypt TCP with TLS: connect to tcps://host:port, with `ssl` for a certificate of your own",
+    "compression": "only WebSocket clients that offer permessage-deflate, as browsers do, are compressed",
+}
+"""What to use instead of options that no longer exist."""
+
+
+class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url) as session:`
+    """Connect to a server, and stay connected: `async with holdfast.connect("ws://127.0.0.1:7777") as session:`.
+
+    Leaving the block ends the session. `session = await connect(url)` does the same without a block; then call
+    `session.close()` yourself. Raises `OSError` if nobody answers at the address, `SessionEnded` if the server does not
+    want us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
+    lost later is replaced, and the session resumed, without a word; see `on_drop`.
+
+    - `messages`: the types that rooms send; others arrive as `Untyped`.
+    - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
+    - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
+      own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.
+      `Conflict` if another session uses the file, in this process or another.
+    - `dialect`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
+    - `ssl`: for wss:// and tcps://, which certificates to believe; without it, those that this system believes.
+    - `give_up_s`: for how long to try to come back before the session counts as over.
+    - `retry_first_s`, `retry_longest_s`: each wait is random between 0 and a ceiling. The ceiling starts at
+      `retry_first_s`, doubles with each attempt, and stops at `retry_longest_s`; after a 30 s outage that cap grows
+      too, up to 15 times.
+    - `limits`, `random`, `dial`: replaced in tests.
+    """
+
+    @removed(**REMOVED)
+    def __init__(
+        self,
+        url: str,
+        *,
+        messages: Iterable[type[Message]] = (),
+        auth: Auth | None = None,
+        saved: str | PathLike[str] | SessionStorage | None = None,
+        dialect: str = MSGPACK.name,
+        ssl: SSLContext | None = None,
+        give_up_s: float = 120.0,
+        retry_first_s: float = FIRST_S,
+        retry_longest_s: float = LONGEST_S,
+        limits: Limits | None = None,
+        random: Random | None = None,
+        dial: Dial | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        dial = make_dialer(url, dial, ssl)
+        backoff = _backoff(retry_first_s, retry_longest_s)
+        journal = SessionJournal.at(saved, limits) if saved is not None else None
+        state = journal.read() if journal is not None else None
+        if state is None:
+            protocol = ClientProtocol(_codec(dialect), auth or Auth(), limits)
+        else:
+            protocol = ClientProtocol(_codec(state.dialect), auth, limits)
+            protocol.load(state)
+        if journal is not None:
+            journal.follow(protocol)
+        options = DialOptions(
+            url=url,
+            dial=dial,
+            backoff=backoff,
+            give_up_s=give_up_s,
+            random=random or SystemRandom(),
+            limits=limits,
+        )
+        self._session = ClientSession(protocol, options, messages, journal)
+
+    @property
+    def session(self) -> ClientSession:
+        """The session, also before it is open: what is set here, such as `on_resume`, hears of the first welcome."""
+        return self._session
+
+    async def __aenter__(self) -> ClientSession:
+        await self._session.open()
+        return self._session
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    def __await__(self) -> Generator[Any, None, ClientSession]:
+        return self.__aenter__().__await__()
