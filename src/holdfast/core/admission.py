@@ -15,7 +15,7 @@ _DOUBLINGS_MAX = 16
 class AddressActivity:
     """What is remembered of one address."""
 
-    __slots__ = ("_barred_until", "_counted_at", "_failures", "_limits", "_slots", "guesses", "hellos", "strangers")
+    __slots__ = ("_blocked_until", "_counted_at", "_failures", "_limits", "_slots", "guesses", "hellos", "strangers")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
