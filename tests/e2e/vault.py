@@ -12,7 +12,7 @@ from holdfast import Message, Player, PlayerData, Room, Server, on
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
 from holdfast.identity import Approach, Argon2Settings, Guest, Hook, Password, Tickets
-from holdfast.tracing import Tracing
+from holdfast.observability.tracing import Tracing
 
 
 class Unlock(Message):

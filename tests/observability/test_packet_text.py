@@ -44,9 +44,8 @@ def read(
 
 
 def bytes_of(dump: list[str]) -> bytes:
-    """The bytes that a dump shows; a masked one is an asterisk, as in its letters."""
     rows = [row for row in dump if not row.startswith("…")]
-    return b"".join(bytes.fromhex(row[6 : row.index("|")].replace("**", "2a")) for row in rows)
+    return b"".join(bytes.fromhex(row[6 : row.index("|")]) for row in rows)
 
 
 def everything(text: PacketText) -> bytes:
@@ -95,7 +94,7 @@ def test_a_row_has_sixteen_bytes_and_their_letters() -> None:
         (Notice("placement", "p", {"room": {"id": "r1", "code": SECRET}}), True),
     ],
 )
-def test_a_secret_is_masked_where_it_stands_and_nothing_else_is(codec: Codec, frame: Frame, *, is_out: bool) -> None:
+def test_a_secret_is_masked_in_its_frame_and_hides_the_bytes(codec: Codec, frame: Frame, *, is_out: bool) -> None:
     if isinstance(frame, Request | Data):
         # Raw bytes depend on the dialect.
         inner = Raw(codec.encode({"user": "ann", "password": SECRET, "again": [{"old_password": SECRET}]}))
@@ -106,12 +105,8 @@ def test_a_secret_is_masked_where_it_stands_and_nothing_else_is(codec: Codec, fr
 
     assert SECRET.encode() not in everything(text)
     assert "***" in text.frames[0]
-    masked = payload.replace(f"ann:{SECRET}".encode(), b"*" * len(f"ann:{SECRET}")).replace(
-        SECRET.encode(), b"*" * len(SECRET)
-    )
-    if isinstance(frame, Welcome) and frame.credential:
-        masked = masked.replace(b'"t"' if codec.text else b"\xa1t", b'"*"' if codec.text else b"\xa1*")
-    assert bytes_of(text.dump) == masked
+    assert frame.name.encode() in bytes_of(text.dump)
+    assert len(bytes_of(text.dump)) < 20
 
 
 @BOTH
@@ -163,7 +158,7 @@ def test_a_secret_that_is_encoded_in_another_way_is_not_shown_either(payload: by
 
 
 @pytest.mark.parametrize("value", [12345678, 2.5, [12345678], {"a": 12345678}])
-def test_a_secret_that_is_a_number_hides_all_bytes(value: Any) -> None:
+def test_a_secret_may_be_a_number(value: Any) -> None:
     payload = MSGPACK.payload(Data(1, 1, 0, "open", Raw(MSGPACK.encode({"pin": value, "room": "r1"}))))
 
     text = read(MSGPACK, payload)
@@ -171,6 +166,14 @@ def test_a_secret_that_is_a_number_hides_all_bytes(value: Any) -> None:
     assert "12345678" not in str(text)
     assert b"r1" not in bytes_of(text.dump)
     assert '"room": "r1"' in text.frames[0]
+
+
+@BOTH
+def test_words_about_secrets_hide_nothing_in_a_payload_that_is_encoded_as_ours(codec: Codec) -> None:
+    payload = codec.payload(Data(1, 1, 0, "say", Raw(codec.encode({"text": "what is my password?"}))))
+
+    assert bytes_of(read(codec, payload).dump) == payload
+    assert bytes_of(read(codec, payload, out=True).dump) == payload
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 """Handlers of the game, which are told what happens: what they may do, and what it does to the rest."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from holdfast import Limits, Message, Reason
+from holdfast import Limits, Message, Reason, Server
 from holdfast.schemas.events import (
     Dropped,
     Ended,
+    Event,
     RoomCreated,
     SessionEvent,
     SessionOpened,
@@ -16,6 +18,7 @@ from holdfast.schemas.requests import Create
 from holdfast.testing import MemoryServer
 from tests.observability.scene import PATIENT, hall, scene
 from tests.server.durability.bench import in_virtual_time
+from tests.server.world import chat
 
 
 class Ring(Message):
@@ -156,3 +159,30 @@ async def test_a_reason_stands_also_if_there_was_no_space_left_to_tell_it() -> N
 
         assert [dropped.reason for dropped in play.of(Dropped)] == [Reason.DISCONNECTED]
         assert (await play.back(ada)).welcome.outcome.drop_reason == Reason.DISCONNECTED
+
+
+# What `server.on` takes
+
+
+def handler(event: Event) -> None:
+    """Never called."""
+
+
+@pytest.mark.parametrize(
+    "wrong", [handler, Server, int, "session.dropped", Dropped | int, None], ids=lambda wrong: repr(wrong)[:20]
+)
+def test_what_is_no_type_of_event_is_refused_at_once(wrong: Any) -> None:
+    server = Server([chat()])
+
+    # `@server.on` without its parentheses, among others: it would never be told of anything.
+    with pytest.raises(TypeError, match=r"server\.on takes a type of event: @server\.on\(Dropped\)"):
+        server.on(wrong)
+    with pytest.raises(TypeError, match="takes a type of event"):
+        server.on(wrong, handler)
+
+
+def test_a_handler_stays_what_it_was() -> None:
+    server = Server([chat()])
+
+    assert server.on(Dropped)(handler) is handler
+    assert server.on(Event, handler) is handler

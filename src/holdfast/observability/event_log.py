@@ -1,4 +1,4 @@
-"""What happens on a node, numbered, for whoever watches it: kept for a while, so that a reader may come back."""
+"""The last events of a node, numbered: a reader of the stream that was cut off continues where it stopped."""
 
 import asyncio
 from collections import deque
@@ -12,19 +12,19 @@ _IDS_PER_S = 1_000_000
 
 
 class EventLog:
-    """The last events, and those who wait for the next."""
+    """Keeps the last events, and wakes the readers that wait for the next."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, wall_clock: Callable[[], float], kept_max: int) -> None:
         self._loop = loop
         self._wall_clock = wall_clock
         self._events: deque[tuple[int, Event]] = deque(maxlen=kept_max)
-        # Later than every id of a former life of the node, so that who comes back from there is told of the gap.
+        # Later than every id of an earlier start, so that a reader from before learns of the gap.
         self._last_id = int(wall_clock() * _IDS_PER_S)
-        self._news: asyncio.Future[None] | None = None
+        self._next_event: asyncio.Future[None] | None = None
         self._is_closed = False
 
     def record(self, event: Event) -> None:
-        """Something has happened."""
+        """Append an event."""
         self._last_id += 1
         self._events.append((self._last_id, event))
         self._wake()
@@ -35,28 +35,28 @@ class EventLog:
         return self._last_id
 
     def since(self, position: int, most: int) -> list[EventInfo]:
-        """The newest after the event with this id, at most so many."""
+        """The newest events after the one with this id, at most so many."""
         newest = self._after(max(position, self._last_id - most))
         return [EventInfo(event_id, event.name, event.at, event.body) for event_id, event in newest]
 
     def close(self) -> None:
-        """Nothing more happens here: whoever reads, reads to the end."""
+        """Let the readers end once they have read everything."""
         self._is_closed = True
         self._wake()
 
     def read(self, after: int | None) -> AsyncIterator[EventInfo]:
-        """What happens from now on, or after the event with this id as far as it is kept.
+        """The events from now on, or after the one with this id.
 
-        Who comes back too late gets a "gap" first: some events are lost to them, and they must look for themselves.
+        A reader that comes back too late gets a "gap" first: some events are lost to it, and it has to query the state.
         """
-        # Now, and not when the reader first waits for one.
+        # The position is taken now, not when the reader first waits.
         return self._read(self._last_id if after is None else after)
 
     async def _read(self, position: int) -> AsyncIterator[EventInfo]:
         while True:
             oldest = self._events[0][0] if self._events else self._last_id + 1
             if position > self._last_id or position + 1 < oldest:
-                # Of another life of the node, or too long ago.
+                # From another start of the node, or too long ago.
                 position = oldest - 1
                 yield EventInfo(position, "gap", self._wall_clock(), {"oldest": oldest})
             for event_id, event in self._after(position):
@@ -74,12 +74,12 @@ class EventLog:
         return [self._events[index] for index in range(max(0, len(self._events) - behind), len(self._events))]
 
     async def _next(self) -> None:
-        if self._news is None:
-            self._news = self._loop.create_future()
-        # Others wait for the same: one that is cancelled must not cancel it for all.
-        await asyncio.shield(self._news)
+        if self._next_event is None:
+            self._next_event = self._loop.create_future()
+        # Other readers wait for the same future: one that is cancelled must not cancel it for all.
+        await asyncio.shield(self._next_event)
 
     def _wake(self) -> None:
-        if self._news is not None:
-            self._news.set_result(None)
-            self._news = None
+        if self._next_event is not None:
+            self._next_event.set_result(None)
+            self._next_event = None

@@ -1,12 +1,8 @@
-"""A payload as people read it: its frames by name and field, then its bytes; with every secret struck out of both.
+"""A payload as people read it: its frames by name and field, then its bytes; without any secret.
 
 Frames are taken as they were decoded, lists that begin with a name, so that fields a client adds are seen too. Empty
-strings, booleans and None are never secret.
-
-In the bytes, a secret is found by its position: the frames are encoded again, twice, with different letters in place of
-each secret, and the secrets are where the two differ. That tells nothing if the payload was encoded differently than
-we would (a client may use its own encoder). Of such a payload, and of one that cannot be decoded, only the first few
-bytes are shown: they say what it is, and cannot be part of a secret.
+strings, booleans and None are never secret. Of a payload with a secret in it, and of one that cannot be decoded, only
+the first few bytes are shown: they say what it is, and cannot be part of a secret.
 """
 
 import json
@@ -139,10 +135,6 @@ class PacketText(NamedTuple):
     dump: list[str]
 
 
-class _Elusive(Exception):
-    """A secret that is neither text nor bytes: it cannot be told from what is around it."""
-
-
 class PacketReader:
     """Reads the payloads of one connection."""
 
@@ -162,14 +154,14 @@ class PacketReader:
             frames = self._decode(payload)
             if len(frames) > limits.packet_read_frames_max:
                 return PacketText([_TOO_LONG], self._opening(payload))
-            view = masked_view(frames[: limits.packet_frames_max], hide, is_stranger=is_stranger)
-            shown = [self._frame(*each) for each in view]
-            places = self._places(payload, frames, is_from_client=is_from_client, is_stranger=is_stranger)
+            view = masked_view(frames, hide, is_stranger=is_stranger)
+            shown = [self._frame(*each) for each in view[: limits.packet_frames_max]]
+            is_open = view == frames and not (is_from_client and self._may_hide_more(payload, frames))
         except (ProtocolError, *DECODE_ERRORS):
             return PacketText(["(not a payload of frames)"], self._opening(payload))
         if len(frames) > len(shown):
             shown.append(f"… {len(frames) - len(shown)} more frames")
-        return PacketText(shown, self._opening(payload) if places is None else self._rows(payload, places))
+        return PacketText(shown, self._rows(payload) if is_open else self._opening(payload))
 
     def _frame(self, name: str, *values: Any) -> str:
         fields = zip(_FRAMES[name].__struct_fields__, values, strict=False)
@@ -180,64 +172,14 @@ class PacketReader:
         text, most = json.dumps(with_text_keys(value), default=repr), self._limits.packet_bytes_max
         return text if len(text) <= most else f"{text[:most]}…"
 
-    def _places(
-        self, payload: bytes, frames: list[list[Any]], *, is_from_client: bool, is_stranger: bool
-    ) -> set[int] | None:
-        """The positions of secret bytes; None if they are not known."""
-        secrets: list[Any] = []
-        try:
-            one, other = (
-                self._codec.encode(masked_view(frames, self._filling(letter, secrets), is_stranger=is_stranger))
-                for letter in ("x", "y")
-            )
-        except _Elusive:
-            return None
-        if not is_from_client and len(one) != len(payload):
-            # We encode structs and mappings in two ways, but strings in one.
-            return self._search(payload, secrets)
-        # A key that occurs twice is decoded once, and in a hello every byte counts.
-        may_hide_more = is_secret(payload.decode("latin-1")) or any(name == "hello" for name, *_ in frames)
-        if one == other and not may_hide_more:
-            return set()
-        if not len(one) == len(other) == len(payload):
-            return None
-        places = {place for place, (letter, another) in enumerate(zip(one, other, strict=True)) if letter != another}
-        is_ours = all(place in places or one[place] == byte for place, byte in enumerate(payload))
-        return places if is_ours else None
+    def _may_hide_more(self, payload: bytes, frames: list[list[Any]]) -> bool:
+        """Whether the bytes may hold a secret that the frames do not: of a key that occurs twice, one is decoded."""
+        has_secret_name = is_secret(payload.decode("latin-1")) or any(name == "hello" for name, *_ in frames)
+        return has_secret_name and self._codec.encode(frames) != payload
 
-    def _filling(self, letter: str, secrets: list[Any]) -> Mask:
-        def fill(value: Any) -> Any:
-            secrets.append(value)
-            match value:
-                case str():
-                    return letter * self._size(value)
-                case bytes():
-                    return letter.encode() * self._size(value)
-                case _:
-                    raise _Elusive
-
-        return fill
-
-    def _size(self, secret: str | bytes) -> int:
-        """Its bytes in the payload, without quotes or length prefix."""
-        if self._codec.text:
-            return len(self._codec.encode(secret)) - 2
-        return len(secret.encode() if isinstance(secret, str) else secret)
-
-    def _search(self, payload: bytes, secrets: list[Any]) -> set[int] | None:
-        places: set[int] = set()
-        for secret in secrets:
-            encoded = self._codec.encode(secret)
-            found = [match.span() for match in re.finditer(re.escape(encoded), payload)]
-            if not found:
-                return None
-            quote = int(self._codec.text)
-            places.update(place for _, end in found for place in range(end - quote - self._size(secret), end - quote))
-        return places
-
-    def _rows(self, payload: bytes, places: set[int]) -> list[str]:
+    def _rows(self, payload: bytes) -> list[str]:
         shown = payload[: self._limits.packet_bytes_max]
-        rows = [_row(start, shown[start : start + _ROW_BYTES], places) for start in range(0, len(shown), _ROW_BYTES)]
+        rows = [_row(start, shown[start : start + _ROW_BYTES]) for start in range(0, len(shown), _ROW_BYTES)]
         if len(payload) > len(shown):
             rows.append(f"… {len(payload) - len(shown)} more bytes")
         return rows
@@ -245,7 +187,7 @@ class PacketReader:
     def _opening(self, payload: bytes) -> list[str]:
         found = _OPENING.match(payload)
         opening = found[0] if found is not None else b""
-        rows = [_row(0, opening, set())] if opening else []
+        rows = [_row(0, opening)] if opening else []
         return [*rows, f"… {len(payload) - len(opening)} bytes are not shown: there may be a secret among them"]
 
 
@@ -267,11 +209,6 @@ def with_text_keys(value: Any) -> Any:
             return value
 
 
-def _row(start: int, row: bytes, places: set[int]) -> str:
-    hidden = [start + place in places for place in range(len(row))]
-    pairs = ["**" if is_hidden else f"{byte:02x}" for byte, is_hidden in zip(row, hidden, strict=True)]
-    letters = [
-        "*" if is_hidden else chr(byte) if 0x20 <= byte < 0x7F else "."  # noqa: PLR2004 - what ASCII can print
-        for byte, is_hidden in zip(row, hidden, strict=True)
-    ]
-    return f"{start:04x}  {' '.join(pairs):<{_ROW_BYTES * 3}} |{''.join(letters)}|"
+def _row(start: int, row: bytes) -> str:
+    letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)  # noqa: PLR2004 - what ASCII can print
+    return f"{start:04x}  {row.hex(' '):<{_ROW_BYTES * 3}} |{letters}|"

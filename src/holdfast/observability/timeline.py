@@ -1,7 +1,7 @@
-"""The timelines of a node's sessions: what happened to each, for whoever asks why it dropped or ended.
+"""The timelines of a node's sessions: what happened to each, to answer why it dropped or ended.
 
-One is kept as bytes: a few dozen for each event, in one object that the garbage collector need not look at. It is read
-when somebody asks, which is rare; written when something happens to a session, which is not often either.
+A timeline is kept as bytes: a few dozen per event, in one object that the garbage collector need not visit. Reading one
+is rare, and writing to it is not frequent either.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from msgspec import Struct
 from holdfast.core.limits import Limits
 from holdfast.schemas.events import Ended, Event, LimitExceeded, Released, Restored, SessionEvent, SessionOpened
 
-# Whose they are is known from where they are kept.
-_UNSAID = frozenset({"at", "session", "player"})
+# Known from where the timeline is kept.
+_OMITTED = frozenset({"at", "session", "player"})
 _KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded)
 _FIELDS = {
-    kind: (number, tuple(name for name in kind.__struct_fields__ if name not in _UNSAID))
+    kind: (number, tuple(name for name in kind.__struct_fields__ if name not in _OMITTED))
     for number, kind in enumerate(_KINDS)
 }
-# What a game, an operator or a client's farewell says at length is cut: the whole of it is in the event itself.
+# Long messages of games, operators and clients are cut; the event itself has the whole text.
 _TEXT_CHARS_MAX = 200
-# Of a full timeline, this part gives way at once: not one entry with every new one.
+# A full timeline drops this part of its entries at once, not one with every new one.
 _FORGOTTEN_SHARE = 4
 
 # Two numbers of two bytes: how many entries are forgotten, and how many follow. The second is how MessagePack says
@@ -36,19 +36,19 @@ _decode = msgspec.msgpack.Decoder(list[list[Any]]).decode
 
 
 class Timeline(NamedTuple):
-    """What is known of one session."""
+    """What happened to one session."""
 
     session: str
     player: str
     events: list[Event]
     forgotten: int
-    """Earlier events that are not kept any more."""
+    """How many earlier events are no longer kept."""
     status: str
     """"live", "ended" or "released"."""
 
 
 class _Past(Struct):
-    """Of a session that is over."""
+    """The timeline of a session that is over."""
 
     at: float
     player: str
@@ -57,7 +57,7 @@ class _Past(Struct):
 
 
 class Timelines:
-    """Observes the bus. Those of sessions that are over are kept for a while."""
+    """Observes the bus. The timelines of sessions that are over are kept for a while."""
 
     def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
         self._limits = limits
@@ -72,7 +72,7 @@ class Timelines:
         return len(self._live) + len(self._past)
 
     def record(self, event: Event) -> None:
-        """Something has happened."""
+        """Add an event to the timeline of its session."""
         if not isinstance(event, SessionEvent | LimitExceeded) or not event.session:
             return
         known = _FIELDS.get(type(event))
@@ -92,7 +92,7 @@ class Timelines:
             self._over(event)
 
     def get(self, session_id: str, player_id: str = "") -> Timeline | None:
-        """What happened to a session that is here, and its player's id; or to one that was a while ago."""
+        """The timeline of a session that is here (its player is `player_id`), or was a while ago."""
         self._prune()
         kept = self._live.get(session_id)
         if kept is not None:
@@ -101,7 +101,7 @@ class Timelines:
         return _read(session_id, past.player, past.kept, past.status) if past is not None else None
 
     def last_of(self, player_id: str) -> str | None:
-        """The session of a player that was over last, if that is still known."""
+        """The last session of a player that is over, if it is still kept."""
         self._prune()
         return self._last_of.get(player_id)
 
@@ -116,7 +116,7 @@ class Timelines:
         entry = [number, event.at, *(_short(getattr(event, name)) for name in names)]
         kept = _with(kept, entry, self._limits.timeline_max)
         if past is not None:
-            # A room that was in the middle of a turn when the session ended.
+            # The room was in the middle of a turn when the session ended.
             past.kept = kept
         else:
             self._live[event.session] = kept
@@ -150,7 +150,7 @@ def _short(value: Any) -> Any:
 
 
 def _with(kept: bytes, entry: list[Any], most: int) -> bytes:
-    """The same with one entry more."""
+    """The same with one more entry."""
     count = int.from_bytes(kept[2:4], "big")
     is_of_limit = _KINDS[entry[0]] is LimitExceeded
     if count < most and not is_of_limit:
@@ -158,7 +158,7 @@ def _with(kept: bytes, entry: list[Any], most: int) -> bytes:
     forgotten, entries = int.from_bytes(kept[:2], "big"), _entries(kept)
     known = _same_limit(entries, entry) if is_of_limit else None
     if known is not None:
-        # Who floods must not push everything else out.
+        # A flood must not push everything else out.
         known[_TIMES] += entry[_TIMES]
     else:
         surplus = max(1, most // _FORGOTTEN_SHARE) if count >= most else 0
@@ -177,7 +177,7 @@ _LIMIT, _ACTION, _TIMES = (2 + _FIELDS[LimitExceeded][1].index(name) for name in
 
 
 def _same_limit(entries: list[list[Any]], entry: list[Any]) -> list[Any] | None:
-    """The entry of the same limit and action, if nothing but limits came after it: who floods may reach several."""
+    """The entry of the same limit and action, if only limits came after it: a flood may exceed several."""
     last = takewhile(lambda each: each[0] == entry[0], reversed(entries))
     return next((each for each in last if each[_LIMIT] == entry[_LIMIT] and each[_ACTION] == entry[_ACTION]), None)
 

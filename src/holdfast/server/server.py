@@ -113,7 +113,7 @@ class Server:
         `http` is the API for backends and operators, as in `HttpApi(port=7778)` from `holdfast.http.api`. `queues` are
         where placements can be started; `name` and `region` say which node this is and where it stands, for their
         destinations and latency policies (without a name it makes one up at each start).
-        `tracing` sends the way of some messages to OpenTelemetry: see `holdfast.tracing`.
+        `tracing` sends the way of some messages to OpenTelemetry: see `holdfast.observability.tracing`.
 
         `random`, `now`, `wall` and `hashing` (of the passwords of rooms: argon2id) are replaced in tests; `now` must
         count as the event loop's timers do. (uvloop's own clock ticks in milliseconds: too coarse for a round trip on a

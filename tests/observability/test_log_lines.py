@@ -1,4 +1,4 @@
-"""The journal: one line for everything that happens, as loud as it matters, and never loud enough to fill a disk."""
+"""The lines of the log: one for every event, at its level, and never so many that they fill a disk."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from tests.server.world import World, chat, until_resumed
 Line = tuple[str, str, dict[str, Any]]
 
 
-def journal(caplog: pytest.LogCaptureFixture) -> list[Line]:
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[Line]:
     return [(record.levelname, *line_of(record)) for record in caplog.records if record.name == "holdfast.events"]
 
 
@@ -39,7 +39,7 @@ async def test_a_player_s_way_is_one_line_for_each_step_with_ids_as_fields(
     await session.close()
     await server.stop()
 
-    told = [line for line in journal(caplog) if line[2].get("session") == session.id]
+    told = [line for line in lines_of(caplog) if line[2].get("session") == session.id]
 
     assert [(level, event) for level, event, _ in told] == [
         ("INFO", "session.opened"),
@@ -84,7 +84,7 @@ async def test_a_used_token_is_one_warning_with_whose_and_from_where(
     thief.ask_to_resume(welcome)
     await thief.closed()
 
-    (line,) = journal(caplog)
+    (line,) = lines_of(caplog)
     level, event, fields = line
     assert (level, event) == ("WARNING", "token.reused")
     assert (fields["session"], fields["player"]) == (welcome.session, welcome.player)
@@ -104,7 +104,7 @@ async def test_a_node_that_is_not_well_is_a_warning(caplog: pytest.LogCaptureFix
 
     EventLogger(lines, 1).record(NodeHealth(node="n", is_healthy=is_healthy))
 
-    assert [level for level, _, _ in journal(caplog)] == ([] if is_healthy else ["WARNING"])
+    assert [level for level, _, _ in lines_of(caplog)] == ([] if is_healthy else ["WARNING"])
 
 
 @pytest.mark.parametrize("whose", ["player", "address"])
@@ -118,7 +118,7 @@ async def test_a_ban_is_told_with_whose_it_is_as_a_field(
     await server.ban(**{whose: name}, why="a cheat")  # type: ignore[arg-type]  # both are texts
     await server.unban(**{whose: name})
 
-    lines = journal(caplog)
+    lines = lines_of(caplog)
     assert of_kind(lines, "ban.set") == [{whose: name, "why": "a cheat", "until": 0.0}]
     assert of_kind(lines, "ban.lifted") == [{whose: name}]
 
@@ -136,7 +136,7 @@ async def test_a_flood_of_refused_hellos_is_a_few_lines_and_a_number(caplog: pyt
             with pytest.raises(holdfast.SessionEnded):
                 await server.connect("", auth=Auth("name", ""))
         await asyncio.sleep(2.0)
-        lines = journal(caplog)
+        lines = lines_of(caplog)
 
     failures = of_kind(lines, "sign_in.failed")
     left_out = sum(
@@ -160,7 +160,7 @@ async def test_one_limit_does_not_drown_another(caplog: pytest.LogCaptureFixture
         server.node.publish(SignInFailed(scheme="password", reason="auth_failed", address="203.0.113.7"))
         await asyncio.sleep(1.5)
 
-    lines = journal(caplog)
+    lines = lines_of(caplog)
     assert [fields["limit"] for fields in of_kind(lines, "limit.exceeded")] == ["strangers_max"] * 2 + [
         "messages_per_s"
     ]
@@ -223,3 +223,38 @@ async def test_a_request_that_fails_does_not_tell_its_secrets_to_the_log(
 
     assert "LookupError: chat ***" in caplog.text
     assert "open-sesame" not in caplog.text
+
+
+# How often the log says the same
+
+
+@in_virtual_time
+async def test_so_many_lines_of_a_kind_in_a_second_and_then_one_that_counts_the_rest() -> None:
+    told: list[tuple[float, str, int]] = []
+    loop = asyncio.get_running_loop()
+    limit = LineLimit(loop, 3, lambda kind, lines: told.append((loop.time(), kind, lines)))
+    start = loop.time()
+
+    first = [limit.allow("flood") for _ in range(10)]
+    other = limit.allow("calm")
+    await asyncio.sleep(1.5)
+    again = limit.allow("flood")
+    await asyncio.sleep(5.0)
+
+    assert first == [True] * 3 + [False] * 7
+    assert other
+    assert again
+    assert told == [(start + 1.0, "flood", 7)]
+
+
+@in_virtual_time
+async def test_the_end_tells_what_was_left_out_and_leaves_no_timer() -> None:
+    told: list[tuple[str, int]] = []
+    limit = LineLimit(asyncio.get_running_loop(), 1, lambda kind, lines: told.append((kind, lines)))
+    for _ in range(3):
+        limit.allow("flood")
+
+    limit.close()
+    await asyncio.sleep(5.0)
+
+    assert told == [("flood", 2)]
