@@ -16,7 +16,6 @@ from rich.table import Table
 
 import holdfast
 from holdfast import Parts, PlayerData, Room
-from holdfast.server.durability.host import DurableHost
 
 CHUNKS = 1024
 
@@ -75,15 +74,12 @@ async def measure(kind: type[World], url: str, commits: int) -> tuple[float, flo
     server = holdfast.Server([kind], port=None, tcp_port=None, store=url)
     await server.start()
     room = await server.create_room(kind.kind)
-    host = server.rooms.host(room.id)
-    committer = server.node.committer
+    runner = server.rooms.runner(room.id)
     assert isinstance(room, World)
-    assert isinstance(host, DurableHost)
-    assert committer is not None
     cpu, began_at = time.process_time(), time.perf_counter()
     for number in range(commits):
-        await host.call(room.touch, number)
-        await committer.saved(host.writer)
+        await runner.call(room.touch, number)
+        await runner.persistence.saved()
     figures = (time.process_time() - cpu) / commits * 1e6, (time.perf_counter() - began_at) / commits * 1e3
     await server.stop()
     return figures

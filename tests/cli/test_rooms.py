@@ -120,7 +120,7 @@ class Picture(msgspec.Struct):
             chunks=dict(room.state.chunks),
             players=[(player.id, player.data, player.owned) for player in room.players],
             lamp="lamp" in room.objects and room.owner_of("lamp") is None,
-            timers=[(timer.method, timer.arguments[1]) for timer in server.rooms.host(room.id).timers],
+            timers=[(timer.method, timer.arguments[1]) for timer in server.rooms.runner(room.id).timers.pending],
             random=[room.random.random() for _ in range(3)],
         )
         room.random.setstate(dice)

@@ -155,7 +155,7 @@ async def test_a_room_that_is_in_the_middle_of_something_else_for_too_long_is_no
         await asyncio.sleep(9.0)
 
         for _ in range(3):
-            server.machine.call(server.node.rooms.host(busy.id).follow, busy.on_start)
+            server.machine.call(server.node.rooms.runner(busy.id).follow, busy.on_start)
         await until(lambda: list(server.rooms) == [other])
 
         assert Operator(server.node).get_room(busy.id).reason == "unhealthy"

@@ -12,7 +12,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.session import Session
 from holdfast.server.admission.welcome import Welcomer
 from holdfast.server.rooms.delivery import Delivery
-from holdfast.server.rooms.seating_host import SeatingHost
+from holdfast.server.rooms.runner import RoomRunner
 from tests.simulation.planting import mutant, patched
 
 # More than any world ever sends.
@@ -221,11 +221,11 @@ def a_resync_is_not_told_to_the_reader() -> Iterator[None]:
 
 @mutant
 def a_resync_sends_no_state() -> Iterator[None]:
-    def returned(host: SeatingHost, player: Any, *, is_resynced: bool) -> None:
-        right(host, player, is_resynced=False)
+    def returned(runner: RoomRunner, player: Any, *, is_resynced: bool) -> None:
+        right(runner, player, is_resynced=False)
 
-    right = SeatingHost.returned
-    with patched(SeatingHost, returned=returned):
+    right = RoomRunner.returned
+    with patched(RoomRunner, returned=returned):
         yield
 
 

@@ -11,10 +11,11 @@ from holdfast.server.durability.bundles import Bundle
 from holdfast.server.durability.commits import Commits, Fates
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.gate import GatedOutlet
-from holdfast.server.durability.host import DurableHost
+from holdfast.server.durability.persistence import StorePersistence
 from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.rooms.effects import Outbox, effect_record
 from holdfast.server.rooms.outlet import ChannelOutlet
+from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.turns import Turns
 from holdfast.stores import Unavailable
 from holdfast.stores.memory import MemoryData
@@ -188,7 +189,7 @@ def a_seat_and_its_session_are_saved_apart() -> Iterator[None]:
 def a_room_is_saved_in_the_middle_of_a_turn() -> Iterator[None]:
     with (
         patched(Turns, is_at_rest=property(lambda _: True)),
-        patched(DurableHost, is_at_rest=property(lambda _: True)),
+        patched(StorePersistence, is_at_rest=property(lambda _: True)),
     ):
         yield
 
@@ -198,11 +199,11 @@ def a_room_is_saved_in_the_middle_of_a_turn() -> Iterator[None]:
 
 @durable_mutant
 def an_effect_does_not_wait_for_its_commit() -> Iterator[None]:
-    def effect(host: DurableHost, name: str, payload: Any) -> None:
+    def effect(runner: RoomRunner, name: str, payload: Any) -> None:
         key = f"effect/{payload}"
-        host._node.outbox.start(key, effect_record(name, payload, host.room.id), None)
+        runner._services.outbox.start(key, effect_record(name, payload, runner.room.id), None)
 
-    with patched(DurableHost, effect=effect):
+    with patched(RoomRunner, effect=effect):
         yield
 
 

@@ -12,10 +12,10 @@ from holdfast.core.lineage import Lineage
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens
 from holdfast.server.admission.resume import Resumer
-from holdfast.server.durability.host import DurableHost
 from holdfast.server.durability.record_lists import RecordLists, SpillingList
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.timers import RoomTimers
 from tests.simulation.planting import durable_mutant, patched, rollback_mutant
 
@@ -119,14 +119,13 @@ def a_room_keeps_its_epoch() -> Iterator[None]:
 
 @durable_mutant
 def a_restart_leaves_no_time_to_come_back() -> Iterator[None]:
-    def reseat(host: DurableHost, session: Session, *rest: Any) -> Any:
-        player = right(host, session, *rest)
-        session.expires_at = host._node.now() + 0.5
-        host._node.graces.begin(session)
-        return player
+    def restore_seat(runner: RoomRunner, session: Session, *rest: Any) -> None:
+        right(runner, session, *rest)
+        session.expires_at = runner._services.context.clock.now() + 0.5
+        runner._services.lifecycle.graces.begin(session)
 
-    right = DurableHost.reseat
-    with patched(DurableHost, reseat=reseat):
+    right = RoomRunner.restore_seat
+    with patched(RoomRunner, restore_seat=restore_seat):
         yield
 
 

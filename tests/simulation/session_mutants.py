@@ -11,7 +11,7 @@ from holdfast.core.seating import Seating
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.connection.connection import LiveConnection
-from holdfast.server.rooms.seating_host import SeatingHost
+from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.turns import Turns
 from holdfast.server.sessions.graces import Graces
 from holdfast.server.sessions.lifecycle import SessionLifecycle
@@ -59,13 +59,13 @@ def a_held_seat_is_given_to_a_stranger() -> Iterator[None]:
 
 @mutant
 def a_soft_room_forgets_who_drops() -> Iterator[None]:
-    def dropped(host: SeatingHost, player: Any) -> None:
-        disconnect, host.room.disconnect = host.room.disconnect, "hard"
-        right(host, player)
-        host.room.disconnect = disconnect
+    def dropped(runner: RoomRunner, player: Any) -> None:
+        disconnect, runner.room.disconnect = runner.room.disconnect, "hard"
+        right(runner, player)
+        runner.room.disconnect = disconnect
 
-    right = SeatingHost.dropped
-    with patched(SeatingHost, dropped=dropped):
+    right = RoomRunner.dropped
+    with patched(RoomRunner, dropped=dropped):
         yield
 
 

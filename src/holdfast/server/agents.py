@@ -87,12 +87,12 @@ class Inbox:
 class AgentRoom:
     """An agent's seat in a room, with the face of a client's."""
 
-    def __init__(self, host: RoomRunner, player: Player[Any], inbox: Inbox) -> None:
-        self._host = host
+    def __init__(self, runner: RoomRunner, player: Player[Any], inbox: Inbox) -> None:
+        self._runner = runner
         self._player = player
         self._inbox = inbox
-        self.id = host.room.id
-        self.kind = host.room.kind
+        self.id = runner.room.id
+        self.kind = runner.room.kind
 
     @property
     def left(self) -> SeatLeft | None:
@@ -107,11 +107,11 @@ class AgentRoom:
             raise NotSeated("the agent has no seat in this room any more")
         if session.state is not SessionState.CONNECTED:
             raise NotSeated(_AWAY)
-        self._host.deliver_native(self._player, message)
+        self._runner.deliver_native(self._player, message)
 
     async def leave(self) -> None:
         """Give the seat back; what was said before is applied before."""
-        self._host.leave(self._player)
+        self._runner.leave(self._player)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         while (message := await self._inbox.next()) is not None:
@@ -207,8 +207,8 @@ class Agent:
         """Make a room and return its id."""
         request = Create(kind, dict(properties or {}), max_players)
         self._services.rooms.check_role(kind, self.session.roles)
-        host = await self._services.rooms.create(request, self.session.player_id, is_trusted=True)
-        return host.room.id
+        runner = await self._services.rooms.create(request, self.session.player_id, is_trusted=True)
+        return runner.room.id
 
     async def join(self, room_id: str) -> AgentRoom:
         """Take a seat in a room."""
@@ -218,14 +218,14 @@ class Agent:
             raise NotSeated(_AWAY)
         if self.session.player is not None:
             raise AlreadySeated("this agent has a seat already; leave it first")
-        host = self._services.rooms.host(room_id)
+        runner = self._services.rooms.runner(room_id)
         inbox = Inbox(self.session, self._services.context.limits.kept_messages_max, self._services.overflowed)
         try:
-            player = await host.join(self.session, lambda _: inbox)
+            player = await runner.join(self.session, lambda _: inbox)
         except Interrupted:
             # It was ended, or disconnected, while it was joining.
             raise self._ended() if self.session.end_reason is not None else NotSeated(_AWAY) from None
-        return AgentRoom(host, player, inbox)
+        return AgentRoom(runner, player, inbox)
 
     def _ended(self) -> SessionEnded:
         assert self.session.end_reason is not None

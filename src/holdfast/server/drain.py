@@ -45,7 +45,7 @@ class Drain:
     @property
     def waits_for(self) -> list[RoomRunner]:
         """The rooms that end with this node and have somebody in them."""
-        return [each for each in self._runners() if each.room.durability == "memory" and each.room.seats_used > 0]
+        return [each for each in self._runners() if not each.persistence.survives_stop and each.room.seats_used > 0]
 
     async def run(self, within_s: float) -> None:
         """Announce the end, and wait until no room needs the time, or there is none left."""

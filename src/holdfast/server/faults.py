@@ -24,3 +24,11 @@ class Faults:
         self.on_error(error, where)
         if self._lines.allow(where):
             log.error("internal error", where=where, **ids, exc_info=error, hide=hide)
+
+    def report_game(self, error: Exception, where: str, *, kind: str, room: str, player: str = "") -> None:
+        """Log an error of a game's own code."""
+        self._counters.turns_failed += 1
+        self.on_error(error, f"{where} of {kind} {room}" + (f", player {player}" if player else ""))
+        if self._lines.allow(f"{where} of {kind}"):
+            ids = {"player": player} if player else {}
+            log.error("the game's code failed", where=where, room=room, kind=kind, **ids, exc_info=error)

@@ -110,42 +110,39 @@ class Health:
         """Ask every room that has something to say about it, all at once; end those that are not well."""
         asked: dict[RoomRunner, asyncio.Task[bool]] = {}
         async with asyncio.TaskGroup() as round_:
-            for host in self._rooms():
-                if self._has_say(host):
-                    asked[host] = round_.create_task(self._is_well(host))
+            for runner in self._rooms():
+                if self._has_say(runner):
+                    asked[runner] = round_.create_task(self._is_well(runner))
                     if len(asked) % _ASKED_AT_ONCE == 0:
                         await asyncio.sleep(0)
-        unhealthy = [host for host, task in asked.items() if not task.result() and not host.room.is_closing]
+        unhealthy = [runner for runner, task in asked.items() if not task.result() and not runner.room.is_closing]
         self._are_rooms_unhealthy = len(unhealthy) >= max(_UNHEALTHY_LEAST, _UNHEALTHY_SHARE * self._room_count())
-        for host in unhealthy:
-            self._publish(RoomFailed(room=host.room.id, kind=host.room.kind, why="unhealthy"))
-            host.end("unhealthy", Reason.ROOM_FAILED)
+        for runner in unhealthy:
+            self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why="unhealthy"))
+            runner.end("unhealthy", Reason.ROOM_FAILED)
         if self.is_healthy is not self._was_healthy:
             self._was_healthy = self.is_healthy
             self._publish(NodeHealth(node=self._name, is_healthy=self.is_healthy))
 
-    def _has_say(self, host: RoomRunner) -> bool:
-        room = host.room
+    def _has_say(self, runner: RoomRunner) -> bool:
+        room = runner.room
         return type(room).on_health_check is not Room.on_health_check and not room.is_closing
 
-    async def _is_well(self, host: RoomRunner) -> bool:
-        if self._stands_still(host):
+    async def _is_well(self, runner: RoomRunner) -> bool:
+        if runner.persistence.is_stalled:
             return True
 
         def on_health_check() -> Any:
             if not deadline.expired():
                 deadline.reschedule(self._loop.time() + self._limits.health_timeout_s)
-            return host.room.on_health_check()
+            return runner.room.on_health_check()
 
         try:
             # It may be in the middle of a turn, and has as long for that as for any.
             async with asyncio.timeout(self._limits.turn_s) as deadline:
-                answer = await host.call(on_health_check)
+                answer = await runner.call(on_health_check)
             # A hook that only raises when something is wrong says nothing if all is well.
             return answer is None or bool(answer)
         except Exception:  # noqa: BLE001 - it raised, which was logged, or it did not answer
-            return self._stands_still(host)
-
-    def _stands_still(self, host: RoomRunner) -> bool:
-        """Whether a room waits for the store: that is not its own trouble, and it will answer when it goes on."""
-        return host.room.durability != "memory" and self._is_store_failing()
+            # A room that waits for the store will answer when it goes on.
+            return runner.persistence.is_stalled

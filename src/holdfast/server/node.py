@@ -59,12 +59,17 @@ from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.lost_rooms import LostRooms
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.rollbacks import Rollbacks
+from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.faults import Faults
 from holdfast.server.health import Health
 from holdfast.server.placement.fleet import OwnFleet
 from holdfast.server.placement.placements import Placements
+from holdfast.server.room_factory import RoomFactory
 from holdfast.server.rooms.effects import Carry, Outbox
+from holdfast.server.rooms.reserved import ReservedSeats
+from holdfast.server.rooms.runner import RoomListeners
 from holdfast.server.rooms.saves import Saving
+from holdfast.server.rooms.services import RoomServices
 from holdfast.server.sessions.lifecycle import RETRY_AFTER_STOP_S, SessionLifecycle
 from holdfast.server.sessions.notices import Notices
 from holdfast.server.sessions.stored import StoredSessions
@@ -196,16 +201,33 @@ class Node:
         )
         self.bus.observe(self.messages.record)
         self.committer = Committer(self, loop, store, fatal=fatal) if store is not None else None
-        self.outbox = Outbox(self, loop, effects)
+        self.outbox = Outbox(context, effects, store=store, broken=self._store_broke)
         self.saving = Saving(loop)
-        self.recovery = Recovery(self, loop, self.committer) if self.committer is not None else None
-        self.rooms = Directory(self, loop)
+        reserved = ReservedSeats(limits.reservations_per_player_max)
+        services = RoomServices(
+            context=context,
+            grace_s=grace_s,
+            turn_meter=self.metrics.turns_of,
+            trace=lambda: self.tracing.message if self.tracing is not None else None,
+            lifecycle=lifecycle,
+            stored=self.stored,
+            saving=self.saving,
+            outbox=self.outbox,
+            reserved=reserved,
+            shares=shares,
+        )
+        make_writer = partial(RoomWriter, self)
+        factory = RoomFactory(services, self.committer, make_writer=make_writer, lost_to_another=self.lost_to_another)
+        self.rooms = Directory(self, loop, make_runner=factory.make, reserved=reserved)
+        self.recovery = None
+        if self.committer is not None:
+            self.recovery = Recovery(self, loop, self.committer, make_room=factory.make_durable)
         self.health = Health(
             loop,
             name=self.name,
             region=region,
             limits=limits,
-            rooms=self.rooms.hosts,
+            rooms=self.rooms.runners,
             room_count=lambda: len(self.rooms),
             session_count=lambda: len(self.sessions),
             is_store_failing=self.is_store_failing,
@@ -217,9 +239,18 @@ class Node:
             publish=self.publish,
             registry=self.sessions,
             notices=self.notices,
-            runners=self.rooms.hosts,
+            runners=self.rooms.runners,
             room=self.rooms.get,
             begun=self._drain_begun,
+        )
+        factory.listeners = RoomListeners(
+            listed=self.rooms.listed,
+            seat_changed=self.rooms.seat_changed,
+            seat_given_back=self.drain.look_at,
+            gone=self.rooms.forget,
+            check_name=self.rooms.check_name,
+            updated=self.rooms.updated,
+            seat_offered=self.notices.offer,
         )
         self.authenticators = authenticators
         self.linking = Linking(
@@ -250,7 +281,7 @@ class Node:
             maker=self.session_maker,
             rooms=self.rooms,
             next_connection_id=self.connections.next_id,
-            seat_returned=self._seat_returned,
+            seat_returned=self.rooms.session_returned,
         )
         resumer = Resumer(
             context,
@@ -259,7 +290,7 @@ class Node:
             access=self.access,
             welcomer=welcomer,
             rollbacks=Rollbacks(self.publish, self.counters),
-            seat_returned=self._seat_returned,
+            seat_returned=self.rooms.session_returned,
         )
         self.handshake = Handshake(
             context, limiter=self.connection_limiter, access=self.access, resumer=resumer, sign_in=self.sign_in
@@ -277,12 +308,12 @@ class Node:
         lifecycle.graces.may_expire = lambda session: not self.stored.is_stuck(session)
         lifecycle.close_connection = self._close_connection
         lifecycle.on_drop += [self.desk.dropped]
-        lifecycle.on_detach += [self.rooms.listings.dropped, self._seat_dropped]
+        lifecycle.on_detach += [self.rooms.listings.dropped, self.rooms.session_dropped]
         lifecycle.on_end += [lambda session, *_: self.rooms.listings.dropped(session)]
         if self.committer is not None:
             committer = self.committer
             lifecycle.on_end += [lambda session, *_: committer.ended(session)]
-        lifecycle.on_end += [self._seat_ended]
+        lifecycle.on_end += [self.rooms.session_ended]
         lifecycle.on_release += [self.rooms.listings.dropped]
         self.elsewhere: LostRooms | None = None
         """What another server has taken over: not gone, only elsewhere."""
@@ -305,7 +336,7 @@ class Node:
                 limits=limits,
                 sessions=lambda: self.sessions,
                 connections=self.connections.__iter__,
-                rooms=lambda: [host.room for host in self.rooms.hosts()],
+                rooms=lambda: [runner.room for runner in self.rooms.runners()],
                 kinds=lambda: self.rooms.kinds,
                 is_ready=lambda: self.health.is_ready,
                 is_healthy=lambda: self.health.is_healthy,
@@ -402,14 +433,6 @@ class Node:
 
     # Sessions
 
-    def _seat_dropped(self, session: Session) -> None:
-        if session.player is not None:
-            self.rooms.host_of(session.player).dropped(session.player)
-
-    def _seat_returned(self, session: Session, is_resynced: bool) -> None:
-        if session.player is not None:
-            self.rooms.host_of(session.player).returned(session.player, is_resynced=is_resynced)
-
     def _store_broke(self, error: Broken) -> None:
         assert self.committer is not None
         self.committer.broken(error)
@@ -427,16 +450,6 @@ class Node:
 
     def _is_stuck(self, session: Session) -> bool:
         return self.committer is not None and self.committer.is_failing and session in self.committer
-
-    def _seat_ended(self, session: Session, reason: Reason, message: str) -> None:
-        if session.player is not None:
-            host = self.rooms.host_of(session.player)
-            if reason is Reason.BYE:
-                host.leave(session.player)
-            else:
-                host.free(session.player, reason, message)
-        if not self.sessions.of_player(session.player_id):
-            self.rooms.maker_gone(session.player_id)
 
     def _close_connection(self, session: Session, connection: Connection, reason: Reason, message: str) -> None:
         if self.committer is not None and session in self.committer:
@@ -462,7 +475,7 @@ class Node:
         player = session.player
         self.release_session(session, Reason.MOVED)
         if player is not None and session.room is not None and session.room.durability == "memory":
-            self.rooms.host_of(player).free(player, Reason.MOVED)
+            self.rooms.runner_of(player).free(player, Reason.MOVED)
 
     def is_elsewhere(self, wanted: str) -> bool:
         """Whether another server has the session or room with this id."""

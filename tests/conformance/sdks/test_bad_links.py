@@ -36,7 +36,7 @@ async def backlog(client: Program) -> AsyncIterator[tuple[Throttle, Tally]]:
         link.is_open = False
         link.cut()
         await client.event("drop")
-        await server.rooms.host(room_id).call(pour_down, player, NUMBERS)
+        await server.rooms.runner(room_id).call(pour_down, player, NUMBERS)
         await client.do("count", numbers=NUMBERS)
         yield link, player.data
 

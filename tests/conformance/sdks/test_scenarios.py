@@ -38,7 +38,7 @@ class World(NamedTuple):
 
     async def pour(self, room_id: str, numbers: int) -> None:
         """Have the room say numbers, from outside of its turn."""
-        await self.server.rooms.host(room_id).call(pour_down, self.player(room_id), numbers)
+        await self.server.rooms.runner(room_id).call(pour_down, self.player(room_id), numbers)
 
 
 @asynccontextmanager
@@ -243,7 +243,7 @@ async def test_the_state_comes_directly_behind_the_gap_also_if_the_room_was_busy
         await may_go_on.wait()
         pour_down(world.player(room), 5)
 
-    working = asyncio.create_task(world.server.rooms.host(room).call(work))
+    working = asyncio.create_task(world.server.rooms.runner(room).call(work))
     world.proxy.plug()
     outcome = (await client.event("resume"))["outcome"]
     may_go_on.set()

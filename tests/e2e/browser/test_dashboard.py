@@ -117,7 +117,7 @@ async def test_a_kick_asks_first_and_escape_is_no(page: Page, stage: Stage) -> N
     await kick.click()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
-    assert len(stage.server.node.rooms.host(room.id).room.players) == 1
+    assert len(stage.server.node.rooms.runner(room.id).room.players) == 1
     await kick.click()
     await page.get_by_role("dialog").get_by_label("Reason").fill("be nice")
     await page.get_by_role("dialog").get_by_role("button", name="Kick").click()

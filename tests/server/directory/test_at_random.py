@@ -115,7 +115,7 @@ def _check_books(server: MemoryServer) -> None:
     directory = server.rooms
     by: Counter[str] = Counter()
     where: dict[str, set[str]] = {}
-    for host in directory.hosts():
+    for host in directory.runners():
         room = host.room
         assert room.seats_used <= SEATS, f"a seat of {room} was sold twice"
         heads = Counter(seat.id for seat in room.seats)
@@ -125,10 +125,10 @@ def _check_books(server: MemoryServer) -> None:
         by.update(kept.by for _, kept in room.reservations if kept.by)
         for player_id in (*sitting, *(each for each, _ in room.reservations)):
             where.setdefault(player_id, set()).add(room.id)
-    assert {each: directory.makers.count(each) for each in PLAYERS} == {each: by[each] for each in PLAYERS}
+    assert {each: directory.reserved.count(each) for each in PLAYERS} == {each: by[each] for each in PLAYERS}
     assert {each: {host.room.id for host in directory.rooms_of(each)} for each in directory.players()} == where
     for session in server.sessions:
-        assert session.player is None or session.player in directory.host_of(session.player).room.seats
+        assert session.player is None or session.player in directory.runner_of(session.player).room.seats
 
 
 def _check_makers(server: MemoryServer) -> None:
@@ -141,7 +141,7 @@ def _check_makers(server: MemoryServer) -> None:
 
 
 def _reserved(server: MemoryServer) -> int:
-    return sum(server.rooms.makers.count(each) for each in PLAYERS)
+    return sum(server.rooms.reserved.count(each) for each in PLAYERS)
 
 
 def _limits() -> Limits:

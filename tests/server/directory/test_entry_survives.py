@@ -125,7 +125,7 @@ async def test_a_name_is_taken_as_soon_as_the_server_is_back(pace: Pace) -> None
         await bench.restart()
         with pytest.raises(NameTaken):
             await bench.server.create_room("table", name="arena")
-        bench.server.rooms.host(first.id).room.close()
+        bench.server.rooms.runner(first.id).room.close()
         await a_moment()
 
         assert (await bench.server.create_room("table", name="arena")).name == "arena"
@@ -270,7 +270,7 @@ async def test_a_copy_of_a_room_has_a_code_of_its_own_and_both_can_end(pace: Pac
         for info in infos:
             assert bench.server.rooms.find("", info.code).room.id == info.id
         for info in infos:
-            bench.server.rooms.host(info.id).room.close()
+            bench.server.rooms.runner(info.id).room.close()
             await a_moment()
             assert shown(bench, info.id).status == "ended"
         assert (await bench.server.create_room("table", name="arena")).name == "arena"

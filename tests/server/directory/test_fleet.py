@@ -86,7 +86,7 @@ async def test_a_placement_is_its_owners_and_an_operators_is_nobodys() -> None:
         assert own is not None
         assert operators is not None
         assert (own.creator, operators.creator) == ("ada", "")
-        assert server.rooms.makers.count("ada") == 2
+        assert server.rooms.reserved.count("ada") == 2
 
 
 @in_virtual_time
@@ -105,7 +105,7 @@ async def test_the_seats_of_a_placement_count_as_reserved_by_its_owner() -> None
         await ada.release(first.room.id, ["a"])
 
         assert (await second.done()).status == "fulfilled"
-        assert server.rooms.makers.count("ada") == 3
+        assert server.rooms.reserved.count("ada") == 3
 
 
 @in_virtual_time
@@ -123,7 +123,7 @@ async def test_a_room_whose_owner_has_too_many_seats_after_all_is_given_up() -> 
         states = [_placement(server, each.info.id).status for each in both]
         assert states == ["fulfilled", "pending"]
         assert len(server.rooms) == 1
-        assert server.rooms.makers.count("ada") == 2
+        assert server.rooms.reserved.count("ada") == 2
 
 
 class Shrinking(Room[PlayerData]):

@@ -514,7 +514,7 @@ async def test_the_host_and_the_successor_are_who_they_were_after_a_crash(durabi
         version = bench.room(ada).listing.version
 
         await bench.restart()
-        room = bench.server.rooms.host(ada.room.id).room
+        room = bench.server.rooms.runner(ada.room.id).room
         assert (name(room.host), room.successor, room.listing.version) == ("bob", "cyd", version)
         await until(lambda: all(player.connected for player in room.players))
         await bob.room.leave()

@@ -205,7 +205,7 @@ async def test_a_long_search_for_a_seat_lets_everybody_else_have_their_turn(*, h
         await a_moment()
         if has_changed:
             for room in rooms:
-                server.machine.call(server.rooms.host(room.id).listed)
+                server.machine.call(server.rooms.runner(room.id).listed)
 
         ticks = _Ticks()
         where = "properties.map = 'moon'" if has_changed else _LONG

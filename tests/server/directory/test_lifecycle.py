@@ -77,7 +77,7 @@ async def test_the_hooks_are_called_in_order_each_with_the_status_of_its_time() 
         info = await ada.create("table")
         await ada.join(info.id)
         await ada.update_room(info.id, name="arena")
-        room = bench.server.rooms.host(info.id).room
+        room = bench.server.rooms.runner(info.id).room
 
         room.close()
         await a_moment()
@@ -147,7 +147,7 @@ async def test_a_room_that_is_ending_is_shown_as_such_takes_nobody_and_cannot_be
     async with Bench(kind) as bench:
         ada = await bench.connect("ada")
         info = await ada.create("table")
-        room = bench.server.rooms.host(info.id).room
+        room = bench.server.rooms.runner(info.id).room
         room.close()
 
         [shown] = await ada.search(where="")
@@ -169,7 +169,7 @@ async def test_a_room_is_ended_once_and_keeps_its_first_reason() -> None:
     kind = table(Slow, where="on_destroy", door=asyncio.Event())
     async with Bench(kind) as bench:
         room = await bench.server.create_room("table")
-        host = bench.server.rooms.host(room.id)
+        host = bench.server.rooms.runner(room.id)
 
         host.end("first")
         room.close()
@@ -334,7 +334,7 @@ async def test_who_watches_hears_of_the_beginning_each_change_and_the_end() -> N
         ada = await bench.connect("ada")
         info = await ada.create("table")
         changed = await ada.update_room(info.id, set={"map": "sea"})
-        bench.server.rooms.host(info.id).room.close()
+        bench.server.rooms.runner(info.id).room.close()
         await a_moment()
 
         found = await events_of(bench.server.node, "room.created", "room.updated", "room.ended")

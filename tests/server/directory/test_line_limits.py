@@ -28,7 +28,7 @@ async def test_seats_from_the_line_count_as_reserved_by_who_waits() -> None:
         await ada.join(first.id)
 
         assert (await ada.wait(third.id)).position == 0
-        assert server.rooms.makers.count("ada") == 2
+        assert server.rooms.reserved.count("ada") == 2
 
 
 @in_virtual_time

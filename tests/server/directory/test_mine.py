@@ -63,7 +63,7 @@ async def test_a_room_is_mine_no_more_when_the_seat_or_the_room_is_gone(end: str
             case "closed":
                 server.machine.call(room.close)
             case _:
-                server.machine.call(server.rooms.host(room.id).abandon)
+                server.machine.call(server.rooms.runner(room.id).abandon)
 
         assert await _mine(again) == []
 

@@ -265,7 +265,7 @@ async def test_the_key_of_a_room_that_ended_is_expired_for_a_while_and_then_free
         ada = await bench.connect("ada")
         first = await ada.create("table", idempotency_key="k")
 
-        bench.server.rooms.host(first.id).room.close()
+        bench.server.rooms.runner(first.id).room.close()
         await a_moment()
         with pytest.raises(Expired, match="'k'"):
             await ada.create("table", idempotency_key="k")

@@ -136,11 +136,11 @@ async def test_a_reservation_that_is_asked_for_again_is_as_good_as_if_nobody_els
         else:
             await Operator(server.node).reserve(Reserve(room.id, players=["ada"], ttl_s=50.0))
 
-        assert [server.rooms.makers.count(each) for each in ("eve", "ada")] == [0, by == "themselves"]
+        assert [server.rooms.reserved.count(each) for each in ("eve", "ada")] == [0, by == "themselves"]
         assert seconds_left(server, room.id, "ada") == pytest.approx(100.0, abs=0.1)
         assert await told(server) == ["eve taken", "ada reserved"]
         assert (await ada.join_or_create("arena")).id == room.id
-        assert server.rooms.makers.count("ada") == 0
+        assert server.rooms.reserved.count("ada") == 0
 
 
 @in_virtual_time

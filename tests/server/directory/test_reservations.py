@@ -305,7 +305,7 @@ async def test_a_reservation_that_is_over_counts_for_its_player_no_more(end: str
             case "closed":
                 server.machine.call(one.close)
             case _:
-                server.machine.call(server.rooms.host(one.id).abandon)
+                server.machine.call(server.rooms.runner(one.id).abandon)
 
         await ada.reserve(two.id)
         assert [info.id for info in await bob.my_rooms()] == ([one.id] if end == "taken" else [])

@@ -214,7 +214,7 @@ async def test_a_room_that_is_ending_is_found_with_no_seat_for_anybody(world: Wo
     room = await session.create("arena")
     agreed.clear()
 
-    server.rooms.host(room.id).end("closed")
+    server.rooms.runner(room.id).end("closed")
     ending = await session.search(where="")
 
     assert [(info.status, info.reason, info.open_seats) for info in ending] == [("ending", "closed", 0)]

@@ -51,14 +51,14 @@ async def test_who_kicks_a_player_and_so_ends_the_room_is_answered_when_that_is_
 async def test_to_wait_for_a_room_that_is_gone_is_no_wait() -> None:
     async with Bench(table()) as bench:
         ada = await bench.sit("ada")
-        host = bench.server.node.rooms.host(ada.room.id)
+        host = bench.server.node.rooms.runner(ada.room.id)
         await ada.send(Do("finish"))
         await until(lambda: not bench.store.keys_of("room/"))
         told: list[str] = []
 
         async with asyncio.timeout(0.1):
-            await host.saved()
-            host.once_saved(lambda: told.append("saved"))
+            await host.persistence.saved()
+            host.persistence.once_saved(lambda: told.append("saved"))
             await asyncio.sleep(0)
 
         assert told == ["saved"]
@@ -69,14 +69,14 @@ async def test_to_wait_for_a_room_that_another_server_has_is_refused_at_once() -
     async with Bench(table()) as bench:
         ada = await bench.sit("ada")
         await a_moment()
-        host = bench.server.node.rooms.host(ada.room.id)
+        host = bench.server.node.rooms.runner(ada.room.id)
         bench.store.hold()
         bench.store.intrude(f"room/{ada.room.id}")
         await ada.send(Say("lost"))
         await until(lambda: bench.store.is_waiting)
 
         # One is in the commit that fails, and the other would have been in the next.
-        waiting = asyncio.create_task(host.saved())
+        waiting = asyncio.create_task(host.persistence.saved())
         ending = asyncio.create_task(_operator(bench).end_room(ada.room.id, ""))
         await asyncio.sleep(0)
         bench.store.release()
@@ -86,7 +86,7 @@ async def test_to_wait_for_a_room_that_another_server_has_is_refused_at_once() -
                 with pytest.raises(NotFound, match="another server"):
                     await task
             with pytest.raises(NotFound, match="another server"):
-                await host.saved()
+                await host.persistence.saved()
 
 
 # What an operator ends

@@ -116,7 +116,7 @@ async def test_a_room_that_comes_back_while_the_store_refuses_stands_still_too()
         assert len(bench.server.rooms) < 400
         late = next(room.id for room in rooms if bench.server.rooms.get(room.id) is None)
 
-        bench.server.node.rooms.host(late)
+        bench.server.node.rooms.runner(late)
         kind.story.clear()
         await a_moment(2.0)
 

@@ -1,8 +1,7 @@
 """The rooms of a node: found by id and by kind, created, and forgotten when they end."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator
-from random import Random
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.address_quota import AddressQuota
@@ -13,7 +12,7 @@ from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.roles import check_role
 from holdfast.core.room import Room
-from holdfast.core.session import PlayerId
+from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.events import (
     RoomCreated,
     RoomEnded,
@@ -25,20 +24,20 @@ from holdfast.schemas.events import (
     SeatReserved,
     SeatTaken,
 )
-from holdfast.schemas.requests import Create
+from holdfast.schemas.requests import Create, Update
 from holdfast.schemas.room import CreationKey
 from holdfast.server.directory.entries import Entries
 from holdfast.server.directory.listings import Listings
 from holdfast.server.directory.room_passwords import RoomPasswords
-from holdfast.server.durability.host import DurableHost
 from holdfast.server.messages.check import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
-from holdfast.server.rooms.makers import Makers
+from holdfast.server.rooms.reserved import ReservedSeats
 from holdfast.server.rooms.runner import RoomRunner
-from holdfast.server.rooms.splitmix64 import SplitMix64
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
+
+MakeRunner = Callable[[type[Room[Any]], str], RoomRunner]
 
 _ROOM_ID_BYTES = 9
 _SEAT_EVENTS = {
@@ -53,18 +52,22 @@ _SEAT_EVENTS = {
 class Directory:
     """Which rooms there are, and which there can be."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, node: "Node", loop: asyncio.AbstractEventLoop, *, make_runner: MakeRunner, reserved: ReservedSeats
+    ) -> None:
+        """`make_runner` makes a new room of a class, with this id."""
         self._node = node
         self._loop = loop
+        self._make_runner = make_runner
         self._types: dict[str, type[Room[Any]]] = {}
-        self._hosts: dict[str, RoomRunner] = {}
+        self._runners: dict[str, RoomRunner] = {}
         # Rooms that are being made, and until when they must have begun.
         self._beginning: dict[RoomRunner, asyncio.Timeout] = {}
         self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
         # In which rooms a player has a seat, or one that is reserved.
         self._of_player: dict[str, dict[RoomRunner, None]] = {}
-        self.makers = Makers()
+        self.reserved = reserved
         self._quota: AddressQuota[str] = AddressQuota(node.shares)
         self.entries = Entries(node.limits, node.random, node.now)
         self.listings = Listings(node, loop)
@@ -72,37 +75,37 @@ class Directory:
         self.passwords = RoomPasswords(node.limits, node.random, node.hashing)
 
     def __len__(self) -> int:
-        return len(self._hosts)
+        return len(self._runners)
 
     def __iter__(self) -> Iterator[Room[Any]]:
         """A copy: rooms may end while you look at them."""
-        return iter([host.room for host in self._hosts.values()])
+        return iter([runner.room for runner in self._runners.values()])
 
     def get(self, room_id: str) -> Room[Any] | None:
         """The room with this id."""
-        host = self._hosts.get(room_id)
-        return host.room if host is not None else None
+        runner = self._runners.get(room_id)
+        return runner.room if runner is not None else None
 
-    def host(self, room_id: str) -> RoomRunner:
-        """The host of a room, or `NotFound`."""
-        host = self._hosts.get(room_id)
-        if host is None and self._node.recovery is not None:
+    def runner(self, room_id: str) -> RoomRunner:
+        """The runner of a room, or `NotFound`."""
+        runner = self._runners.get(room_id)
+        if runner is None and self._node.recovery is not None:
             self._node.recovery.restore_room(room_id)
-            host = self._hosts.get(room_id)
-        if host is None and self._node.is_elsewhere(room_id):
+            runner = self._runners.get(room_id)
+        if runner is None and self._node.is_elsewhere(room_id):
             raise Throttled(f"room {room_id!r} went to another server; ask again in a moment, there or here")
-        if host is None:
+        if runner is None:
             raise NotFound(f"there is no room {room_id!r}; it may have ended")
-        return host
+        return runner
 
-    def host_of(self, player: Player[Any]) -> RoomRunner:
-        """The host of the room a player is in."""
+    def runner_of(self, player: Player[Any]) -> RoomRunner:
+        """The runner of the room a player is in."""
         assert isinstance(player.host, RoomRunner)
         return player.host
 
-    def hosts(self) -> list[RoomRunner]:
+    def runners(self) -> list[RoomRunner]:
         """The rooms, oldest first: a copy."""
-        return list(self._hosts.values())
+        return list(self._runners.values())
 
     def offer(self, room_types: Iterable[type[Room[Any]]]) -> None:
         """Make kinds of rooms known; a mistake in their settings is an error now, not at the first player."""
@@ -121,12 +124,12 @@ class Directory:
         """
         check_request(request)
         if not request.idempotency_key:
-            return self.host(await self._create(request, creator, None, address, is_trusted=is_trusted))
+            return self.runner(await self._create(request, creator, None, address, is_trusted=is_trusted))
 
         def make(once: CreationKey) -> asyncio.Task[str]:
             return self._loop.create_task(self._create(request, creator, once, address, is_trusted=is_trusted))
 
-        return self.host(await self.entries.once(request, creator, make))
+        return self.runner(await self.entries.once(request, creator, make))
 
     def check_creator(self, creator: str, address: str) -> None:
         """Refuse a player who has made too many rooms, or whose address has; nobody in particular ("") may make any."""
@@ -151,8 +154,8 @@ class Directory:
         room_id = new_id(self._node.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
             self.entries.check_name(room_type.kind, request.name, room_id)
-        host = self.new_host(room_type, room_id)
-        room = host.room
+        runner = self._make_runner(room_type, room_id)
+        room = runner.room
         room.max_players = request.max_players or room_type.max_players
         room.listing = Listing(
             created_at=self._node.wall_clock(),
@@ -169,21 +172,21 @@ class Directory:
             self.renamed(room)
             self.entries.claim(room_id, creator)
             self._quota.take(room_id, address)
-            await self._begin(host, request)
+            await self._begin(runner, request)
         except BaseException as error:
             self.entries.forget(room_id, room.listing)
             self._quota.give_back(room_id)
             if isinstance(error, Failed):
-                self._failed(host, room.listing.reason or "create_failed")
-            host.abandon()
+                self._failed(runner, room.listing.reason or "create_failed")
+            runner.abandon()
             raise
         # Not before: nobody may find a room that its game might still refuse.
         room.listing.happened(RoomEvent.ACTIVATED)
-        self.add(host)
+        self.add(runner)
         self._node.counters.rooms_created += 1
         self._node.publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
         if room.phase == "playing":
-            host.started()
+            runner.started()
         return room.id
 
     def _check_create(self, request: Create, creator: str, address: str, *, is_trusted: bool) -> type[Room[Any]]:
@@ -217,46 +220,37 @@ class Directory:
             raise Throttled("this node is stopping")
         if not self._node.health.is_healthy:
             raise Throttled("this node is not well, and takes no new rooms")
-        if len(self._hosts) + len(self._beginning) >= self._node.limits.rooms_max:
+        if len(self._runners) + len(self._beginning) >= self._node.limits.rooms_max:
             raise Throttled("this node has no space for another room")
         committer = self._node.committer
         if room_type.durability != "memory" and committer is not None and committer.is_failing:
             raise Throttled("the store does not save at the moment; try again")
         return room_type
 
-    async def _begin(self, host: RoomRunner, request: Create) -> None:
+    async def _begin(self, runner: RoomRunner, request: Create) -> None:
         activation_s = self._node.limits.activation_s
-        deadline = self._beginning[host] = asyncio.timeout(activation_s)
+        deadline = self._beginning[runner] = asyncio.timeout(activation_s)
         try:
             async with deadline:
-                await host.create(dict(request.properties))
+                await runner.create(dict(request.properties))
         except TimeoutError:
             if not self._is_closed:
-                host.room.listing.reason = "activation_timeout"
+                runner.room.listing.reason = "activation_timeout"
                 raise Failed(f"the room took longer than {activation_s:g} s to begin") from None
         finally:
-            del self._beginning[host]
+            del self._beginning[runner]
         if self._is_closed:
             raise Throttled("this node is stopping")
-        if host.room.is_closing:
+        if runner.room.is_closing:
             raise NotFound("the room closed at once")
 
-    def new_host(self, room_type: type[Room[Any]], room_id: str, position: int | None = None) -> RoomRunner:
-        """A host for a room that begins, or for one that goes on with its dice at this position."""
-        node = self._node
-        seed = node.random.getrandbits(64) if position is None else position
-        if room_type.durability == "memory":
-            return RoomRunner(node, self._loop, room_type, room_id, Random(seed))  # noqa: S311 - for games, and repeatable
-        assert node.committer is not None
-        return DurableHost(node, self._loop, room_type, room_id, SplitMix64(seed), node.committer)
-
-    def add(self, host: RoomRunner) -> None:
+    def add(self, runner: RoomRunner) -> None:
         """A room that is there from now on: a new one, or one that came back from the store."""
-        room = host.room
-        self._hosts[room.id] = host
+        room = runner.room
+        self._runners[room.id] = runner
         self.entries.add(room.id, room.listing)
         self.renamed(room)
-        self.listings.add(host)
+        self.listings.add(runner)
 
     def expect(self, room_id: str, kind: str, listing: Listing) -> None:
         """A room waits in the store for somebody who asks for it, be it by its code or by the key it was made with."""
@@ -267,8 +261,8 @@ class Directory:
 
     def sort_by_age(self) -> None:
         """After a recovery, which brings rooms back in no order: the oldest first, as they were made."""
-        hosts = sorted(self._hosts.values(), key=lambda host: host.room.listing.created_at)
-        self._hosts = {host.room.id: host for host in hosts}
+        runners = sorted(self._runners.values(), key=lambda runner: runner.room.listing.created_at)
+        self._runners = {runner.room.id: runner for runner in runners}
 
     @property
     def kinds(self) -> list[str]:
@@ -285,38 +279,38 @@ class Directory:
         for deadline in self._beginning.values():
             if not deadline.expired():
                 deadline.reschedule(self._loop.time())
-        ending = [host for host in self._hosts.values() if not isinstance(host, DurableHost)]
-        for host in ending:
-            host.end("stopping")
+        ending = [runner for runner in self._runners.values() if not runner.persistence.survives_stop]
+        for runner in ending:
+            runner.end("stopping")
         if not self._is_all_durable():
             self._all_forgotten = self._loop.create_future()
             await asyncio.wait([self._all_forgotten], timeout=within_s)
-        for host in ending:
-            if host.room.id in self._hosts:
-                self._failed(host, "abandoned")
-                host.abandon()
+        for runner in ending:
+            if runner.room.id in self._runners:
+                self._failed(runner, "abandoned")
+                runner.abandon()
 
-    def _failed(self, host: RoomRunner, why: str) -> None:
-        self._node.publish(RoomFailed(room=host.room.id, kind=host.room.kind, why=why))
+    def _failed(self, runner: RoomRunner, why: str) -> None:
+        self._node.publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why=why))
 
     def suspend_all(self) -> None:
         """Let go of the durable rooms: they wait in the store."""
-        for host in list(self._hosts.values()):
-            if isinstance(host, DurableHost):
-                self._node.publish(RoomReleased(room=host.room.id, reason=Reason.STOPPING))
-                host.suspended()
+        for runner in list(self._runners.values()):
+            if runner.persistence.survives_stop:
+                self._node.publish(RoomReleased(room=runner.room.id, reason=Reason.STOPPING))
+                runner.let_go()
 
-    def forget(self, host: RoomRunner) -> None:
+    def forget(self, runner: RoomRunner) -> None:
         """A room has ended, or is not ours any more."""
-        room = host.room
+        room = runner.room
         for player_id in [*(seat.id for seat in room.seats), *(each for each, _ in room.reservations)]:
-            self._not_in(host, player_id)
+            self._not_in(runner, player_id)
         self._quota.give_back(room.id)
-        if self._hosts.pop(room.id, None) is not None:
+        if self._runners.pop(room.id, None) is not None:
             self._node.counters.rooms_ended += 1
-            self.listings.remove(host)
+            self.listings.remove(runner)
             if room.listing.is_over:
-                info = host.entry.info(sees_code=True)
+                info = runner.entry.info(sees_code=True)
                 self.entries.remove(room.listing, info)
                 self._node.publish(RoomEnded(room=room.id, status=info.status, reason=info.reason))
             else:
@@ -325,24 +319,30 @@ class Directory:
             self._all_forgotten.set_result(None)
 
     def _is_all_durable(self) -> bool:
-        return not self._beginning and all(isinstance(host, DurableHost) for host in self._hosts.values())
+        return not self._beginning and all(runner.persistence.survives_stop for runner in self._runners.values())
 
     # What is shown of rooms
 
     def find(self, room_id: str, code: str) -> RoomRunner:
-        """The host of a room, by its id or by its code."""
+        """The runner of a room, by its id or by its code."""
         if bool(room_id) == bool(code):
             raise Invalid("name the room by its id, or by its code")
-        return self.host(room_id or self.entries.room_of_code(code))
+        return self.runner(room_id or self.entries.room_of_code(code))
 
-    def listed(self, host: RoomRunner) -> None:
+    def listed(self, runner: RoomRunner) -> None:
         """What is shown of a room has changed."""
-        self.listings.touch(host)
+        self.listings.touch(runner)
 
     def check_name(self, room: Room[Any], name: str | None) -> None:
         """Refuse a new name for a room that another one has, if its kind cares."""
         if name is not None and room.unique_names:
             self.entries.check_name(room.kind, name, room.id)
+
+    def updated(self, room: Room[Any], request: Update) -> None:
+        """A room's entry was changed as this request says."""
+        if request.password:
+            self.passwords.prove(room.listing, request.password)
+        self.renamed(room)
 
     def renamed(self, room: Room[Any]) -> None:
         """A room has its name from now on."""
@@ -361,24 +361,45 @@ class Directory:
         """Everybody who has a seat somewhere, or one that is reserved."""
         return list(self._of_player)
 
-    def seat_changed(self, host: RoomRunner, player_id: str, state: SeatState) -> None:
+    def seat_changed(self, runner: RoomRunner, player_id: str, state: SeatState) -> None:
         """A seat is in another state."""
         if state not in {SeatState.FREED, SeatState.EXPIRED}:
-            self._of_player.setdefault(player_id, {})[host] = None
-        elif host.room.seat_of(PlayerId(player_id)) is None:
+            self._of_player.setdefault(player_id, {})[runner] = None
+        elif runner.room.seat_of(PlayerId(player_id)) is None:
             # Else they have another, in a room that allows it.
-            self._not_in(host, player_id)
-        self.listed(host)
-        self._node.publish(_SEAT_EVENTS[state](room=host.room.id, player=player_id))
+            self._not_in(runner, player_id)
+        self.listed(runner)
+        self._node.publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id))
+
+    def session_dropped(self, session: Session) -> None:
+        """A session's connection is gone: its seat is held or freed."""
+        if session.player is not None:
+            self.runner_of(session.player).dropped(session.player)
+
+    def session_returned(self, session: Session, is_resynced: bool) -> None:
+        """A session has a connection again: its player is back on the seat."""
+        if session.player is not None:
+            self.runner_of(session.player).returned(session.player, is_resynced=is_resynced)
+
+    def session_ended(self, session: Session, reason: Reason, message: str) -> None:
+        """A session ended for good: its seat is freed."""
+        if session.player is not None:
+            runner = self.runner_of(session.player)
+            if reason is Reason.BYE:
+                runner.leave(session.player)
+            else:
+                runner.free(session.player, reason, message)
+        if not self._node.sessions.of_player(session.player_id):
+            self.maker_gone(session.player_id)
 
     def maker_gone(self, player_id: str) -> None:
         """A player has no session any more: what they had reserved is free, unless a placement keeps it."""
-        for host in self.makers.rooms(player_id):
-            host.door.maker_gone(player_id)
+        for room_id in self.reserved.rooms(player_id):
+            self._runners[room_id].reservations.maker_gone(player_id)
 
-    def _not_in(self, host: RoomRunner, player_id: str) -> None:
+    def _not_in(self, runner: RoomRunner, player_id: str) -> None:
         rooms = self._of_player.get(player_id)
         if rooms is not None:
-            rooms.pop(host, None)
+            rooms.pop(runner, None)
             if not rooms:
                 del self._of_player[player_id]

@@ -32,20 +32,20 @@ _OPENINGS_AT_ONCE = 8
 class Viewer:
     """What a player may find: the public rooms, and those they made or have a seat in."""
 
-    __slots__ = ("_hosts", "_player_id")
+    __slots__ = ("_player_id", "_runners")
 
-    def __init__(self, hosts: "dict[str, RoomRunner]", player_id: PlayerId) -> None:
-        self._hosts = hosts
+    def __init__(self, runners: "dict[str, RoomRunner]", player_id: PlayerId) -> None:
+        self._runners = runners
         self._player_id = player_id
 
     def __call__(self, row: Row) -> bool:
         """Whether a room is for their eyes."""
-        host = self._hosts[row.id]
-        return host.room.listing.visibility == "public" or self.knows(host)
+        runner = self._runners[row.id]
+        return runner.room.listing.visibility == "public" or self.knows(runner)
 
-    def knows(self, host: "RoomRunner") -> bool:
+    def knows(self, runner: "RoomRunner") -> bool:
         """Whether it is one of theirs: then they see its code, too."""
-        room = host.room
+        room = runner.room
         return (
             self._player_id == room.listing.creator
             or room.seat_of(self._player_id) is not None
@@ -60,7 +60,7 @@ class Listings:
         self._node = node
         self._limits = node.limits
         self._index = Index(columns_max=node.limits.indexed_properties_max)
-        self._hosts: dict[str, RoomRunner] = {}
+        self._runners: dict[str, RoomRunner] = {}
         # Those whose row is out of date, longest first.
         self._stale: dict[RoomRunner, None] = {}
         # At which touch each has changed last, in that order: what changes while somebody looks for an opening.
@@ -73,57 +73,57 @@ class Listings:
 
     # Rooms
 
-    def add(self, host: "RoomRunner") -> None:
+    def add(self, runner: "RoomRunner") -> None:
         """A room can be found from now on."""
-        self._hosts[host.room.id] = host
-        self.touch(host)
+        self._runners[runner.room.id] = runner
+        self.touch(runner)
 
-    def touch(self, host: "RoomRunner") -> None:
+    def touch(self, runner: "RoomRunner") -> None:
         """What is shown of a room has changed; looked at when somebody asks, or there are many of them."""
-        if self._hosts.get(host.room.id) is not host:
+        if self._runners.get(runner.room.id) is not runner:
             return
-        self._stale[host] = None
+        self._stale[runner] = None
         self._touches += 1
-        self._touched.pop(host, None)
-        self._touched[host] = self._touches
-        self._watches.changed(host.room.id)
+        self._touched.pop(runner, None)
+        self._touched[runner] = self._touches
+        self._watches.changed(runner.room.id)
         if len(self._stale) > _REFRESHED_AT_ONCE and not self._is_catching_up:
             self._is_catching_up = True
             self._slices.add(self._catch_up)
 
-    def remove(self, host: "RoomRunner") -> None:
+    def remove(self, runner: "RoomRunner") -> None:
         """A room cannot be found any more."""
-        if self._hosts.get(host.room.id) is host:
-            del self._hosts[host.room.id]
-            self._stale.pop(host, None)
-            self._touched.pop(host, None)
-            self._index.remove(host.room.id)
-            self._watches.changed(host.room.id)
+        if self._runners.get(runner.room.id) is runner:
+            del self._runners[runner.room.id]
+            self._stale.pop(runner, None)
+            self._touched.pop(runner, None)
+            self._index.remove(runner.room.id)
+            self._watches.changed(runner.room.id)
 
-    def host(self, room_id: str) -> "RoomRunner":
-        """The host of a room that has a row."""
-        return self._hosts[room_id]
+    def runner(self, room_id: str) -> "RoomRunner":
+        """The runner of a room that has a row."""
+        return self._runners[room_id]
 
     def row(self, room_id: str) -> Row | None:
         """What can be searched of a room, as it is now."""
-        host = self._hosts.get(room_id)
-        if host is not None and host in self._stale:
-            self._refresh(host)
+        runner = self._runners.get(room_id)
+        if runner is not None and runner in self._stale:
+            self._refresh(runner)
         return self._index.row(room_id)
 
     # Keeping up
 
-    def _refresh(self, host: "RoomRunner") -> None:
-        del self._stale[host]
+    def _refresh(self, runner: "RoomRunner") -> None:
+        del self._stale[runner]
         try:
-            self._index.put(host.entry.row())
+            self._index.put(runner.entry.row())
         except Exception as error:  # noqa: BLE001 - a game has spoiled its room: it is not found, others are
-            self._index.remove(host.room.id)
-            self._node.internal_error("the entry of a room", error, room=host.room.id, kind=host.room.kind)
+            self._index.remove(runner.room.id)
+            self._node.internal_error("the entry of a room", error, room=runner.room.id, kind=runner.room.kind)
 
     def _refresh_some(self, count: int) -> None:
-        for host in list(islice(self._stale, count)):
-            self._refresh(host)
+        for runner in list(islice(self._stale, count)):
+            self._refresh(runner)
 
     def _catch_up(self) -> None:
         """Nobody is waiting for it: so that whoever searches need not wait long."""
@@ -147,7 +147,7 @@ class Listings:
 
     def visible_to(self, player_id: PlayerId) -> Viewer:
         """A player's eyes."""
-        return Viewer(self._hosts, player_id)
+        return Viewer(self._runners, player_id)
 
     async def search(self, request: Search, viewer: Viewer | None) -> RoomPage:
         """Look in slices, so that no search keeps the games waiting. Without a viewer, everything is seen."""
@@ -166,8 +166,8 @@ class Listings:
                 visible=viewer,
             )
             for row in found.rows:
-                host = self._hosts[row.id]
-                info = host.entry.info(sees_code=viewer is None or viewer.knows(host))
+                runner = self._runners[row.id]
+                info = runner.entry.info(sees_code=viewer is None or viewer.knows(runner))
                 bytes_left -= size_of(info)
                 if bytes_left < 0 and last is not None:
                     # As many as an answer can carry.
@@ -197,24 +197,24 @@ class Listings:
                 visible=self._is_public,
             )
             for row in found.rows:
-                yield self._hosts[row.id]
+                yield self._runners[row.id]
             cursor, looked = found.cursor, looked + found.looked
             if not cursor or looked >= self._limits.search_looked_max:
                 break
             await self._caught_up()
         async with aclosing(self._opened_since(since, query)) as opened:
-            async for host in opened:
-                yield host
+            async for runner in opened:
+                yield runner
 
     async def _opened_since(self, since: int, query: Query) -> AsyncGenerator["RoomRunner"]:
         looked = 0
         while looked < self._limits.search_looked_max:
             changed = list(islice(self._open_and_touched(since), self._limits.search_slice_max))
             since, looked = self._touches, looked + len(changed)
-            for number, host in enumerate(changed, 1):
-                row = self.row(host.room.id)
+            for number, runner in enumerate(changed, 1):
+                row = self.row(runner.room.id)
                 if row is not None and self._is_public(row) and query.matches(row, self._node.wall_clock()):
-                    yield host
+                    yield runner
                 if number % _REFRESHED_AT_ONCE == 0:
                     await self._slices.turn()
             if len(changed) < _REFRESHED_AT_ONCE:
@@ -223,10 +223,10 @@ class Listings:
 
     def _open_and_touched(self, since: int) -> "Iterator[RoomRunner]":
         touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
-        return (host for host, _ in touched if host.entry.open_seats > 0)
+        return (runner for runner, _ in touched if runner.entry.open_seats > 0)
 
     def _is_public(self, row: Row) -> bool:
-        return self._hosts[row.id].room.listing.visibility == "public"
+        return self._runners[row.id].room.listing.visibility == "public"
 
     # Watching
 

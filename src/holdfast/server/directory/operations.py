@@ -55,17 +55,17 @@ class DirectoryDesk:
 
     def settle(self, session: Session) -> None:
         """The session has its answer."""
-        host = self._doors.pop(session, None)
-        if host is not None:
-            host.settled(session)
+        runner = self._doors.pop(session, None)
+        if runner is not None:
+            runner.persistence.answered(session)
 
     # Rooms
 
     async def create(self, session: Session, request: Create) -> RoomInfo:
         """Make a room; joining it is another request."""
         self._node.rooms.check_role(request.kind, session.roles)
-        host = await self._node.rooms.create(request, session.player_id, address=session.address)
-        return self._shown(session, host)
+        runner = await self._node.rooms.create(request, session.player_id, address=session.address)
+        return self._shown(session, runner)
 
     async def search(self, session: Session, request: Search) -> RoomPage:
         """Find rooms."""
@@ -83,19 +83,19 @@ class DirectoryDesk:
     async def mine(self, session: Session, request: Mine) -> list[RoomInfo]:
         """Where this player has a seat."""
         player_id = session.player_id
-        hosts = self._node.rooms.rooms_of(player_id)
+        runners = self._node.rooms.rooms_of(player_id)
         if request.seated:
-            hosts = [host for host in hosts if host.room.seat_of(player_id) is not None]
-        return [self._shown(session, host) for host in hosts]
+            runners = [runner for runner in runners if runner.room.seat_of(player_id) is not None]
+        return [self._shown(session, runner) for runner in runners]
 
     async def update(self, session: Session, request: Update) -> RoomInfo:
         """Change a room's entry: for who made it, and for its host."""
-        host = self._node.rooms.host(request.room)
-        room = host.room
+        runner = self._node.rooms.runner(request.room)
+        room = runner.room
         is_member = session.room is room
         if is_member:
             # Its answer is saved together with the change: asked again after a crash, it is not done again.
-            self._doors[session] = host
+            self._doors[session] = runner
 
         def check() -> None:
             if session.player_id not in {room.listing.creator, room.host.id if room.host is not None else ""}:
@@ -103,28 +103,27 @@ class DirectoryDesk:
 
         def update() -> None:
             check()
+            runner.apply_update(request, password)
             if is_member:
-                host.update_for(session, request, password)
-            else:
-                host.entry.apply(request, password)
+                runner.persistence.changing(session)
 
         password = None
         if request.password:
             # Before the turn, for it takes a while; and for nobody who may not.
             check()
             password = await self._node.rooms.passwords.keep(request.password)
-        await host.call(update)
+        await runner.call(update)
         if not is_member:
-            await host.saved()
-        return self._shown(session, host)
+            await runner.persistence.saved()
+        return self._shown(session, runner)
 
     # Seats
 
     async def join(self, session: Session, request: Join) -> RoomInfo:
         """Take a seat in a room."""
-        host = await self._entered(session, request.room, request.code, request.password)
-        self._node.rooms.message_versions.check(type(host.room), request.message_version)
-        return await self._join(session, host)
+        runner = await self._entered(session, request.room, request.code, request.password)
+        self._node.rooms.message_versions.check(type(runner.room), request.message_version)
+        return await self._join(session, runner)
 
     async def join_or_create(self, session: Session, request: JoinOrCreate) -> RoomInfo:
         """Take a seat in the oldest open room of a kind, or in a new one."""
@@ -135,63 +134,65 @@ class DirectoryDesk:
         """Give the seat back."""
         if session.player is None:
             raise NotSeated("this session has no seat to leave")
-        host = self._doors[session] = self._node.rooms.host_of(session.player)
-        host.parting(session)
-        host.let_finish(session.player)
-        await host.call(host.free, session.player, Reason.LEFT)
+        runner = self._doors[session] = self._node.rooms.runner_of(session.player)
+        runner.persistence.leaving(session)
+        runner.let_finish(session.player)
+        await runner.call(runner.free, session.player, Reason.LEFT)
 
     async def reserve(self, session: Session, request: Reserve) -> ReservationInfo:
         """Keep seats for oneself or a party."""
-        host = await self._entered(session, request.room, request.code, request.password)
+        runner = await self._entered(session, request.room, request.code, request.password)
         players = [PlayerId(each) for each in request.players] or [session.player_id]
-        reserved: ReservationInfo = await host.call(host.door.reserve, players, request.ttl_s, session.player_id)
-        await host.saved()
+        reserved: ReservationInfo = await runner.call(
+            runner.reservations.reserve, players, request.ttl_s, session.player_id
+        )
+        await runner.persistence.saved()
         return reserved
 
     async def release(self, session: Session, request: Release) -> None:
         """Give reserved seats back: one's own, and those one has reserved."""
-        host = self._node.rooms.host(request.room)
+        runner = self._node.rooms.runner(request.room)
         players = [PlayerId(each) for each in request.players] or [session.player_id]
-        await host.call(host.door.release, players, session.player_id)
-        await host.saved()
+        await runner.call(runner.reservations.release, players, session.player_id)
+        await runner.persistence.saved()
 
     async def wait(self, session: Session, request: Wait) -> WaitInfo:
         """Stand in line for a seat."""
-        host = await self._entered(session, request.room, "", request.password)
-        place: WaitInfo = await host.call(host.door.line.wait, session.player_id, session.address)
+        runner = await self._entered(session, request.room, "", request.password)
+        place: WaitInfo = await runner.call(runner.reservations.wait, session.player_id, session.address)
         if place.position == 0:
-            await host.saved()
+            await runner.persistence.saved()
         return place
 
     async def stop_waiting(self, session: Session, request: StopWaiting) -> None:
         """Step out of the line."""
-        host = self._node.rooms.host(request.room)
-        await host.call(host.door.line.stop_waiting, session.player_id)
-        await host.saved()
+        runner = self._node.rooms.runner(request.room)
+        await runner.call(runner.reservations.stop_waiting, session.player_id)
+        await runner.persistence.saved()
 
     async def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomRunner:
         """The room, for somebody who may know of it: with its password, or a seat in it already."""
         if code:
             await self._take_guess(session, CODES)
-        host = self._node.rooms.find(room_id, code)
+        runner = self._node.rooms.find(room_id, code)
         if code:
             self._guesses.right(session, CODES)
-        if not self._is_known(session, host):
-            await self._check_password(session, host, password)
+        if not self._is_known(session, runner):
+            await self._check_password(session, runner, password)
             # It took a while, in which the room may have ended.
-            host = self._node.rooms.find(host.room.id, "")
-        host.door.check_role(session)
-        return host
+            runner = self._node.rooms.find(runner.room.id, "")
+        runner.joining.check_role(session)
+        return runner
 
-    def _is_known(self, session: Session, host: RoomRunner) -> bool:
-        room = host.room
+    def _is_known(self, session: Session, runner: RoomRunner) -> bool:
+        room = runner.room
         is_expected = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
         return is_expected or room.listing.password is None
 
-    async def _check_password(self, session: Session, host: RoomRunner, password: str) -> None:
+    async def _check_password(self, session: Session, runner: RoomRunner, password: str) -> None:
         if not password:
             raise WrongPassword("this room has a password")
-        room = host.room
+        room = runner.room
         await self._take_guess(session, room.id)
         try:
             is_right = await self._node.rooms.passwords.is_right(room.listing, password)
@@ -215,23 +216,23 @@ class DirectoryDesk:
 
     def _check_free(self, session: Session) -> None:
         if session.player is not None:
-            room = self._node.rooms.host_of(session.player).room
+            room = self._node.rooms.runner_of(session.player).room
             raise AlreadySeated(f"this session has a seat in room {room.id} ({room.kind}) already; leave it first")
         if self.is_stopped:
             raise Throttled("this node is stopping")
 
-    async def _join(self, session: Session, host: RoomRunner) -> RoomInfo:
+    async def _join(self, session: Session, runner: RoomRunner) -> RoomInfo:
         self._check_free(session)
         if self._node.committer is not None:
             # What happened in the room it has just left must not be saved after what happens in this one.
             await self._node.committer.settled(session)
-        self._doors[session] = host
-        await host.join(session, host.wire_outlet)
-        return self._shown(session, host)
+        self._doors[session] = runner
+        await runner.join(session, runner.wire_outlet)
+        return self._shown(session, runner)
 
-    def _shown(self, session: Session, host: RoomRunner) -> RoomInfo:
+    def _shown(self, session: Session, runner: RoomRunner) -> RoomInfo:
         viewer = self._node.rooms.listings.visible_to(session.player_id)
-        return host.entry.info(sees_code=viewer.knows(host))
+        return runner.entry.info(sees_code=viewer.knows(runner))
 
     # Placements
 

@@ -67,14 +67,14 @@ class QuickJoin:
         tries = _TRIES_MAX
         while True:
             tries -= 1
-            host, was_kept = await self._find(session, request, wanted)
+            runner, was_kept = await self._find(session, request, wanted)
             try:
-                return await take_seat(session, host)
+                return await take_seat(session, runner)
             except BaseException as error:
                 if not was_kept:
                     # Who did not take it is gone, or is not wanted there.
-                    host.door.release([session.player_id])
-                if tries == 0 or not (isinstance(error, Refused) and host.room.is_closing):
+                    runner.reservations.release([session.player_id])
+                if tries == 0 or not (isinstance(error, Refused) and runner.room.is_closing):
                     raise
 
     async def _find(self, session: Session, request: JoinOrCreate, wanted: Query) -> "tuple[RoomRunner, bool]":
@@ -93,7 +93,7 @@ class QuickJoin:
             making.guests.append(player_id)
             try:
                 # Who goes away must not keep the others from their room.
-                host = await asyncio.shield(making.task)
+                runner = await asyncio.shield(making.task)
             except Refused:
                 if making.key == fingerprint(request):
                     raise
@@ -101,7 +101,7 @@ class QuickJoin:
                 continue
             refusal = making.refusals.get(player_id)
             if refusal is None:
-                return host, False
+                return runner, False
             if making.guests[0] == player_id:
                 # Its game has locked it, say: another one would be no better.
                 raise refusal
@@ -110,27 +110,27 @@ class QuickJoin:
 
     async def _found(self, session: Session, kind: str, wanted: Query) -> "tuple[RoomRunner, bool] | None":
         player_id = session.player_id
-        for host in self._node.rooms.rooms_of(player_id):
-            is_back = host.door.keeps_own(player_id) or _has_own(host, player_id)
-            was_kept = player_id in host.room.reservations
-            if host.room.kind == kind and is_back and self._has_seat(host, session):
-                return host, was_kept
+        for runner in self._node.rooms.rooms_of(player_id):
+            is_back = runner.reservations.keeps_own(player_id) or _has_own(runner, player_id)
+            was_kept = player_id in runner.room.reservations
+            if runner.room.kind == kind and is_back and self._has_seat(runner, session):
+                return runner, was_kept
         async with aclosing(self._node.rooms.listings.openings(wanted)) as openings:
-            async for host in openings:
-                was_kept = player_id in host.room.reservations
-                if self._has_seat(host, session):
-                    return host, was_kept
+            async for runner in openings:
+                was_kept = player_id in runner.room.reservations
+                if self._has_seat(runner, session):
+                    return runner, was_kept
         return None
 
     @staticmethod
-    def _has_seat(host: "RoomRunner", session: Session) -> bool:
+    def _has_seat(runner: "RoomRunner", session: Session) -> bool:
         player_id = session.player_id
-        if _has_own(host, player_id):
+        if _has_own(runner, player_id):
             return True
         try:
-            host.door.check_role(session)
-            host.room.check_open(player_id)
-            host.door.reserve_own(player_id)
+            runner.joining.check_role(session)
+            runner.room.check_open(player_id)
+            runner.reservations.reserve_own(player_id)
         except Refused:
             return False
         return True
@@ -162,7 +162,7 @@ class QuickJoin:
 
     async def _made(self, making: _Making, creator: PlayerId, address: str) -> "RoomRunner":
         try:
-            host = await self._node.rooms.create(
+            runner = await self._node.rooms.create(
                 project(making.request, Create, message_version=""), creator, address=address
             )
         finally:
@@ -172,12 +172,12 @@ class QuickJoin:
             try:
                 if not self._node.sessions.of_player(player_id):
                     raise NotAllowed("the session has ended")
-                host.door.reserve_own(player_id)
+                runner.reservations.reserve_own(player_id)
             except Refused as refusal:
                 making.refusals[player_id] = refusal
-        return host
+        return runner
 
 
-def _has_own(host: "RoomRunner", player_id: PlayerId) -> bool:
+def _has_own(runner: "RoomRunner", player_id: PlayerId) -> bool:
     """Whether a player has a seat to come back to; where they may have a second one, they want that."""
-    return host.room.duplicate != "allow" and host.room.seat_of(player_id) is not None
+    return runner.room.duplicate != "allow" and runner.room.seat_of(player_id) is not None

@@ -174,9 +174,9 @@ class Watches:
             if not self._may_know(watch, room_id):
                 continue
             if row is not None and watch.query.matches(row, now) and watch.viewer(row):
-                host = self._listings.host(room_id)
+                runner = self._listings.runner(room_id)
                 watch.known.add(room_id)
-                changed.append(host.entry.info(sees_code=watch.viewer.knows(host)))
+                changed.append(runner.entry.info(sees_code=watch.viewer.knows(runner)))
             elif room_id in watch.known:
                 watch.known.discard(room_id)
                 removed.append(room_id)

@@ -5,7 +5,6 @@ succeeded. `send_latest` goes past the gate: it is for what is true now, and mus
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.messages import Message
@@ -13,12 +12,9 @@ from holdfast.core.session import Session
 from holdfast.schemas.session import ChannelRecord
 from holdfast.server.rooms.outlet import ChannelOutlet
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-
 
 class GatedOutlet(ChannelOutlet):
-    """The outlet of a seat in a durable room. `on_staged` hears of everything that waits for a commit."""
+    """The outlet of a seat in a durable room. `staged` hears of everything that waits for a commit."""
 
     __slots__ = (
         "_applied",
@@ -34,10 +30,16 @@ class GatedOutlet(ChannelOutlet):
     )
 
     def __init__(
-        self, node: "Node", session: Session, channel: Channel, on_staged: Callable[["GatedOutlet"], None]
+        self,
+        session: Session,
+        channel: Channel,
+        *,
+        payload_bytes_max: int,
+        overflowed: Callable[[Session], None],
+        staged: Callable[["GatedOutlet"], None],
     ) -> None:
-        super().__init__(node, session, channel)
-        self._on_staged = on_staged
+        super().__init__(session, channel, payload_bytes_max=payload_bytes_max, overflowed=overflowed)
+        self._on_staged = staged
         self._staged: list[tuple[str, bytes]] = []
         self._staged_bytes = 0
         self._leaving: list[tuple[str, bytes]] = []

@@ -27,9 +27,10 @@ from holdfast.schemas.events import Restored, RoomFailed, RoomRecovered
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomRecord, TimerRecord
 from holdfast.schemas.session import SessionRecord
-from holdfast.server.durability.host import DurableHost
+from holdfast.server.durability.persistence import StorePersistence
 from holdfast.server.durability.saved_room import SavedRoom, read_room
 from holdfast.server.durability.timer_arguments import timer_arguments
+from holdfast.server.rooms.runner import RoomRunner
 from holdfast.stores.port import Broken, Entry, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ log = get_logger("holdfast.server")
 Pace = Literal["eager", "lazy"]
 """eager: everything is back before the doors open. lazy: a room when it is first asked for, the others by and by."""
 
+MakeRoom = Callable[[type[Room[Any]], str, int], StorePersistence]
+
 # Between two rooms that nobody has asked for yet.
 _LAZY_PAUSE_S = 0.01
 
@@ -48,10 +51,14 @@ _LAZY_PAUSE_S = 0.01
 class Recovery:
     """Brings back what a former node has left in the store."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, committer: "Committer") -> None:
+    def __init__(
+        self, node: "Node", loop: asyncio.AbstractEventLoop, committer: "Committer", *, make_room: MakeRoom
+    ) -> None:
+        """`make_room` makes a room that goes on with its random numbers at this position."""
         self._node = node
         self._loop = loop
         self._committer = committer
+        self._make_room = make_room
         self._rooms: dict[str, list[Entry]] = {}
         self._sessions: dict[str, Entry] = {}
         # Where players have a seat, or one that is reserved, of rooms that nobody has asked for yet.
@@ -275,43 +282,46 @@ class Recovery:
 
     def _restore_room(self, room_id: str, entries: list[Entry]) -> None:
         image = read_room(entries, self._node.rooms.type_of)
-        host = self._node.rooms.new_host(image.room_type, room_id, image.record.random)
-        assert isinstance(host, DurableHost)
+        made = self._make_room(image.room_type, room_id, image.record.random)
+        runner = made.runner
         try:
-            host.room.restore(image.state)
-            host.writer.restored(image.record, entries)
-            self._fill(host, image)
+            runner.room.restore(image.state)
+            made.writer.restored(image.record, entries)
+            self._fill(made, image)
         except Exception:
-            self._let_go(host)
+            self._let_go(made)
             raise
-        self._node.rooms.add(host)
+        self._node.rooms.add(runner)
         self._node.counters.rooms_recovered += 1
-        age_s = self._age_s(host.room, image.record) or 0.0
-        self._node.publish(RoomRecovered(room=room_id, kind=host.room.kind, age_s=round(age_s, 3)))
-        host.recovered()
-        for seat in host.room.seats:
+        age_s = self._age_s(runner.room, image.record) or 0.0
+        self._node.publish(RoomRecovered(room=room_id, kind=runner.room.kind, age_s=round(age_s, 3)))
+        runner.recovered()
+        # The first commit takes the room over from the server that had it.
+        made.changed()
+        for seat in runner.room.seats:
             self._node.access.came_back(seat.session)
 
-    def _let_go(self, host: DurableHost) -> None:
-        for seat in host.room.seats:
+    def _let_go(self, made: StorePersistence) -> None:
+        for seat in made.runner.room.seats:
             self._committer.forget(seat.session)
             self._node.release_session(seat.session, Reason.EXPIRED)
-        self._committer.remove(host.writer)
-        host.suspended()
+        self._committer.remove(made.writer)
+        made.runner.let_go()
 
     def _age_s(self, room: Room[Any], record: RoomRecord) -> float | None:
         """How old the state is that a room comes back with; None if nothing happened since."""
         is_exact = room.durability == "commit" or record.is_final
         return None if is_exact else self._passed_s(record)
 
-    def _fill(self, host: DurableHost, image: SavedRoom) -> None:
-        room, record = host.room, image.record
+    def _fill(self, made: StorePersistence, image: SavedRoom) -> None:
+        runner, record = made.runner, image.record
+        room = runner.room
         room.phase = "playing" if record.phase == "playing" else "lobby"
         room.is_locked = record.is_locked
         room.max_players = record.max_players
         room.listing = restored_listing(record)
         room.set_properties(image.properties)
-        host.was_joined = record.was_joined
+        runner.was_joined = record.was_joined
         age_s, passed_s = self._age_s(room, record), self._passed_s(record)
         for seat, data in zip(image.seats, image.data, strict=True):
             session = self._session_of(seat, room.id)
@@ -321,16 +331,17 @@ class Recovery:
                 session.channel = restored_channel(seat.channel, self._node.limits)
                 # Saved with the first commit: numbers that are given out from then on may be others to its client.
                 session.forked(passed_s)
-            host.reseat(session, data, seat.number)
+            made.restoring(session)
+            runner.restore_seat(session, data, seat.number)
             self._tell(session, room.id)
         self._give_objects(room, image.owners)
         for timer in image.timers:
-            self._set_timer(host, timer, timer.due_at - record.clock - passed_s)
+            self._set_timer(runner, timer, timer.due_at - record.clock - passed_s)
         room.host = room.player(record.listing.host)
         room.successor = record.listing.successor
         for kept in record.listing.reservations:
             left_s = max(0.0, kept.until - self._node.wall_clock())
-            host.door.restored(PlayerId(kept.player), left_s, kept.by, is_placed=kept.is_placed)
+            runner.reservations.restored(PlayerId(kept.player), left_s, kept.by, is_placed=kept.is_placed)
 
     def _give_objects(self, room: Room[Any], owners: dict[str, int]) -> None:
         players = {player.number: player for player in room.players}
@@ -343,16 +354,16 @@ class Recovery:
         """How long ago the room was saved. By a clock that went back meanwhile, no time has passed."""
         return max(0.0, self._node.wall_clock() - record.saved_at)
 
-    def _set_timer(self, host: DurableHost, timer: TimerRecord, wait_s: float) -> None:
-        method = getattr(host.room, timer.method, None)
+    def _set_timer(self, runner: RoomRunner, timer: TimerRecord, wait_s: float) -> None:
+        method = getattr(runner.room, timer.method, None)
         try:
             if not callable(method):
-                raise TypeError(f"{type(host.room).__name__} has no method {timer.method!r} any more")
-            arguments = timer_arguments(host.room, method, timer.arguments)
+                raise TypeError(f"{type(runner.room).__name__} has no method {timer.method!r} any more")
+            arguments = timer_arguments(runner.room, method, timer.arguments)
         except (TypeError, ValueError, LookupError) as error:
-            log.error("a timer is dropped", room=host.room.id, method=timer.method, error=error)  # noqa: TRY400
+            log.error("a timer is dropped", room=runner.room.id, method=timer.method, error=error)  # noqa: TRY400
             return
-        host.after(max(0.0, wait_s), method, arguments)
+        runner.after(max(0.0, wait_s), method, arguments)
 
 
 def _room_of(entry: Entry) -> str:

@@ -1,6 +1,7 @@
 """The keeper of one durable room: turns it into a record between two turns, and remembers what the store has of it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,11 +21,11 @@ from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.record_lists import RecordLists
 from holdfast.server.durability.record_parts import PartChanges, RecordParts
 from holdfast.server.durability.state_writer import StateWriter
+from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.stores.port import ABSENT, Entry, Write
 
 if TYPE_CHECKING:
-    from holdfast.server.durability.host import DurableHost
     from holdfast.server.node import Node
 
 log = get_logger("holdfast.server")
@@ -40,12 +41,26 @@ _NOTHING = Raw(_encode(None))
 class RoomWriter:
     """What the store has of one room, and how to write what it has not."""
 
-    def __init__(self, node: "Node", host: "DurableHost") -> None:
+    def __init__(
+        self,
+        node: "Node",
+        runner: RoomRunner,
+        *,
+        is_at_rest: Callable[[], bool],
+        changed: Callable[[], None],
+        fenced: Callable[[], None],
+    ) -> None:
+        """`is_at_rest` says whether the room can be saved now; `changed` is called when there is something to save,
+        `fenced` when another server has the room.
+        """
         self._node = node
-        self._host = host
-        self._room = host.room
-        self._key = room_key(host.room.id)
-        self.checkpoint_s = host.room.checkpoint_s if host.room.durability == "checkpoint" else None
+        self._runner = runner
+        self._is_at_rest = is_at_rest
+        self._changed = changed
+        self._fenced = fenced
+        self._room = room = runner.room
+        self._key = room_key(room.id)
+        self.checkpoint_s = room.checkpoint_s if room.durability == "checkpoint" else None
         """How often it is saved; None: with every commit."""
         self.epoch = 1
         self.index = 0
@@ -66,14 +81,12 @@ class RoomWriter:
         self._leaving: list[GatedOutlet] = []
         self._leaving_waiters: list[asyncio.Future[None]] = []
         self._parts = parts = RecordParts(self._key)
-        self._state = StateWriter(
-            saved_type(type(host.room)), parts, inline_bytes_max=node.limits.record_state_bytes_max
-        )
+        self._state = StateWriter(saved_type(type(room)), parts, inline_bytes_max=node.limits.record_state_bytes_max)
         self._lists = RecordLists(parts, inline_bytes_max=node.limits.record_list_bytes_max)
         self._seats: dict[Player[Any], tuple[tuple[Any, ...], bytes]] = {}
         self._pending = _Pending(parts.unchanged())
         self._effects: list[EffectRecord] = []
-        self._read_data = state_reader(host.room.data_type)
+        self._read_data = state_reader(room.data_type)
         self._is_paused = False
         self._may_complain_at = 0.0
         self._unsavable_since: float | None = None
@@ -92,7 +105,7 @@ class RoomWriter:
     @property
     def is_at_rest(self) -> bool:
         """Whether the room is between two turns."""
-        return self._host.is_at_rest
+        return self._is_at_rest()
 
     @property
     def room_id(self) -> str:
@@ -102,7 +115,7 @@ class RoomWriter:
     def has_seat_of(self, session: Session) -> bool:
         """Whether the session's seat is in this room, and the room has heard of it."""
         player = session.player
-        return player is not None and player.host is self._host and self._host.has_joined(player)
+        return player is not None and player.host is self._runner and self._runner.has_joined(player)
 
     def staged(self, outlet: GatedOutlet) -> None:
         """Something waits for the next commit."""
@@ -110,26 +123,26 @@ class RoomWriter:
         if not self._waiting:
             self._waiting_since = self._node.now()
         self._waiting.append(outlet)
-        self._host.staged()
+        self._changed()
 
     def freeze(self) -> None:
         """Take no further turn: the store does not save them."""
-        self._host.freeze()
+        self._runner.turns.freeze()
 
     def thaw(self) -> None:
         """Go on."""
-        self._host.thaw()
+        self._runner.turns.thaw()
 
     def pause(self) -> None:
         """Take no further turn before the room was cut."""
         self._is_paused = True
-        self._host.freeze()
+        self._runner.turns.freeze()
 
     def unpause(self) -> None:
         """The room was cut: go on."""
         if self._is_paused:
             self._is_paused = False
-            self._host.thaw()
+            self._runner.turns.thaw()
 
     # A commit
 
@@ -142,7 +155,7 @@ class RoomWriter:
             # What is the game's own comes first: it may fail, and then nothing has happened.
             properties = Raw(_encode(dict(self._room.properties)))
             self._check_settings()
-            data = {player: self._cut_data(player) for player in self._room.players if self._host.has_joined(player)}
+            data = {player: self._cut_data(player) for player in self._room.players if self._runner.has_joined(player)}
             dice = self._room.random
             if not isinstance(dice, SplitMix64):
                 raise TypeError("`random` of a durable room is saved with it: do not put another in its place")
@@ -220,7 +233,7 @@ class RoomWriter:
     def fenced(self) -> None:
         """Somebody else has written the room: nothing of what waits may leave."""
         log.error("the room was taken over by another server", room=self._room.id, kind=self._room.kind)
-        self._host.fenced()
+        self._fenced()
 
     def removed(self) -> None:
         """No commit of the room follows: whoever waits for one hears whether the last has ended it."""
@@ -285,14 +298,14 @@ class RoomWriter:
             phase=room.phase,
             is_locked=room.is_locked,
             max_players=room.max_players,
-            was_joined=self._host.was_joined,
+            was_joined=self._runner.was_joined,
             properties=properties,
             random=position,
             state=_NOTHING if state is None else state,
             has_state_beside=state is None,
             seats=self._lists.cut_seats(self._cut_seats(data), change),
             objects=self._lists.cut_objects(room.objects, change),
-            timers=self._lists.cut_timers(self._host.timers, change),
+            timers=self._lists.cut_timers(self._runner.timers.pending, change),
             # Behind those: they add to it.
             parts=change.sum,
             created_at=room.listing.created_at,
@@ -328,7 +341,7 @@ class RoomWriter:
 
     def _cut_seat(self, player: Player[Any], data: bytes) -> tuple[tuple[Any, ...], bytes]:
         channel = self.channel_record(player)
-        if channel is not None and self._host.owes_state_to(player):
+        if channel is not None and player in self._runner.resyncs:
             # Saved before `on_resync` had its turn: if that never comes, the next server begins the stream anew again.
             channel = msgspec.structs.replace(channel, is_overflowed=True)
         session = player.session

@@ -44,18 +44,18 @@ class InsideOperator:
 
     def room_state(self, room_id: str) -> RoomState:
         """What is inside a room as it is now, which may be in the middle of a turn."""
-        host, began = self._host(room_id), self._node.now()
-        rest_s = self._rests.get(host, began) - began
+        runner, began = self._runner(room_id), self._node.now()
+        rest_s = self._rests.get(runner, began) - began
         if rest_s > 0:
             raise Throttled(f"a look into this room holds up the games: the next is in {rest_s:.1f} s")
         is_shown = False
         try:
-            shown = self._look_into(host.room)
+            shown = self._look_into(runner.room)
             is_shown = True
         finally:
             ended = self._node.now()
             if not is_shown or ended - began > _LOOK_S:
-                self._rests[host] = ended + _REST * (ended - began)
+                self._rests[runner] = ended + _REST * (ended - began)
         return shown
 
     def _look_into(self, room: Room[Any]) -> RoomState:
@@ -85,21 +85,21 @@ class InsideOperator:
 
     def room_messages(self, room_id: str) -> AsyncIterator[EventInfo]:
         """What its players and the room say to each other from now on."""
-        return self._node.messages.read(self._host(room_id).room.id)
+        return self._node.messages.read(self._runner(room_id).room.id)
 
     async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
         """Say something to all players of a room, as the game would: a turn of the room. How many there are."""
-        host = self._host(room_id)
+        runner = self._runner(room_id)
         message = _message(message_type, body)
-        await host.call(host.room.broadcast, message)
-        await host.saved()
-        return len(host.room.players)
+        await runner.call(runner.room.broadcast, message)
+        await runner.persistence.saved()
+        return len(runner.room.players)
 
-    def _host(self, room_id: str) -> "RoomRunner":
-        host = self._node.rooms.host(room_id)
-        if host.room.listing.is_over:
+    def _runner(self, room_id: str) -> "RoomRunner":
+        runner = self._node.rooms.runner(room_id)
+        if runner.room.listing.is_over:
             raise NotFound(f"room {room_id!r} has ended")
-        return host
+        return runner
 
     def drop_session(self, session_id: str, reason: str) -> None:
         """Close its connection; the player may come back."""

@@ -16,7 +16,6 @@ from holdfast.schemas.player import PlayerInfo, PlayerPage, ReservationInfo, Sea
 from holdfast.schemas.requests import Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.schemas.session import SessionInfo, SessionPage
-from holdfast.server.durability.host import DurableHost
 from holdfast.server.operate.access import AccessOperator
 from holdfast.server.operate.accounts import AccountOperator
 from holdfast.server.operate.inside import InsideOperator
@@ -53,32 +52,31 @@ class Operator(AccessOperator, AccountOperator, TimelineOperator, OverviewOperat
     def get_room(self, room_id: str) -> RoomInfo:
         """One room; also one that ended a short while ago."""
         ended = self._node.rooms.entries.ended(room_id)
-        return ended if ended is not None else self._info(self._node.rooms.host(room_id))
+        return ended if ended is not None else self._info(self._node.rooms.runner(room_id))
 
     async def update_room(self, request: Update) -> RoomInfo:
         """Change a room's entry."""
-        host = self._node.rooms.host(request.room)
+        runner = self._node.rooms.runner(request.room)
         password = await self._node.rooms.passwords.keep(request.password or "")
-        await host.call(host.entry.apply, request, password)
-        await host.saved()
-        return self._info(host)
+        await runner.call(runner.apply_update, request, password)
+        await runner.persistence.saved()
+        return self._info(runner)
 
     async def end_room(self, room_id: str, reason: str) -> RoomInfo:
         """End a room: everybody leaves, then it is gone. One that lasts is gone when a crash cannot bring it back."""
-        host = self._node.rooms.host(room_id)
-        host.end(reason or "ended_by_operator")
-        if isinstance(host, DurableHost):
-            await self._saved(host.writer.ended())
-        return self._info(host)
+        runner = self._node.rooms.runner(room_id)
+        runner.end(reason or "ended_by_operator")
+        await self._saved(runner.persistence.forgotten())
+        return self._info(runner)
 
-    def _info(self, host: "RoomRunner") -> RoomInfo:
-        return host.entry.info(sees_code=True)
+    def _info(self, runner: "RoomRunner") -> RoomInfo:
+        return runner.entry.info(sees_code=True)
 
     # Seats
 
     def seats_of(self, room_id: str) -> list[SeatInfo]:
         """Who has a seat in a room."""
-        room = self._node.rooms.host(room_id).room
+        room = self._node.rooms.runner(room_id).room
         reserved = [
             SeatInfo(player_id, SeatState.RESERVED.value, expires_in_s=self._seconds_until(kept.until))
             for player_id, kept in room.reservations
@@ -98,29 +96,29 @@ class Operator(AccessOperator, AccountOperator, TimelineOperator, OverviewOperat
 
     async def reserve(self, request: Reserve) -> ReservationInfo:
         """Keep seats for players."""
-        host = self._node.rooms.find(request.room, request.code)
+        runner = self._node.rooms.find(request.room, request.code)
         players = [PlayerId(each) for each in request.players]
-        reserved: ReservationInfo = await host.call(host.door.reserve, players, request.ttl_s)
-        await host.saved()
+        reserved: ReservationInfo = await runner.call(runner.reservations.reserve, players, request.ttl_s)
+        await runner.persistence.saved()
         return reserved
 
     async def release(self, request: Release) -> None:
         """Give reserved seats back."""
-        host = self._node.rooms.host(request.room)
+        runner = self._node.rooms.runner(request.room)
         for player_id in request.players:
-            if PlayerId(player_id) not in host.room.reservations:
+            if PlayerId(player_id) not in runner.room.reservations:
                 raise NotFound(f"no seat is reserved for player {player_id}")
-        await host.call(host.door.release, [PlayerId(each) for each in request.players])
-        await host.saved()
+        await runner.call(runner.reservations.release, [PlayerId(each) for each in request.players])
+        await runner.persistence.saved()
 
     async def kick(self, room_id: str, player_id: str, message: str) -> None:
         """Free a player's seat."""
-        host = self._node.rooms.host(room_id)
-        player = host.room.player(player_id)
+        runner = self._node.rooms.runner(room_id)
+        player = runner.room.player(player_id)
         if player is None:
             raise NotFound(f"player {player_id} has no seat in this room")
-        await host.call(host.free, player, Reason.KICKED, message)
-        await host.saved()
+        await runner.call(runner.free, player, Reason.KICKED, message)
+        await runner.persistence.saved()
 
     # Sessions and players
 
@@ -200,7 +198,7 @@ class Operator(AccessOperator, AccountOperator, TimelineOperator, OverviewOperat
 
     def _player(self, player_id: str) -> PlayerInfo:
         sessions = [str(session.id) for session in self._node.sessions.of_player(player_id)]
-        return PlayerInfo(player_id, sessions, [host.room.id for host in self._node.rooms.rooms_of(player_id)])
+        return PlayerInfo(player_id, sessions, [runner.room.id for runner in self._node.rooms.rooms_of(player_id)])
 
     def _seconds_until(self, when: float | None) -> float:
         return 0.0 if when is None else round(max(0.0, when - self._node.now()), 3)

@@ -75,8 +75,8 @@ class OverviewOperator:
             players.update(session.player_id for session in some)
             sessions.update(session.state for session in some)
         rooms = Counter(dict.fromkeys(node.rooms.kinds, 0))
-        async for hosts in slices(node.rooms.hosts()):
-            rooms.update(host.room.kind for host in hosts)
+        async for runners in slices(node.rooms.runners()):
+            rooms.update(runner.room.kind for runner in runners)
         return OverviewInfo(
             at=node.wall_clock(),
             node=node.health.info(),

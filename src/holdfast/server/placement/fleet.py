@@ -9,7 +9,6 @@ from holdfast.core.session import PlayerId
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, StartPlacement
 from holdfast.schemas.room import RoomInfo
-from holdfast.server.rooms.waitlist import check_reserved
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -31,17 +30,17 @@ class OwnFleet:
         directory = self._node.rooms
         self._check_party(request)
         # Before the room is made, or one would be made and ended again at each attempt.
-        check_reserved(self._node, owner, len(request.players))
-        host = await directory.create(project(request, Create), owner, address=address)
+        self._node.rooms.reserved.check(owner, len(request.players))
+        runner = await directory.create(project(request, Create), owner, address=address)
         try:
             party = [PlayerId(player.id) for player in request.players]
-            await host.call(host.door.reserve_placed, party, owner)
-            await host.saved()
+            await runner.call(runner.reservations.reserve_placed, party, owner)
+            await runner.persistence.saved()
         except BaseException:
             # Also if it is cancelled: nothing is left behind.
-            host.end("placement_failed")
+            runner.end("placement_failed")
             raise
-        return host.entry.info(sees_code=True)
+        return runner.entry.info(sees_code=True)
 
     def _check_party(self, request: StartPlacement) -> None:
         """Refuse for good what no room of this kind will ever hold."""
@@ -52,4 +51,4 @@ class OwnFleet:
     async def give_up(self, node: str, room_id: str) -> None:
         """Nobody wants the room any more."""
         with suppress(NotFound):
-            self._node.rooms.host(room_id).end("placement_cancelled")
+            self._node.rooms.runner(room_id).end("placement_cancelled")

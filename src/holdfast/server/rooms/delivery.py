@@ -1,7 +1,7 @@
 """How players' messages become turns of a room, and what is answered when one is refused."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.core.backlog import Backlog, Waiting
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
@@ -12,10 +12,8 @@ from holdfast.core.messages import Message, MessageRefused
 from holdfast.core.player import Outlet, Player, SeatState
 from holdfast.core.room import Room
 from holdfast.schemas.frames import Data, Latest, sentence
+from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomEnded, Turns
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 # Enum members are slow to look up, and this one is needed for every message.
 _FREED = SeatState.FREED
@@ -29,20 +27,20 @@ Failure = Callable[[Exception, str, str], None]
 class Delivery:
     """The way into one room."""
 
-    def __init__(self, room: Room[Any], node: "Node", turns: Turns, failed: Failure) -> None:
+    def __init__(self, room: Room[Any], services: RoomServices, turns: Turns, failed: Failure) -> None:
         self._room = room
-        handlers = bounded(room.handlers, node.limits.nesting_max)
+        handlers = bounded(room.handlers, services.context.limits.nesting_max)
         self._restricted = {name: handler for name, handler in handlers.items() if handler.role}
         # What everybody may send is looked up first, so that roles cost nothing there.
         self._handlers = handlers
         if self._restricted:
             self._handlers = {name: handler for name, handler in handlers.items() if not handler.role}
-        self._limits = node.limits
-        self._counters = node.counters
-        self._tracing = node.tracing
+        self._limits = services.context.limits
+        self._counters = services.context.counters
+        self._trace = services.trace()
         self._turns = turns
         self._failed = failed
-        self._now = node.now
+        self._now = services.context.clock.now
         # Of the turn that is being taken, if its message had waited.
         self._done: Callable[..., None] = self._applied
         self._done_args: tuple[Any, ...] = ()
@@ -61,8 +59,8 @@ class Delivery:
             except Exception as error:  # noqa: BLE001 - its number is used up: whatever is wrong with it has to be said
                 run, args = self._unreadable, (error,)
         done: Callable[..., None] = self._applied
-        if self._tracing is not None:
-            run, done = self._tracing.message(self._room, player, frame, run=run, done=done)
+        if self._trace is not None:
+            run, done = self._trace(self._room, player, frame, run=run, done=done)
         outlet = player.outlet
         if self._turns.is_busy or outlet.backlog is not None or outlet.is_full:
             size = len(frame.body)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -17,10 +17,8 @@ from msgspec import Raw
 from holdfast.core.errors import Throttled
 from holdfast.logs import get_logger
 from holdfast.schemas.room import EffectRecord
-from holdfast.stores.port import Broken, RevisionConflict, StoreError
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+from holdfast.server.context import Context
+from holdfast.stores.port import Broken, RevisionConflict, Store, StoreError
 
 log = get_logger("holdfast.server")
 
@@ -45,10 +43,22 @@ Carry = Callable[[Effect], Awaitable[None]]
 class Outbox:
     """Carries out the effects of a node's rooms, each until it succeeds."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop, effects: Mapping[str, Carry]) -> None:
-        self._node = node
-        self._loop = loop
+    def __init__(
+        self,
+        context: Context,
+        effects: Mapping[str, Carry],
+        *,
+        store: Store | None,
+        broken: Callable[[Broken], None],
+    ) -> None:
+        """`broken` is called when the store may have lost what was saved."""
+        self._loop = context.clock.loop
+        self._limits = context.limits
+        self._counters = context.counters
+        self._random = context.random
         self._effects = dict(effects)
+        self._store = store
+        self._broken = broken
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._of_room: Counter[str] = Counter()
 
@@ -61,7 +71,7 @@ class Outbox:
             known = ", ".join(sorted(self._effects)) or "none"
             raise LookupError(f"no effect is called {name!r}; there is {known}: give it to Server(effects=…)")
         waiting = self._of_room[room_id] + wanted
-        if waiting >= self._node.limits.effects_max:
+        if waiting >= self._limits.effects_max:
             raise Throttled(f"{waiting} effects of this room wait to be carried out; raise Limits.effects_max")
 
     def start(self, key: str, record: EffectRecord, revision: int | None) -> None:
@@ -90,34 +100,33 @@ class Outbox:
                 log.error("an effect waits: nobody carries it out; see Server(effects=…)", effect=key, name=record.name)
             else:
                 try:
-                    async with asyncio.timeout(self._node.limits.effect_s):
+                    async with asyncio.timeout(self._limits.effect_s):
                         await carry(Effect(key, record.name, payload, record.room, attempt))
                 except (Exception, asyncio.CancelledError) as error:
                     task = asyncio.current_task()
                     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                         raise
-                    self._node.counters.effects_failed += 1
+                    self._counters.effects_failed += 1
                     log.warning("an effect failed", effect=key, name=record.name, attempt=attempt, error=repr(error))
                 else:
-                    self._node.counters.effects_done += 1
+                    self._counters.effects_done += 1
                     return
-            await asyncio.sleep(pause_s(attempt, self._node.limits.effect_retry_max_s, self._node.random))
+            await asyncio.sleep(pause_s(attempt, self._limits.effect_retry_max_s, self._random))
             attempt += 1
 
     async def _forget(self, key: str, revision: int) -> None:
-        committer = self._node.committer
-        assert committer is not None
+        assert self._store is not None
         while True:
             try:
-                await committer.store.delete(key, revision)
+                await self._store.delete(key, revision)
             except RevisionConflict:
                 return
             except Broken as error:
-                committer.broken(error)
+                self._broken(error)
                 return
             except StoreError as error:
                 log.warning("an effect was carried out but cannot be struck off; trying again", effect=key, error=error)
-                await asyncio.sleep(self._node.limits.store_retry_s)
+                await asyncio.sleep(self._limits.store_retry_s)
             else:
                 return
 

@@ -1,6 +1,6 @@
 """Where messages to a player far away go: encoded at once, numbered, kept, and written when the loop's turn ends."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from holdfast.core.backlog import Backlog
 from holdfast.core.channel import Channel
@@ -9,9 +9,6 @@ from holdfast.core.errors import Invalid
 from holdfast.core.messages import Message
 from holdfast.core.session import Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 
 class ChannelOutlet:
@@ -22,22 +19,30 @@ class ChannelOutlet:
         "_channel",
         "_codec",
         "_encode",
-        "_node",
+        "_overflowed",
         "_session",
         "backlog",
         "latest_waiting_bytes",
         "waiting_bytes",
     )
 
-    def __init__(self, node: "Node", session: Session, channel: Channel) -> None:
-        self._node = node
+    def __init__(
+        self,
+        session: Session,
+        channel: Channel,
+        *,
+        payload_bytes_max: int,
+        overflowed: Callable[[Session], None],
+    ) -> None:
+        """`overflowed` is called when more piles up for the client than may be kept."""
+        self._overflowed = overflowed
         self._session = session
         self.waiting_bytes = self.latest_waiting_bytes = 0
         self.backlog: Backlog | None = None
         self._channel = channel
         self._codec = session.codec or MSGPACK
         self._encode = self._codec.encode
-        self._body_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES
+        self._body_bytes_max = payload_bytes_max - FRAME_HEAD_BYTES
 
     @property
     def is_full(self) -> bool:
@@ -47,7 +52,7 @@ class ChannelOutlet:
     def overflow(self) -> None:
         """Keep nothing more for the client: it resumes and is resynced."""
         self._channel.give_up()
-        self._node.overflowed(self._session)
+        self._overflowed(self._session)
 
     def send(self, message: Message) -> None:
         """Keep the message and write it soon."""
@@ -68,7 +73,7 @@ class ChannelOutlet:
         body = self._codec.encode(message)
         if len(body) > self._body_bytes_max:
             raise self._too_large(message.wire_name, body)
-        connection = self._node.connection_of(self._session)
+        connection = self._session.connection
         if connection is not None and not self._channel.overflowed:
             connection.send_latest(self._channel.number, message.wire_name, body, key)
 
@@ -92,7 +97,7 @@ class ChannelOutlet:
             # Nothing more is kept: until the resync, or for good after the farewell.
             return
         if not channel.push(name, body):
-            self._node.overflowed(self._session)
+            self._overflowed(self._session)
             return
         connection = self._session.connection
         if connection is not None and not connection.is_dirty:

@@ -4,15 +4,12 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from holdfast.core.player import Player
 from holdfast.core.room import Room
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 Failure = Callable[[Exception, str, str], None]
 Save = Callable[[], Coroutine[Any, Any, None]]
@@ -25,7 +22,7 @@ class Saving:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self._waiting: dict[str, Save] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -33,7 +30,7 @@ class Saving:
         """Save a player now, or when the save under way is over."""
         self._waiting[player_id] = save
         if player_id not in self._tasks:
-            self._tasks[player_id] = self._loop.create_task(self._save(player_id))
+            self._tasks[player_id] = self.loop.create_task(self._save(player_id))
 
     async def _save(self, player_id: str) -> None:
         try:
@@ -53,10 +50,10 @@ class Saving:
 class Saves:
     """Saves the players of one room, on a drop, on a leave, and at the room's rate."""
 
-    def __init__(self, room: Room[Any], node: "Node", loop: asyncio.AbstractEventLoop, failed: Failure) -> None:
+    def __init__(self, room: Room[Any], saving: Saving, *, timeout_s: float, failed: Failure) -> None:
         self._room = room
-        self._node = node
-        self._loop = loop
+        self._saving = saving
+        self._timeout_s = timeout_s
         self._failed = failed
         self._is_wanted = type(room).save is not Room.save
         self._timer: asyncio.TimerHandle | None = None
@@ -64,7 +61,7 @@ class Saves:
     def start(self) -> None:
         """Save everybody at the room's rate from now on."""
         if self._is_wanted and self._room.save_s > 0:
-            self._timer = self._loop.call_later(self._room.save_s, self._save_all)
+            self._timer = self._saving.loop.call_later(self._room.save_s, self._save_all)
 
     def stop(self) -> None:
         """No further round."""
@@ -85,11 +82,11 @@ class Saves:
         except Exception as error:  # noqa: BLE001 - the game's data, which cannot be copied
             self._failed(error, "save", player.id)
         else:
-            self._node.saving.want(player.id, partial(self._save, player.id, copy))
+            self._saving.want(player.id, partial(self._save, player.id, copy))
 
     async def _save(self, player_id: str, data: Any) -> None:
         try:
-            async with asyncio.timeout(self._node.limits.effect_s):
+            async with asyncio.timeout(self._timeout_s):
                 result = self._room.save(player_id, data)
                 if inspect.isawaitable(result):
                     await result

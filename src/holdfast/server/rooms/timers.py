@@ -2,15 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.core.errors import Throttled
 from holdfast.core.room import Room
 from holdfast.logs import get_logger
+from holdfast.server.context import Clock
+from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import Turns
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 log = get_logger("holdfast.server")
 
@@ -45,14 +44,12 @@ class RoomTimer:
 class RoomTimers:
     """The tick, timers and tasks of one room."""
 
-    def __init__(
-        self, room: Room[Any], loop: asyncio.AbstractEventLoop, node: "Node", turns: Turns, failed: Failure
-    ) -> None:
+    def __init__(self, room: Room[Any], services: RoomServices, turns: Turns, failed: Failure) -> None:
         self._room = room
-        self._loop = loop
-        self._now = node.now
-        self._limits = node.limits
-        self._counters = node.counters
+        self._loop = services.context.clock.loop
+        self._now = services.context.clock.now
+        self._limits = services.context.limits
+        self._counters = services.context.counters
         self._turns = turns
         self._failed = failed
         # In the order they were set: a set's order would differ from run to run.
@@ -126,8 +123,10 @@ class RoomTimers:
 
     # Timers
 
-    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> RoomTimer:
-        """Call a method later, as a turn."""
+    def after(
+        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], saved: list[tuple[str, Any]]
+    ) -> RoomTimer:
+        """Call a method later, as a turn; `saved` is what is kept of its arguments."""
         if len(self._timers) >= self._limits.timers_max:
             raise Throttled(f"this room has {len(self._timers)} timers pending; cancel some or raise Limits.timers_max")
         timer: RoomTimer
@@ -143,6 +142,7 @@ class RoomTimers:
         timer = RoomTimer(self._loop.call_later(seconds, ring), self._forget, due_at, method.__name__)
         self._timers_set += 1
         timer.number = self._timers_set
+        timer.arguments = saved
         self._timers[timer] = None
         return timer
 
@@ -150,8 +150,8 @@ class RoomTimers:
         self._timers.pop(timer, None)
 
     @property
-    def timers(self) -> list[RoomTimer]:
-        """Those that are pending, or have rung and wait for their turn."""
+    def pending(self) -> list[RoomTimer]:
+        """The timers that are pending, or have rung and wait for their turn."""
         return list(self._timers)
 
     # Outside work
@@ -179,3 +179,39 @@ class RoomTimers:
     def _turn_ended(self, error: Exception | None, _: Any, name: str) -> None:
         if error is not None:
             self._failed(error, name)
+
+
+class EmptyTimer:
+    """Ends a room that nobody is in.
+
+    A room that nobody has joined yet has one deadline: attempts to join it, and seats that players reserve in it, do
+    not extend it. Seats that an operator or a placement reserved do, for as long as they were promised.
+    """
+
+    def __init__(self, room: Room[Any], clock: Clock, *, unjoined_s: float, end: Callable[[str], None]) -> None:
+        self._room = room
+        self._clock = clock
+        self._unjoined_s = unjoined_s
+        self._end = end
+        self._timer: asyncio.TimerHandle | None = None
+        self._unjoined_until: float | None = None
+
+    def check(self, *, was_joined: bool) -> None:
+        """Begin to wait for the end of an empty room, or stop waiting."""
+        self.stop()
+        room, now = self._room, self._clock.now()
+        if self._unjoined_until is None:
+            self._unjoined_until = now + self._unjoined_s
+        if room.seats:
+            return
+        if not was_joined and not room.reservations.is_room_needed:
+            left_s = max(0.0, self._unjoined_until - now)
+            self._timer = self._clock.loop.call_later(left_s, self._end, "never_joined")
+        elif was_joined and room.seats_used == 0:
+            self._timer = self._clock.loop.call_later(room.empty_ttl_s, self._end, "empty")
+
+    def stop(self) -> None:
+        """Wait no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

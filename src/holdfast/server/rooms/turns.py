@@ -22,10 +22,19 @@ class RoomEnded(Exception):
 class Turns:
     """The turns of one room. `done(error, result, *done_args)` is called when a turn is over, still inside of it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, meter: TurnMeter, *, turn_s: float) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        meter: TurnMeter,
+        *,
+        turn_s: float,
+        turn_ended: Callable[[], None] | None = None,
+    ) -> None:
+        """`turn_ended` is called at the end of every turn, before its `done`."""
         self._loop = loop
         self._meter = meter
         self._turn_s = turn_s
+        self._turn_ended = turn_ended
         self.is_busy = False
         """Whether a turn is being taken."""
         self._next: deque[Turn] = deque()
@@ -66,6 +75,23 @@ class Turns:
             self._task.add_done_callback(lambda _: result.close())
         else:
             self._end(error, result, done, done_args)
+
+    async def call(
+        self, run: Callable[..., Any], args: tuple[Any, ...], refusal: Callable[[Exception], Exception]
+    ) -> Any:
+        """Take a turn and wait for its result; raises what `refusal` makes of an error, or of `RoomEnded`."""
+        ended: asyncio.Future[Any] = self._loop.create_future()
+
+        def done(error: Exception | None, result: Any) -> None:
+            if ended.done():
+                return
+            if error is None:
+                ended.set_result(result)
+            else:
+                ended.set_exception(refusal(error))
+
+        self.take(run, args, done)
+        return await ended
 
     def follow(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
@@ -122,6 +148,8 @@ class Turns:
             done(RoomEnded(), None, *done_args)
 
     def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
+        if self._turn_ended is not None:
+            self._turn_ended()
         try:
             if done is not None:
                 done(error, result, *done_args)

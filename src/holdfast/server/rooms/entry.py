@@ -1,23 +1,22 @@
 """A room's entry in the directory: what is shown of it, and how it is changed, which everybody in the room is told."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from holdfast.core.election import elect
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.listing import RoomStatus, check_properties
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.core.player import Player
+from holdfast.core.room import Room
 from holdfast.core.updates import apply_update
 from holdfast.logs import get_logger
 from holdfast.schemas import events
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash, RoomInfo
 from holdfast.search import Row
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-    from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.rooms.services import RoomServices
 
 log = get_logger("holdfast.server")
 
@@ -25,11 +24,31 @@ log = get_logger("holdfast.server")
 class Entry:
     """One room's entry. Every change of it is a turn of the room, or part of one."""
 
-    def __init__(self, host: "RoomRunner", node: "Node", loop: asyncio.AbstractEventLoop) -> None:
-        self._host = host
-        self._room = host.room
-        self._node = node
-        self._loop = loop
+    def __init__(
+        self,
+        room: Room[Any],
+        services: RoomServices,
+        *,
+        check_name: Callable[[Room[Any], str | None], None],
+        updated: Callable[[Room[Any], Update], None],
+        has_joined: Callable[[Player[Any]], bool],
+        listed: Callable[[], None],
+        follow: Callable[..., None],
+        take_turn: Callable[[Callable[[], Any]], None],
+    ) -> None:
+        """`check_name` refuses a name that is taken; `updated` is called with every update, `listed` when what is shown
+        changes by another way; `follow` and `take_turn` run a hook as a turn.
+        """
+        self._room = room
+        self._limits = services.context.limits
+        self._loop = services.context.clock.loop
+        self._publish = services.context.publish
+        self._check_name = check_name
+        self._updated = updated
+        self._has_joined = has_joined
+        self._listed = listed
+        self._follow = follow
+        self._take_turn = take_turn
         # The version that everybody in the room knows, or will have heard of when the timer has rung.
         self._told_version = 0
         self._telling: asyncio.TimerHandle | None = None
@@ -104,7 +123,7 @@ class Entry:
         if self._checked_version != room.listing.version:
             self._checked_version = room.listing.version
             try:
-                check_properties(room.properties, self._node.limits.properties_bytes_max)
+                check_properties(room.properties, self._limits.properties_bytes_max)
                 self._properties = _fixed(room.properties)
             except Invalid as error:
                 log.error(  # noqa: TRY400 - the sentence says it all
@@ -116,21 +135,18 @@ class Entry:
     # How it is changed
 
     def apply(self, request: Update, password: PasswordHash | None = None) -> None:
-        """Change the entry; `password` is what is kept of the requested one."""
-        room, node = self._room, self._node
-        node.rooms.check_name(room, request.name)
-        new_host = apply_update(room, request, node.limits.properties_bytes_max, password)
-        if request.password:
-            node.rooms.passwords.prove(room.listing, request.password)
+        """Change the entry; the password is what is kept of the one that is wished for."""
+        room = self._room
+        self._check_name(room, request.name)
+        new_host = apply_update(room, request, self._limits.properties_bytes_max, password)
         old_host = room.host
         if new_host is not None:
             room.host = new_host
-        node.rooms.renamed(room)
+        self._updated(room, request)
         self._tell()
-        self._host.follow(room.on_update)
+        self._follow(room.on_update)
         if room.host is not old_host:
             self._tell_host(old_host)
-        self._host.door.line.offer_seats()
 
     def changed(self) -> None:
         """Something about the entry may have changed, by the game's own hand: everybody in the room is told soon.
@@ -141,7 +157,7 @@ class Entry:
         if room.listing.version == self._told_version or self._telling is not None:
             return
         if room.players:
-            self._telling = self._loop.call_later(self._node.limits.watch_s, self._tell_soon)
+            self._telling = self._loop.call_later(self._limits.watch_s, self._tell_soon)
         else:
             # Who joins is shown the entry as it is then.
             self._told_version = room.listing.version
@@ -149,7 +165,7 @@ class Entry:
     def _tell_soon(self) -> None:
         self._telling = None
         if self._room.listing.version != self._told_version:
-            self._host.take_turn(self._tell)
+            self._take_turn(self._tell)
 
     def _tell(self) -> None:
         room = self._room
@@ -157,7 +173,7 @@ class Entry:
         room.broadcast(RoomUpdated(self.info(sees_code=True)))
         if room.listing.status is not RoomStatus.CREATING:
             # Before that, nobody has heard of the room.
-            self._node.publish(events.RoomUpdated(room=room.id, version=room.listing.version))
+            self._publish(events.RoomUpdated(room=room.id, version=room.listing.version))
 
     def name_host(self, player: Player[Any] | None) -> None:
         """Another player is the host."""
@@ -167,7 +183,7 @@ class Entry:
         old, room.host = room.host, player
         if player is not old:
             room.listing.version += 1
-            self._host.listed()
+            self._listed()
             self._tell_host(old)
 
     def _tell_host(self, old: Player[Any] | None) -> None:
@@ -176,8 +192,8 @@ class Entry:
         if player_id == room.successor:
             room.successor = ""
         room.broadcast(HostChanged(player_id))
-        self._node.publish(events.HostChanged(room=room.id, player=player_id))
-        self._host.follow(room.on_host_changed, old, room.host)
+        self._publish(events.HostChanged(room=room.id, player=player_id))
+        self._follow(room.on_host_changed, old, room.host)
 
     def check_host(self) -> None:
         """Elect a host if the room has none, or its host has left for good. A room that ends has none."""
@@ -189,7 +205,7 @@ class Entry:
             return
         if room.host is not None or room.election != "none":
             # Of who waits for their `on_join`, the room has not heard yet.
-            players = [player for player in room.players if self._host.has_joined(player)]
+            players = [player for player in room.players if self._has_joined(player)]
             self.name_host(elect(players, room.election, room.successor))
 
 

@@ -1,0 +1,108 @@
+"""Makes rooms: those that end with the process, and those that outlive it."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from holdfast.core.channel import Channel
+from holdfast.core.room import Room
+from holdfast.core.session import Session
+from holdfast.server.durability.committer import Committer
+from holdfast.server.durability.persistence import StorePersistence
+from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.rooms.outlet import ChannelOutlet
+from holdfast.server.rooms.persistence import InMemory
+from holdfast.server.rooms.runner import RoomListeners, RoomRunner
+from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.splitmix64 import SplitMix64
+
+
+class MakeWriter(Protocol):
+    """Makes what writes a room to the store."""
+
+    def __call__(
+        self,
+        runner: RoomRunner,
+        *,
+        is_at_rest: Callable[[], bool],
+        changed: Callable[[], None],
+        fenced: Callable[[], None],
+    ) -> RoomWriter: ...
+
+
+class RoomFactory:
+    """Makes the runner of each room, with the strategy that its durability asks for."""
+
+    listeners: RoomListeners
+    """Set where the server is composed, before there are rooms."""
+
+    def __init__(
+        self,
+        services: RoomServices,
+        committer: Committer | None,
+        *,
+        make_writer: MakeWriter,
+        lost_to_another: Callable[[Session], None],
+    ) -> None:
+        self._services = services
+        self._committer = committer
+        self._make_writer = make_writer
+        self._lost_to_another = lost_to_another
+        self._random = services.context.random
+        self._in_memory = InMemory(
+            services.outbox, self._random, make_outlet=self._outlet, forget_session=self._forget_session
+        )
+
+    def make(self, room_type: type[Room[Any]], room_id: str) -> RoomRunner:
+        """A new room."""
+        seed = self._random.getrandbits(64)
+        if room_type.durability != "memory":
+            return self.make_durable(room_type, room_id, seed).runner
+        return RoomRunner(
+            room_type,
+            room_id,
+            random=Random(seed),  # noqa: S311 - for games, and repeatable
+            persistence=self._in_memory,
+            services=self._services,
+            listeners=self.listeners,
+        )
+
+    def make_durable(self, room_type: type[Room[Any]], room_id: str, seed: int) -> StorePersistence:
+        """A durable room: a new one, or one whose random numbers continue from `seed`."""
+        assert self._committer is not None
+        persistence = StorePersistence(
+            self._committer,
+            self._services.context,
+            overflowed=self._services.lifecycle.overflowed,
+            lost_to_another=self._lost_to_another,
+        )
+        runner = RoomRunner(
+            room_type,
+            room_id,
+            random=SplitMix64(seed),
+            persistence=persistence,
+            services=self._services,
+            listeners=self.listeners,
+        )
+        writer = self._make_writer(
+            runner,
+            is_at_rest=lambda: persistence.is_at_rest,
+            changed=persistence.changed,
+            fenced=persistence.fenced,
+        )
+        persistence.attach(runner, writer)
+        return persistence
+
+    def _outlet(self, session: Session, channel: Channel) -> ChannelOutlet:
+        return ChannelOutlet(
+            session,
+            channel,
+            payload_bytes_max=self._services.context.limits.payload_bytes_max,
+            overflowed=self._services.lifecycle.overflowed,
+        )
+
+    def _forget_session(self, session: Session) -> None:
+        if self._committer is not None:
+            # The client hears of the seat when the store has forgotten the session: it must not return without it.
+            self._committer.ended(session)
+            self._committer.hold(session)
