@@ -1,9 +1,11 @@
-"""A node that keeps everything in dictionaries: what the port promises, and no more. It plays by the real rules where
-the API depends on them: refusals, versions, idempotency, cursors, the ids of events."""
+"""A node that keeps everything in dictionaries. It follows the real rules where the API depends on them: refusals,
+versions, idempotency, cursors, the ids of events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, TypeVar
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +22,54 @@ from holdfast.schemas.player import PlayerInfo, PlayerPage, PlayerState, Reserva
 from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
+from holdfast.server.operate.operations import Operations
 
+CALLS: Mapping[str, Mapping[str, str]] = {
+    "rooms": {
+        "create": "create_room",
+        "search": "search_rooms",
+        "get": "get_room",
+        "update": "update_room",
+        "end": "end_room",
+        "state": "room_state",
+        "messages": "room_messages",
+        "broadcast": "broadcast",
+        "seats": "seats_of",
+        "reserve": "reserve",
+        "release": "release",
+        "kick": "kick",
+    },
+    "sessions": {
+        "list": "list_sessions",
+        "get": "get_session",
+        "end": "end_session",
+        "drop": "drop_session",
+        "timeline": "session_timeline",
+        "latest_timeline": "player_timeline",
+    },
+    "players": {"list": "list_players", "get": "get_player"},
+    "access": {"ban_page": "list_bans", "ban": "ban", "unban": "unban", "sign_out": "sign_out"},
+    "accounts": {
+        "create": "create_account",
+        "get": "get_account",
+        "set_password": "set_password",
+        "delete": "delete_account",
+        "issue_ticket": "issue_ticket",
+    },
+    "placements": {
+        "queues": "list_queues",
+        "start": "start_placement",
+        "list": "list_placements",
+        "get": "get_placement",
+        "stop": "stop_placement",
+    },
+    "node": {"overview": "overview", "watch": "overviews", "settings": "settings", "kinds": "kinds"},
+    "health": {"info": "node"},
+    "events": {"read": "events"},
+    "packets": {"targets": "list_packet_targets", "follow": "log_packets", "leave": "stop_logging_packets"},
+    "metrics": {"text": "metrics"},
+}
+"""The parts of `Operations` that the API uses, and the methods of the fake that stand for theirs."""
 KINDS = ("arena", "chess")
 EVENTS_KEPT = 100
 BANS_MAX = 50
@@ -232,13 +281,13 @@ class FakeBackend:
             raise NotFound(f"player {player_id[:80]!r} is not here")
         return PlayerInfo(player_id, [session.id for session in own], [session.room for session in own if session.room])
 
-    async def sign_out(self, player_id: str, why: str) -> None:
+    async def sign_out(self, player_id: str, why: str = "") -> None:
         self.told.append(("sign_out", player_id, why))
         self.sessions = {name: each for name, each in self.sessions.items() if each.player != player_id}
 
     # Bans
 
-    def list_bans(self, *, limit: int, cursor: str) -> BanPage:
+    def list_bans(self, limit: int, cursor: str) -> BanPage:
         page, cursor = _page(list(self.bans.values()), limit, cursor)
         return BanPage(page, cursor)
 
@@ -295,7 +344,7 @@ class FakeBackend:
         pending = sum(placement.status == "pending" for placement in self.placements.values())
         return [QueueInfo("europe", ["node-1"], timeout_s=30.0, pending=pending)]
 
-    async def start_placement(self, wish: StartPlacement) -> PlacementInfo:
+    def start_placement(self, wish: StartPlacement) -> PlacementInfo:
         if wish.queue != "europe":
             raise NotFound(f"there is no queue {wish.queue!r}")
         if (known := self._known(wish.id, wish)) is not None:
@@ -315,7 +364,7 @@ class FakeBackend:
             raise NotFound(f"there is no placement {placement_id[:80]!r}")
         return self.placements[placement_id]
 
-    async def stop_placement(self, placement_id: str) -> PlacementInfo:
+    def stop_placement(self, placement_id: str) -> PlacementInfo:
         placement = self.get_placement(placement_id)
         if placement.status != "pending":
             raise Conflict(f"the placement is {placement.status} already")
@@ -378,6 +427,18 @@ class FakeBackend:
             self.reader_left.set()
 
     # For the tests
+
+    @property
+    def operations(self) -> Operations:
+        """This node, as the API is given one."""
+        parts = {
+            part: SimpleNamespace(**{name: partial(self._call, call) for name, call in calls.items()})
+            for part, calls in CALLS.items()
+        }
+        return cast("Operations", SimpleNamespace(**parts))
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, name)(*args, **kwargs)
 
     @property
     def last_event_id(self) -> int:

@@ -8,14 +8,14 @@ import pytest
 
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
-from holdfast.http.port import Api
+from holdfast.server.operate.operations import OperatorApi
 from tests.http.backend import FakeBackend
 
 
 async def test_it_answers_from_open_to_close(world: object) -> None:
-    api: Api = HttpApi(port=0)
+    api: OperatorApi = HttpApi(port=0)
 
-    host, port = await api.open(FakeBackend())
+    host, port = await api.open(FakeBackend().operations)
     async with httpx.AsyncClient(trust_env=False) as client:
         answer = await client.get(f"http://{host}:{port}/livez")
         await api.close()
@@ -28,14 +28,14 @@ async def test_it_answers_from_open_to_close(world: object) -> None:
 
 async def test_a_port_that_is_taken_leaves_nothing_behind() -> None:
     first, second = HttpApi(port=0), HttpApi(port=0)
-    taken = await first.open(FakeBackend())
+    taken = await first.open(FakeBackend().operations)
     second = HttpApi(*taken)
 
     with pytest.raises(OSError, match="in use"):
-        await second.open(FakeBackend())
+        await second.open(FakeBackend().operations)
     await second.close()
     await first.close()
-    assert await second.open(FakeBackend()) == taken
+    assert await second.open(FakeBackend().operations) == taken
     await second.close()
 
 
@@ -49,7 +49,7 @@ def test_it_is_not_open_to_everybody_by_mistake() -> None:
 def test_who_does_not_open_it_does_not_pay_for_it() -> None:
     program = """
 import sys, holdfast
-from holdfast.http import api, bodies, keys, port, problems
+from holdfast.http import api, bodies, keys, limits, static
 print(*sorted({name.partition(".")[0] for name in sys.modules} & {"litestar", "uvicorn", "h11", "httpx", "jinja2"}))
 """
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.limits import KIB
-from holdfast.http.app import make_app
-from holdfast.http.crowd import Crowd
+from holdfast.http.app import App
+from holdfast.http.connections import ConnectionLimits
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from tests.deadlines import DEADLINE_S
@@ -34,8 +34,8 @@ class Guest:
         self.is_cut = True
 
 
-def crowd(per_address_max: int = 2, total_max: int = 4) -> Crowd:
-    return Crowd(per_address_max=per_address_max, total_max=total_max)
+def crowd(per_address_max: int = 2, total_max: int = 4) -> ConnectionLimits:
+    return ConnectionLimits(per_address_max=per_address_max, total_max=total_max)
 
 
 def test_one_too_many_of_an_address_cuts_its_own_that_was_idle_longest() -> None:
@@ -90,7 +90,7 @@ def test_there_are_never_more_than_the_limits_say(steps: list[tuple[str, bool, b
     for host, is_idle, goes in steps:
         if goes and here:
             guest, where = here.popitem()
-            place.went(guest, where)
+            place.remove(guest, where)
         else:
             guest = Guest(is_idle=is_idle)
             if place.admit(guest, host):
@@ -141,7 +141,7 @@ async def test_probes_are_answered_among_idle_sockets(world: World, hosts: list[
 
 
 async def test_probes_are_answered_among_handshakes_that_do_not_begin(world: World) -> None:
-    server = HttpServer(make_app(world.backend, (), HttpLimits()), port=0, ssl=server_context())
+    server = HttpServer(App(world.backend.operations, (), HttpLimits()), port=0, ssl=server_context())
     await server.start()
 
     async with sockets(server, HOSTS["one address"]):

@@ -6,10 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from holdfast.http.app import make_app
-from holdfast.http.context import context_of
+from holdfast.http.app import App, document
+from holdfast.http.errors import KINDS
 from holdfast.http.keys import ApiKey, Scope
-from holdfast.http.problems import KINDS
 from tests.http.backend import FakeBackend
 from tests.http.routes import NAMES, ROUTES, Route
 from tests.http.world import KEYS, SECRETS, World, url_of
@@ -84,10 +83,10 @@ async def test_the_page_is_well_formed_and_its_links_lead_somewhere(world: World
 
 @pytest.mark.parametrize("route", ROUTES, ids=NAMES)
 def test_every_route_is_on_the_page_with_all_there_is_to_know(route: Route) -> None:
-    context = context_of(make_app(FakeBackend(), KEYS))
-    operation = context.document["paths"][route.path][route.method.lower()]
+    context = App(FakeBackend().operations, KEYS).context
+    operation = document(has_keys=True)["paths"][route.path][route.method.lower()]
 
-    article = Page(article_in(context.page("http://localhost"), operation["operationId"])).text
+    article = Page(article_in(context.docs("http://localhost"), operation["operationId"])).text
 
     assert f"{route.method} {route.path}" in article
     assert operation["summary"] in article

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.http.app import make_app
+from holdfast.http.app import App
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from holdfast.schemas.node import EventInfo
@@ -168,7 +168,7 @@ async def test_a_stream_ends_with_its_node(world: World) -> None:
 
 
 async def test_a_server_that_stops_ends_its_streams_at_once(world: World) -> None:
-    server = HttpServer(make_app(world.backend, limits=HttpLimits(stop_s=10 * DEADLINE_S)), port=0)
+    server = HttpServer(App(world.backend.operations, limits=HttpLimits(stop_s=10 * DEADLINE_S)), port=0)
     await server.start()
     client = await world.client(server)
 
@@ -185,7 +185,7 @@ async def test_a_server_that_stops_does_not_wait_for_a_reader_that_does_not_read
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = HttpLimits(stop_s=0.05, stream_bytes_max=10**9)
-    server = HttpServer(make_app(world.backend, limits=limits), port=0)
+    server = HttpServer(App(world.backend.operations, limits=limits), port=0)
     await server.start()
     stuck = await world.dial(server, buffer_bytes=2048)
     stuck.say(ASK)

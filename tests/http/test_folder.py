@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from holdfast.http.api import HttpApi
-from holdfast.http.app import make_app
-from holdfast.http.folder import FILE_BYTES_MAX, Folder
+from holdfast.http.app import App
 from holdfast.http.serving import HttpServer
+from holdfast.http.static import FILE_BYTES_MAX, Folder
 from tests.deadlines import DEADLINE_S
 from tests.http.backend import FakeBackend
 from tests.http.world import KEYS
@@ -43,7 +43,7 @@ def web(tmp_path: Path) -> Path:
 @pytest.fixture
 async def address(web: Path) -> AsyncIterator[tuple[str, int]]:
     folder = Folder(web, web.parent / "holdfast.js")
-    server = HttpServer(make_app(FakeBackend(), folder=folder), port=0)
+    server = HttpServer(App(FakeBackend().operations, folder=folder), port=0)
     await server.start()
     yield server.address
     await server.stop()
@@ -196,7 +196,7 @@ async def test_without_a_built_client_it_says_how_to_get_one(web: Path) -> None:
     ],
 )
 async def test_a_page_is_told_where_the_game_is(web: Path, game_url: str, told: str) -> None:
-    server = HttpServer(make_app(FakeBackend(), folder=Folder(web, game_url=lambda: game_url)), port=0)
+    server = HttpServer(App(FakeBackend().operations, folder=Folder(web, game_url=lambda: game_url)), port=0)
     await server.start()
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.address[1]}") as client:
         response = await client.get("/holdfast.json", headers={"Host": "localhost"})

@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.http.app import make_app
-from holdfast.http.hosts import check_binding, hostname, is_loopback
+from holdfast.core.addresses import hostname, is_loopback
+from holdfast.http.app import App
+from holdfast.http.limits import check_binding
 from holdfast.http.serving import HttpServer
 from tests.http.routes import ROUTES
 from tests.http.world import KEYS, World, problem_in, url_of
@@ -38,11 +39,11 @@ def test_these_are_others_and_need_a_key(host: str) -> None:
 @pytest.mark.parametrize("host", PUBLIC)
 def test_a_server_without_keys_refuses_to_listen_for_others(world: World, host: str) -> None:
     with pytest.raises(ValueError, match="API key"):
-        HttpServer(make_app(world.backend), host)
+        HttpServer(App(world.backend.operations), host)
 
 
 async def test_a_server_with_a_key_listens_everywhere(world: World) -> None:
-    server = HttpServer(make_app(world.backend, KEYS), "0.0.0.0", 0)  # noqa: S104 - that is the question
+    server = HttpServer(App(world.backend.operations, KEYS), "0.0.0.0", 0)  # noqa: S104 - that is the question
 
     await server.start()
     await server.stop()

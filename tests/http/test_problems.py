@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core import errors
 from holdfast.core.errors import Refused, refusal
-from holdfast.http.problems import KINDS
+from holdfast.http.errors import KINDS
 from holdfast.schemas.room import RoomInfo
 from tests.http.routes import ROUTES
 from tests.http.world import World, problem_in

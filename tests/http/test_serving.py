@@ -8,7 +8,7 @@ import signal
 import msgspec
 import pytest
 
-from holdfast.http.app import make_app
+from holdfast.http.app import App
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from tests.deadlines import DEADLINE_S
@@ -30,7 +30,7 @@ async def test_the_system_chooses_a_port_and_the_server_tells_it(world: World) -
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 async def test_it_listens_by_name_and_by_address(world: World, host: str) -> None:
-    server = HttpServer(make_app(world.backend), host, 0)
+    server = HttpServer(App(world.backend.operations), host, 0)
     await server.start()
 
     try:
@@ -45,7 +45,7 @@ async def test_a_port_that_is_taken_is_an_error_that_says_so(world: World) -> No
     taken = (await world.serve()).address
 
     with pytest.raises(OSError, match=r"in use") as refused:
-        await HttpServer(make_app(world.backend), *taken).start()
+        await HttpServer(App(world.backend.operations), *taken).start()
 
     assert refused.value.errno == errno.EADDRINUSE
     assert str(taken) in str(refused.value)
@@ -53,7 +53,7 @@ async def test_a_port_that_is_taken_is_an_error_that_says_so(world: World) -> No
 
 async def test_a_name_that_means_nothing_is_an_error(world: World) -> None:
     with pytest.raises(ValueError, match="API key"):
-        HttpServer(make_app(world.backend), "no-such-host.invalid", 0)
+        HttpServer(App(world.backend.operations), "no-such-host.invalid", 0)
 
 
 async def test_two_servers_live_side_by_side_with_nodes_of_their_own(world: World) -> None:
@@ -96,7 +96,7 @@ async def test_requests_are_not_logged_and_the_server_does_not_say_what_it_is(
 
 
 async def test_it_can_stop_twice_and_start_again(world: World) -> None:
-    server = HttpServer(make_app(world.backend), port=0)
+    server = HttpServer(App(world.backend.operations), port=0)
     await server.stop()
     await server.start()
     first = server.address
@@ -114,7 +114,7 @@ async def test_it_can_stop_twice_and_start_again(world: World) -> None:
 
 async def test_an_answer_that_is_under_way_is_sent_before_it_stops(world: World) -> None:
     world.backend.gate = asyncio.Event()
-    server = HttpServer(make_app(world.backend, limits=HttpLimits(stop_s=10 * DEADLINE_S)), port=0)
+    server = HttpServer(App(world.backend.operations, limits=HttpLimits(stop_s=10 * DEADLINE_S)), port=0)
     await server.start()
     client = await world.client(server)
     making = asyncio.create_task(client.post("/v1/rooms", json={"kind": "arena"}))
@@ -132,7 +132,7 @@ async def test_an_answer_that_is_under_way_is_sent_before_it_stops(world: World)
 
 async def test_an_answer_that_takes_too_long_is_given_up_when_it_stops(world: World) -> None:
     world.backend.gate = asyncio.Event()
-    server = HttpServer(make_app(world.backend, limits=HttpLimits(stop_s=0.01)), port=0)
+    server = HttpServer(App(world.backend.operations, limits=HttpLimits(stop_s=0.01)), port=0)
     await server.start()
     asker = await world.dial(server)
     body = '{"kind": "arena"}'

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from holdfast.http.api import HttpApi
-from holdfast.http.app import make_app
+from holdfast.http.app import App
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from tests.deadlines import DEADLINE_S
@@ -16,7 +16,7 @@ from tests.transports.harness import client_context, server_context
 
 async def test_with_a_certificate_the_api_speaks_https(world: World) -> None:
     api = HttpApi(port=0, ssl=server_context())
-    host, port = await api.open(world.backend)
+    host, port = await api.open(world.backend.operations)
 
     try:
         async with httpx.AsyncClient(verify=client_context(), trust_env=False) as client:
@@ -33,7 +33,7 @@ async def test_without_one_it_speaks_http() -> None:
 
 
 async def test_who_does_not_speak_tls_gets_no_answer(world: World) -> None:
-    server = HttpServer(make_app(world.backend), port=0, ssl=server_context())
+    server = HttpServer(App(world.backend.operations), port=0, ssl=server_context())
     await server.start()
 
     try:
@@ -46,7 +46,7 @@ async def test_who_does_not_speak_tls_gets_no_answer(world: World) -> None:
 
 
 async def test_a_handshake_that_takes_too_long_is_cut_off(world: World) -> None:
-    server = HttpServer(make_app(world.backend, (), HttpLimits(request_s=0.2)), port=0, ssl=server_context())
+    server = HttpServer(App(world.backend.operations, (), HttpLimits(request_s=0.2)), port=0, ssl=server_context())
     await server.start()
 
     try:
@@ -59,7 +59,7 @@ async def test_a_handshake_that_takes_too_long_is_cut_off(world: World) -> None:
 
 
 async def test_a_client_that_goes_on_with_an_open_connection_is_answered(world: World) -> None:
-    server = HttpServer(make_app(world.backend), port=0, ssl=server_context())
+    server = HttpServer(App(world.backend.operations), port=0, ssl=server_context())
     await server.start()
 
     try:

@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 
-from holdfast.http.app import make_app
+from holdfast.http.app import App
 from holdfast.http.keys import ApiKey, Scope
 from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
-from holdfast.http.site import Site
+from holdfast.http.static import Site
 from tests.http.backend import FakeBackend
 from tests.http.reader import RawClient
 
@@ -30,7 +30,7 @@ class World:
         self.site = SITE
 
     async def serve(self, keys: Sequence[ApiKey] = (), **limits: Any) -> HttpServer:
-        server = HttpServer(make_app(self.backend, keys, HttpLimits(**limits), Site(self.site)), port=0)
+        server = HttpServer(App(self.backend.operations, keys, HttpLimits(**limits), Site(self.site)), port=0)
         await server.start()
         self._stack.push_async_callback(server.stop)
         return server

@@ -207,7 +207,7 @@ async def _the_game_ends_the_session() -> tuple[list[Event], Heard]:
 async def _they_are_banned() -> tuple[list[Event], Heard]:
     async with scene() as play:
         ada = await play.enter()
-        await play.server.machine.do(play.operator().ban(Ban(player="ada")))
+        await play.server.machine.do(play.operator().access.ban(Ban(player="ada")))
         return play.events, await ada.closed_for()
 
 
@@ -215,7 +215,7 @@ async def _they_are_banned() -> tuple[list[Event], Heard]:
 async def _they_are_signed_out() -> tuple[list[Event], Heard]:
     async with scene() as play:
         ada = await play.enter()
-        await play.server.machine.do(play.operator().sign_out("ada", ""))
+        await play.server.machine.do(play.operator().access.sign_out("ada", ""))
         return play.events, await ada.closed_for()
 
 
@@ -390,7 +390,7 @@ async def _the_game_lets_nobody_in() -> tuple[list[Event], Heard]:
 @case(Reason.BANNED, SignInFailed, ConnectionRefused)
 async def _who_is_banned_comes_again() -> tuple[list[Event], Heard]:
     async with scene() as play:
-        await play.server.machine.do(play.operator().ban(Ban(player="ada")))
+        await play.server.machine.do(play.operator().access.ban(Ban(player="ada")))
         return await _stranger(play, Hello(Auth(Named.scheme, "ada")))
 
 

@@ -10,7 +10,7 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.messages import SeatLeft
 from holdfast.schemas.events import Event
 from holdfast.schemas.frames import Close, Data, Hello, Position, Welcome
-from holdfast.server.operate.operator import Operator
+from holdfast.server.operate.operations import Operations
 from holdfast.testing import Link, MemoryServer, Named
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect, TransportLimits
@@ -132,8 +132,8 @@ class Scene:
         assert room is not None
         return room
 
-    def operator(self) -> Operator:
-        return Operator(self.server.node)
+    def operator(self) -> Operations:
+        return self.server.operate
 
     def call(self, function: Callable[..., Any], *args: Any) -> None:
         """Do something on the server's machine."""

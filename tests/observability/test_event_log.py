@@ -9,7 +9,6 @@ import pytest
 from holdfast.observability.event_log import EventLog
 from holdfast.schemas.events import Event, RoomCreated, RoomEnded
 from holdfast.schemas.node import EventInfo
-from holdfast.server.operate.operator import Operator
 from tests.server.world import World, chat
 
 DAY_ONE = 1_800_000_000.0
@@ -168,7 +167,7 @@ async def test_a_reader_that_is_cancelled_leaves_the_others_in_peace() -> None:
 async def test_what_happens_on_a_server_is_told_in_order_and_ends_with_it(world: World) -> None:
     kind = chat(empty_ttl_s=0)
     server = await world.serve(kind)
-    events = Operator(server.node).events(0)
+    events = server.operate.events.read(0)
     reading = asyncio.create_task(_all(events))
     session = await world.connect(server)
 

@@ -8,14 +8,13 @@ from holdfast import NotFound, Reason
 from holdfast.schemas.events import Dropped, Ended
 from holdfast.schemas.frames import Hello, Resume
 from holdfast.schemas.session import TimelineInfo
-from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore
 from tests.observability.scene import Say, Scene, Visitor, hall, scene
 from tests.server.durability.bench import in_virtual_time, until
 
 
 def explained(play: Scene, visitor: Visitor) -> TimelineInfo:
-    return play.operator().session_timeline(visitor.session_id)
+    return play.operator().sessions.timeline(visitor.session_id)
 
 
 def texts(timeline: TimelineInfo) -> list[str]:
@@ -67,8 +66,8 @@ async def test_a_player_who_went_silent_and_never_came_back() -> None:
 async def test_a_player_who_was_kicked() -> None:
     async with scene() as play:
         ada, bob = await play.seated("ada"), await play.seated("bob")
-        await play.server.machine.do(play.operator().kick(ada.room_id, "ada", "be nice"))
-        await play.server.machine.do(play.operator().end_session(bob.session_id, "cheating"))
+        await play.server.machine.do(play.operator().rooms.kick(ada.room_id, "ada", "be nice"))
+        await play.server.machine.do(play.operator().sessions.end(bob.session_id, "cheating"))
         await play.settled()
 
         out, gone = explained(play, ada), explained(play, bob)
@@ -102,7 +101,7 @@ async def test_a_player_who_came_again_from_elsewhere() -> None:
         told = explained(play, first)
         assert (told.status, told.reason) == ("ended", Reason.SUPERSEDED)
         assert told.explanation.startswith("The same player came again, and a newer session took over at")
-        assert play.operator().player_timeline("ada").session == second.session_id
+        assert play.operator().sessions.latest_timeline("ada").session == second.session_id
 
 
 @in_virtual_time
@@ -135,10 +134,10 @@ async def test_a_token_that_two_parties_had() -> None:
 async def test_a_server_that_stopped() -> None:
     async with scene() as play:
         ada = await play.seated()
-        operator = Operator(play.server.node)
+        operator = play.server.operate
         await play.server.stop()
 
-        told = operator.session_timeline(ada.session_id)
+        told = operator.sessions.timeline(ada.session_id)
         assert (told.status, told.reason) == ("ended", Reason.STOPPING)
         assert told.explanation.startswith("The session was not one that is saved, so it ended with the server at")
 
@@ -148,9 +147,9 @@ async def test_a_server_that_stopped() -> None:
 async def test_a_session_that_came_back_from_the_store(recovery: str) -> None:
     async with scene(hall(durability="commit"), store=FaultyStore(), recovery=recovery) as play:
         ada = await play.seated()
-        operator = Operator(play.server.node)
+        operator = play.server.operate
         await play.server.stop()
-        before = operator.session_timeline(ada.session_id)
+        before = operator.sessions.timeline(ada.session_id)
         await play.server.start()
         after = explained(play, ada)
 
@@ -167,7 +166,7 @@ async def test_an_agent() -> None:
         agent = play.server.open_agent("npc")
         agent.end()
 
-        told = play.operator().session_timeline(agent.session.id)
+        told = play.operator().sessions.timeline(agent.session.id)
         assert texts(told) == ["an agent was opened", "the session ended (bye)"]
 
 
@@ -177,14 +176,14 @@ async def test_what_was_long_ago_is_forgotten_and_that_is_said() -> None:
         ada = await play.enter()
         play.call(play.session(ada).end, "")
         await asyncio.sleep(59.0)
-        just_in_time = play.operator().player_timeline("ada")
+        just_in_time = play.operator().sessions.latest_timeline("ada")
         await asyncio.sleep(2.0)
 
         assert just_in_time.session == ada.session_id
         with pytest.raises(NotFound, match="over more than 60 s ago and is forgotten"):
             explained(play, ada)
         with pytest.raises(NotFound, match="none that is remembered"):
-            play.operator().player_timeline("ada")
+            play.operator().sessions.latest_timeline("ada")
 
 
 @in_virtual_time

@@ -11,7 +11,6 @@ from holdfast import Limits, Message, NotFound, Player, Server, on
 from holdfast.observability import log_lines, message_log
 from holdfast.observability.packet_text import masked_view
 from holdfast.schemas.node import EventInfo
-from holdfast.server.operate.operator import Operator
 from tests.deadlines import DEADLINE_S
 from tests.server.world import Chat, Hero, Say, World, chat, hear, server_side
 
@@ -50,7 +49,7 @@ class Watcher:
 @asynccontextmanager
 async def watching(server: Server, room_id: str) -> AsyncIterator[Watcher]:
     watcher = Watcher()
-    task = asyncio.create_task(watcher.read(Operator(server.node).room_messages(room_id)))
+    task = asyncio.create_task(watcher.read(server.operate.rooms.messages(room_id)))
     # It watches from its first turn on.
     await asyncio.sleep(0)
     try:
@@ -196,14 +195,14 @@ async def test_a_watch_ends_with_its_room(world: World) -> None:
     server = await world.serve(chat())
     ada = await world.connect(server)
     room = await ada.join_or_create("chat")
-    operator = Operator(server.node)
+    operator = server.operate
     watcher = Watcher()
-    reading = asyncio.create_task(watcher.read(operator.room_messages(room.id)))
+    reading = asyncio.create_task(watcher.read(operator.rooms.messages(room.id)))
     await asyncio.sleep(0)
     await room.send(Say("last words"))
     await hear(room, "last words")
 
-    await operator.end_room(room.id, "")
+    await operator.rooms.end(room.id, "")
 
     async with asyncio.timeout(DEADLINE_S):
         await reading
@@ -230,4 +229,4 @@ async def test_a_room_that_is_not_there_cannot_be_watched(world: World) -> None:
     server = await world.serve(chat())
 
     with pytest.raises(NotFound):
-        Operator(server.node).room_messages("nothing")
+        server.operate.rooms.messages("nothing")

@@ -14,7 +14,6 @@ from holdfast.observability.metrics import TURNS_PER_SAMPLE, Counters, TurnMeter
 from holdfast.schemas.events import LimitExceeded, SignInFailed
 from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Reserve
-from holdfast.server.operate.operator import Operator
 from holdfast.server.rooms.turns import Turns
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.observability.look import Look, in_virtual_time, look_at
@@ -80,7 +79,7 @@ async def test_sessions_connections_rooms_and_seats_are_counted_as_they_are_now(
         here = server.rooms.get(room.id)
         assert here is not None
         server.machine.call(here.start)
-        await server.machine.do(Operator(server.node).reserve(Reserve(room.id, players=["dora"])))
+        await server.machine.do(server.operate.rooms.reserve(Reserve(room.id, players=["dora"])))
 
         full = await look_at(server)
         await lose(server, ada)

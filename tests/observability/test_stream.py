@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
-from holdfast.http.answers import whole
+from holdfast.http.responses import whole
 from holdfast.observability.event_log import EventLog
 from holdfast.schemas import events
 from holdfast.schemas.events import Event

@@ -12,7 +12,6 @@ from holdfast.core.errors import Throttled
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.schemas.events import NodeDraining
 from holdfast.schemas.frames import Auth, Hello
-from holdfast.server.operate.operator import Operator
 from tests.deadlines import DEADLINE_S
 from tests.server.world import Say, World, chat, texts_until, until_resumed
 
@@ -98,7 +97,7 @@ async def test_a_node_that_drains_is_not_ready_and_makes_no_rooms(world: World) 
     await session.join_or_create("chat")
     drain = await begun(server)
 
-    info = Operator(server.node).node()
+    info = server.operate.health.info()
     with pytest.raises(Throttled, match="stopping"):
         await session.create("chat")
 

@@ -11,7 +11,6 @@ import pytest
 from holdfast import ClientRoom, Limits, PlayerData, Reason, Room, SeatLeft, Throttled
 from holdfast.schemas.events import NodeReady
 from holdfast.schemas.node import EventInfo, NodeInfo
-from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, served
 from tests.server.durability.bench import a_moment, in_virtual_time, until
@@ -46,7 +45,7 @@ def _limits(**changes: Any) -> Limits:
 
 
 def _info(server: MemoryServer) -> NodeInfo:
-    return Operator(server.node).node()
+    return server.operate.health.info()
 
 
 async def _rounds(server: MemoryServer, count: int = 1) -> None:
@@ -121,7 +120,7 @@ async def test_a_room_that_is_not_well_is_ended_and_its_players_are_told(answer:
         await until(lambda: not list(server.rooms))
 
         assert asyncio.get_running_loop().time() < server.limits.health_s + server.limits.turn_s + 1.0
-        ended = Operator(server.node).get_room(info.id)
+        ended = server.operate.rooms.get(info.id)
         assert (ended.status, ended.reason) == ("ended", "unhealthy")
         again = await ada.join((await ada.create("arena")).id)
         assert again.id != info.id
@@ -158,7 +157,7 @@ async def test_a_room_that_is_in_the_middle_of_something_else_for_too_long_is_no
             server.machine.call(server.node.rooms.runner(busy.id).follow, busy.on_start)
         await until(lambda: list(server.rooms) == [other])
 
-        assert Operator(server.node).get_room(busy.id).reason == "unhealthy"
+        assert server.operate.rooms.get(busy.id).reason == "unhealthy"
 
 
 @in_virtual_time
@@ -174,7 +173,7 @@ async def test_a_room_that_ends_by_itself_while_it_is_asked_is_not_called_unheal
         await _rounds(server)
         await until(lambda: not list(server.rooms))
 
-        assert Operator(server.node).get_room(room.id).reason == "closed"
+        assert server.operate.rooms.get(room.id).reason == "closed"
 
 
 @in_virtual_time

@@ -11,7 +11,6 @@ import holdfast
 from holdfast import Auth, SessionFlags, Tls
 from holdfast.core.errors import Invalid
 from holdfast.identity.port import Approach, Identity
-from holdfast.server.operate.operator import Operator
 from holdfast.sync import connect as connect_blocking
 from tests.server.certificates import Certificates
 from tests.server.world import NoJitter, World, chat, server_side, until_resumed
@@ -37,8 +36,8 @@ async def test_an_operator_sees_which_sessions_are_encrypted(
     ada = await world.connect(safe, transport="tcp", ssl=certificates.trust)
     bob = await world.connect(plain, transport="tcp")
 
-    assert Operator(safe.node).get_session(ada.id).flags == ["encryption"]
-    assert Operator(plain.node).get_session(bob.id).flags == []
+    assert safe.operate.sessions.get(ada.id).flags == ["encryption"]
+    assert plain.operate.sessions.get(bob.id).flags == []
 
 
 async def test_an_authenticator_is_told_whether_the_link_is_encrypted(

@@ -12,7 +12,7 @@ from holdfast.cli.door_options import door_facts
 from holdfast.cli.loading import Game
 from holdfast.cli.reload.supervised import Supervised
 from holdfast.http.api import HttpApi
-from holdfast.http.folder import PLAY
+from holdfast.http.static import PLAY
 from holdfast.server.durability.recovery import Recovery
 from holdfast.transports.sockets import peer_name
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from holdfast import Server, Tls
-from holdfast.http.hosts import is_loopback
+from holdfast.core.addresses import is_loopback
 from holdfast.transports.sockets import peer_name
 
 _FILE = click.Path(dir_okay=False, path_type=Path)

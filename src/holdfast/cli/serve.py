@@ -25,8 +25,8 @@ from holdfast.cli.secrets import API_KEY_VARIABLE, SECRET_VARIABLE, read_api_key
 from holdfast.cli.stores import store_failed
 from holdfast.core.limits import Limits
 from holdfast.http.api import HttpApi
-from holdfast.http.folder import PLAY
-from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.static import PLAY
 from holdfast.schemas.events import NodeDraining
 from holdfast.server.admission.doors import Exposed
 from holdfast.server.durability.recovery import Pace

@@ -1,7 +1,7 @@
 """Addresses: the host behind "203.0.113.7:51234", the network that stands for one customer, `Host` headers."""
 
 import re
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 # Who has IPv6 has 2**64 addresses of it: a count for each would count nobody.
 _GROUP_BITS = 64
@@ -45,3 +45,31 @@ def is_host_header(value: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def hostname(header: str) -> str:
+    """The name or address in a `Host` header, without the port and without brackets."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this name or address never leaves the machine. Other names are not looked up: they might change."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback
+
+
+def is_unspecified(host: str) -> bool:
+    """Whether a server at this address listens at every address of the machine."""
+    try:
+        return not host or ip_address(host).is_unspecified
+    except ValueError:
+        return False

@@ -197,7 +197,7 @@ class Room(Seating[D]):
         max_players: int | None = None,
     ) -> None:
         """Change the room's entry in the directory after this turn: its players and who watches it are told."""
-        self._host.update(Update(self.id, name, dict(set or {}), list(remove), max_players))
+        self._host.update(Update(self.id, name=name, set=dict(set or {}), remove=list(remove), max_players=max_players))
 
     def name_host(self, player: Player[D] | None) -> None:
         """Make a player the host from now on (None: nobody, until the next election)."""

@@ -1,24 +1,24 @@
 """The API as a server is given it. Importing this imports neither Litestar nor uvicorn, which take half a second: they
 are imported when the API opens, and never if it does not."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
-from holdfast.http.folder import Folder
-from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT, check_binding, is_loopback
+from holdfast.core.addresses import is_loopback
 from holdfast.http.keys import ApiKey
-from holdfast.http.limits import HttpLimits
-from holdfast.http.port import Backend
+from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT, HttpLimits, check_binding
+from holdfast.http.static import Folder
 
 if TYPE_CHECKING:
-    from holdfast.http.serving import HttpServer
+    # Not at run time: a command line that only wants the defaults would import the server.
+    from holdfast.server.operate.operations import Operations
 
 
 class HttpApi:
-    """Where to listen, and for whom; `ValueError` if it would be open to everybody."""
+    """The address to listen at, and the keys; raises `ValueError` if it would be open to everybody."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class HttpApi:
         ssl: SSLContext | None = None,
         web: Path | None = None,
     ) -> None:
-        """With an `ssl` context it speaks https://; that of the players' doors is `tls.context`.
+        """With an `ssl` context it serves https://; `tls.context` is that of the game's own ports.
 
         `web` is a folder with a game's own pages, shown under /play to this machine only.
         """
@@ -46,28 +46,28 @@ class HttpApi:
         self._limits = limits
         self._ssl = ssl
         self.web = web
-        self._server: HttpServer | None = None
+        self._stop: Callable[[], Awaitable[None]] | None = None
 
     @property
     def scheme(self) -> str:
         """How its URL begins."""
         return "http" if self._ssl is None else "https"
 
-    async def open(self, backend: Backend) -> tuple[str, int]:
-        """Answer from now on; where. `OSError` if the address is taken."""
+    async def open(self, operations: "Operations") -> tuple[str, int]:
+        """Serve from now on; returns the address. Raises `OSError` if it is taken."""
         folder = None
         if self.web is not None:
-            folder = Folder(self.web, game_url=lambda: backend.settings().urls.get("websocket", ""))
-        # By name, because they are to be imported now, and not with this module.
-        app = import_module("holdfast.http.app").make_app(backend, self._keys, self._limits, folder=folder)
-        serving = import_module("holdfast.http.serving")
-        server: HttpServer = serving.HttpServer(app, self._host, self._port, ssl=self._ssl)
+            folder = Folder(self.web, game_url=lambda: operations.node.settings().urls.get("websocket", ""))
+        # By name, so that they are imported now, and not with this module.
+        app = import_module("holdfast.http.app").App(operations, self._keys, self._limits, folder=folder)
+        server = import_module("holdfast.http.serving").HttpServer(app, self._host, self._port, ssl=self._ssl)
         await server.start()
-        self._server = server
-        return server.address
+        self._stop = server.stop
+        address: tuple[str, int] = server.address
+        return address
 
     async def close(self) -> None:
-        """Answer nobody any more; streams end, and answers that are under way get a moment."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            await server.stop()
+        """Stop serving; streams end, and responses that are being sent get a moment."""
+        if self._stop is not None:
+            stop, self._stop = self._stop, None
+            await stop()

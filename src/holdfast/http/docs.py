@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 from urllib.parse import urlencode
 
-from holdfast.http.problems import KINDS
+from holdfast.http.errors import KINDS
 
 SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
@@ -178,10 +178,10 @@ def _curl(method: str, url: str, operation: dict[str, Any]) -> str:
     query = {}
     for parameter in operation["parameters"]:
         match parameter:
-            case {"in": "path", "name": name, "example": example}:
-                url = url.replace(f"{{{name}}}", example)
-            case {"in": "query", "name": name, "example": example}:
-                query[name] = example
+            case {"in": "path", "name": name}:
+                url = url.replace(f"{{{name}}}", _example(parameter["examples"]))
+            case {"in": "query", "name": name, "examples": examples}:
+                query[name] = _example(examples)
             case _:
                 pass
     # A stream has no end that curl could wait for.
@@ -192,9 +192,13 @@ def _curl(method: str, url: str, operation: dict[str, Any]) -> str:
     if operation.get("security"):
         words.append('-H "Authorization: Bearer $HOLDFAST_API_KEY"')
     if "requestBody" in operation:
-        example = operation["requestBody"]["content"]["application/json"]["examples"]["example"]["value"]
+        example = _example(operation["requestBody"]["content"]["application/json"]["examples"])
         words += ['-H "Content-Type: application/json"', f"\\\n  -d {quote(json.dumps(example))}"]
     return " ".join(words)
+
+
+def _example(examples: dict[str, Any]) -> Any:
+    return next(iter(examples.values()))["value"]
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""API keys: who may ask for what. A key itself is never kept, logged or compared; its hash is."""
+"""API keys and their scopes. A key itself is never kept, logged or compared; its hash is."""
 
 import hashlib
 import hmac
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 KEY_CHARS_MIN = 16
-# What RFC 6750 allows in a header: anything else could not be sent.
+# What RFC 6750 allows in a header.
 _SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
@@ -15,20 +15,20 @@ class Scope(Enum):
     """What a key may do. Each includes those before it."""
 
     READ = "read"
-    """Look at everything: rooms and their codes, sessions, players."""
+    """Read everything: rooms and their codes, sessions, players."""
     ROOMS = "rooms"
-    """Make, change and end rooms; reserve seats; start and stop placements."""
+    """Create, change and end rooms; reserve seats; start and stop placements."""
     ADMIN = "admin"
     """Kick players, end sessions, ban and sign out: whatever takes something from a player. Accounts and tickets."""
 
     def includes(self, other: "Scope") -> bool:
-        """Whether who may do this may do that."""
+        """Whether a key with this scope may do what the other allows."""
         order = list(Scope)
         return order.index(self) >= order.index(other)
 
 
 class ApiKey:
-    """A key and what it opens, as in `ApiKey(secret, ["read"])`."""
+    """A key and its scopes, as in `ApiKey(secret, ["read"])`."""
 
     __slots__ = ("digest", "scopes")
 
@@ -41,7 +41,7 @@ class ApiKey:
         if not _SENDABLE.fullmatch(secret):
             raise ValueError("an API key consists of letters, digits and - . _ ~ + / (and = at its end)")
         self.digest = _digest(secret)
-        # One word would be taken for its letters.
+        # A single word would be taken for its letters.
         self.scopes = frozenset(_scope(scope) for scope in ([scopes] if isinstance(scopes, str) else scopes))
         if not self.scopes:
             raise ValueError(f"an API key needs a scope: {_known()}")
@@ -50,7 +50,7 @@ class ApiKey:
         return f"ApiKey(***, {sorted(scope.value for scope in self.scopes)})"
 
     def opens(self, scope: Scope) -> bool:
-        """Whether this key is good for what needs that scope."""
+        """Whether this key may do what needs that scope."""
         return any(own.includes(scope) for own in self.scopes)
 
 

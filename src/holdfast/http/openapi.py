@@ -1,48 +1,48 @@
-"""The OpenAPI 3.1 document, drawn from the routes and from the structs that they take and answer.
+"""The OpenAPI 3.1 document: Litestar describes the routes, msgspec the structs.
 
-Litestar draws one too, but its schemas say less than msgspec checks: limits within lists and options, and that unknown
-fields are refused. These are msgspec's own.
+Litestar's own schemas of structs say less than msgspec checks (limits within lists and options, unknown fields), and it
+cannot take a query string apart into a struct: so schemas and query parameters are msgspec's.
 """
 
+import ast
 import inspect
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import msgspec
-from litestar import Litestar, Response
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import HeaderParameter, PathParameter
-from litestar.routes import HTTPRoute
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.spec import Components, SecurityScheme, Tag
 from msgspec import Struct
 
-from holdfast.http.events import MEDIA_TYPE as EVENT_STREAM
-from holdfast.http.keys import Scope
-from holdfast.http.problems import KINDS, MEDIA_TYPE, Problem, problem
-from holdfast.http.wording import field_sentences
+from holdfast.http.errors import Problem
+from holdfast.http.streams import MEDIA_TYPE as EVENT_STREAM
 from holdfast.schemas.node import EventInfo
 
 TAGS = {
-    "rooms": "Running games: find, make, look at, change and end them.",
+    "rooms": "Running games: find, create, read, change and end them.",
     "seats": "Places in a room: reserved, taken, or held for a player who dropped.",
     "sessions": "A player's presence on this node, one for each device.",
-    "players": "Who is here.",
-    "bans": "Who is not welcome: players, and ranges of addresses.",
-    "accounts": "Who signs in with a name and a password.",
-    "tickets": "Sign players in whom a backend knows.",
-    "placements": "Have a room made where it is best for its players.",
-    "node": "How this node is, and what happens on it.",
-    "documents": "What there is to ask.",
+    "players": "Everybody who is here.",
+    "bans": "Players and ranges of addresses that are kept out.",
+    "accounts": "Names and passwords to sign in with.",
+    "tickets": "Sign in players whom a backend knows.",
+    "placements": "Have a room created where it is best for its players.",
+    "node": "The node's health, numbers and events.",
+    "documents": "Pages and documents.",
 }
 """The groups of routes, in the order in which they are shown."""
 
 _ABOUT = """\
 Rooms, seats, sessions, players and placements of one Holdfast node, for backends and operators.
 
-Bodies and answers are JSON; in an answer every field is there. Times are seconds since 1970, durations are in seconds \
-(_s) or milliseconds (_ms). What is not understood is refused: unknown fields and parameters too. Errors are problem \
-documents (RFC 9457); decide by their code.
+Bodies and responses are JSON; a response has every field. Times are seconds since 1970, durations are in seconds (_s) \
+or milliseconds (_ms). Unknown fields and parameters are refused. Errors are problem documents (RFC 9457); decide by \
+their code.
 """
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _REFERENCE = "#/components/schemas/{name}"
 _SCALARS = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 # What `Any` stands for in a request: the values of a room's properties.
@@ -50,7 +50,6 @@ _PROPERTY = {
     "anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}],
     "description": "Text, a number, true or false, or a list of these.",
 }
-# One event of a stream.
 _EVENT = {
     "type": "object",
     "properties": {
@@ -62,173 +61,114 @@ _EVENT = {
         },
     },
 }
-_DONE = {200: "Done.", 201: "Made.", 202: "Started.", 204: "Done; there is nothing to say."}
+_KEY = SecurityScheme(type="http", scheme="bearer", description="An API key, sent as: Authorization: Bearer <key>")
 
 
-def document(app: Litestar, *, has_keys: bool) -> dict[str, Any]:
-    """What can be asked of this app."""
-    handlers = sorted(_handlers(app), key=lambda found: (found[0], _METHODS.index(found[1])))
-    paths: dict[str, dict[str, Any]] = {}
-    for path, method, handler in handlers:
-        paths.setdefault(path, {})[method.lower()] = _operation(handler, has_keys=has_keys)
-    components: dict[str, Any] = {"schemas": _schemas([handler for _, _, handler in handlers])}
-    if has_keys:
-        scheme = {"type": "http", "scheme": "bearer", "description": "An API key, sent as: Authorization: Bearer <key>"}
-        components["securitySchemes"] = {"key": scheme}
+def openapi_config(*, has_keys: bool) -> OpenAPIConfig:
+    """How Litestar describes the routes."""
+    return OpenAPIConfig(
+        title="Holdfast",
+        version="1",
+        description=_ABOUT,
+        components=Components(security_schemes={"key": _KEY} if has_keys else None),
+        operation_id_creator=lambda handler, _method, _path: handler.handler_name,
+        tags=[Tag(name=name, description=sentence) for name, sentence in TAGS.items()],
+        use_handler_docstrings=True,
+    )
+
+
+def complete(document: dict[str, Any], handlers: Sequence[HTTPRouteHandler], *, has_keys: bool) -> dict[str, Any]:
+    """Litestar's document of these routes, with what it does not know of them."""
+    by_name = {handler.handler_name: handler for handler in handlers}
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            _complete(operation, by_name[operation["operationId"]], has_keys=has_keys)
+    schemas = _schemas(handlers, names=document["components"]["schemas"])
     return {
-        "openapi": "3.1.0",
-        "info": {"title": "Holdfast", "version": "1", "description": _ABOUT},
-        "servers": [{"url": "/"}],
-        "tags": [{"name": name, "description": sentence} for name, sentence in TAGS.items()],
-        "paths": paths,
-        "components": components,
+        **document,
+        "paths": dict(sorted(document["paths"].items())),
+        "components": {**document["components"], "schemas": schemas},
     }
 
 
-def _handlers(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
-    for route in app.routes:
-        if isinstance(route, HTTPRoute):
-            for handler in route.route_handlers:
-                # Litestar adds OPTIONS by itself.
-                yield from ((route.path_format, method, handler) for method in handler.http_methods & set(_METHODS))
+def _complete(operation: dict[str, Any], handler: HTTPRouteHandler, *, has_keys: bool) -> None:
+    example = handler.opt["example"] or {}
+    parameters = operation.setdefault("parameters", [])
+    for parameter in parameters:
+        parameter["schema"] = _without_null(parameter["schema"])
+    if params := handler.parsed_fn_signature.parameters.get("params"):
+        parameters += _query_parameters(params.annotation, example)
+    if "requestBody" in operation:
+        operation["requestBody"]["content"]["application/json"]["examples"] = {"example": {"value": example}}
+    for response in operation["responses"].values():
+        for media_type, content in response.get("content", {}).items():
+            if media_type == EVENT_STREAM:
+                content["schema"] = _EVENT
+            for each in content.get("examples", {}).values():
+                # Litestar repeats the name of an example inside of it, which OpenAPI does not allow.
+                each.pop("id", None)
+        for header in response.get("headers", {}).values():
+            header["schema"] = {"type": "string"}
+    if not has_keys:
+        operation.pop("security", None)
 
 
-def _operation(handler: HTTPRouteHandler, *, has_keys: bool) -> dict[str, Any]:
-    operation: dict[str, Any] = {
-        "operationId": handler.fn.__name__,
-        "summary": handler.summary,
-        "description": inspect.getdoc(handler.fn) or "",
-        "tags": list(handler.tags or ()),
-        "parameters": list(_parameters(handler)),
-        "responses": {str(handler.status_code): _success(handler), **_refusals(handler)},
-    }
-    body = handler.parsed_data_field
-    if body is not None:
-        content: dict[str, Any] = {"schema": _reference(body.annotation)}
-        content["examples"] = {"example": {"value": handler.opt["example"]}}
-        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
-    scope: Scope | None = handler.opt["scope"]
-    if has_keys:
-        operation["security"] = [{"key": [scope.value]}] if scope is not None else []
-    return operation
-
-
-def _parameters(handler: HTTPRouteHandler) -> Iterator[dict[str, Any]]:
-    for name, field in handler.parsed_fn_signature.parameters.items():
-        match field.kwarg_definition:
-            case PathParameter(description=description, examples=[example]):
-                schema = {"type": "string", "minLength": 1}
-                parameter = {"name": name, "in": "path", "required": True, "description": description}
-                yield {**parameter, "schema": schema, "example": example.value}
-            case HeaderParameter(name=header, description=description, schema_extra=extra):
-                schema = {"type": "string", **(extra or {})}
-                yield {"name": header, "in": "header", "required": False, "description": description, "schema": schema}
-            case _:
-                pass
-    if asked := handler.parsed_fn_signature.parameters.get("asked"):
-        struct = _components([asked.annotation])[asked.annotation.__name__]
-        for name, schema in struct["properties"].items():
-            description = schema.pop("description", "")
-            parameter = {"name": name, "in": "query", "required": False, "description": description}
-            parameter["schema"] = _without_null(schema)
-            if name in (handler.opt["example"] or {}):
-                parameter["example"] = handler.opt["example"][name]
-            yield parameter
+def _query_parameters(struct: type[Struct], example: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, schema in _components([struct])[struct.__name__]["properties"].items():
+        parameter = {"name": name, "in": "query", "required": False, "description": schema.pop("description", "")}
+        parameter["schema"] = _without_null(schema)
+        if name in example:
+            parameter["examples"] = {"example": {"value": example[name]}}
+        yield parameter
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Null cannot be sent in a query: such a parameter is left out."""
-    match schema:
-        case {"anyOf": [option, {"type": "null"}]}:
-            assert isinstance(option, dict)
-            return option
-        case _:
-            return schema
+    """Null cannot be sent in a query or a header: such a parameter is left out."""
+    options = schema.get("anyOf") or schema.get("oneOf") or []
+    if {"type": "null"} not in options:
+        return schema
+    option: dict[str, Any]
+    [option] = [option for option in options if option != {"type": "null"}]
+    return option | {name: value for name, value in schema.items() if name not in {"anyOf", "oneOf", "default"}}
 
 
-def _success(handler: HTTPRouteHandler) -> dict[str, Any]:
-    response: dict[str, Any] = {"description": _DONE[handler.status_code]}
-    if headers := {
-        header.name: {"description": header.description, "schema": {"type": "string"}}
-        for header in sorted(handler.resolve_response_headers(), key=lambda header: header.name)
-    }:
-        response["headers"] = headers
-    answer = _answer_of(handler)
-    if answer is not None:
-        response["content"] = {"application/json": {"schema": _reference(answer)}}
-    elif handler.media_type.startswith("text/"):
-        schema = _EVENT if handler.media_type == EVENT_STREAM else {"type": "string"}
-        response["content"] = {str(handler.media_type): {"schema": schema}}
-    elif handler.parsed_fn_signature.return_type.annotation is not type(None):
-        response["content"] = {"application/json": {"schema": {"type": "object"}}}
-    return response
-
-
-def _answer_of(handler: HTTPRouteHandler) -> type[Struct] | None:
-    answer = handler.parsed_fn_signature.return_type
-    if answer.is_subclass_of(Response) and answer.inner_types:
-        answer = answer.inner_types[0]
-    return answer.annotation if answer.is_subclass_of(Struct) else None
-
-
-def _refusals(handler: HTTPRouteHandler) -> dict[str, Any]:
-    codes = {"invalid", "not_allowed", "internal", *handler.opt["refuses"]}
-    if handler.opt["scope"] is not None:
-        codes.add("not_authenticated")
-    if handler.parsed_data_field is not None:
-        codes |= {"too_large", "unsupported_media_type"}
-    if any(isinstance(field.kwarg_definition, PathParameter) for field in _fields(handler)):
-        codes.add("path_too_long")
-    by_status: dict[str, list[str]] = {}
-    for code, kind in KINDS.items():
-        if code in codes:
-            by_status.setdefault(str(kind.status), []).append(code)
-    return {status: _refusal(together) for status, together in by_status.items()}
-
-
-def _fields(handler: HTTPRouteHandler) -> Iterable[Any]:
-    return handler.parsed_fn_signature.parameters.values()
-
-
-def _refusal(codes: list[str]) -> dict[str, Any]:
-    lines = [f"`{code}`: {KINDS[code].title}." for code in codes]
-    examples = {code: {"value": msgspec.to_builtins(problem(code, "a sentence for people"))} for code in codes}
-    content = {"schema": _reference(Problem), "examples": examples}
-    return {"description": "\n".join(lines), "content": {MEDIA_TYPE: content}}
-
-
-def _reference(struct: type[Struct]) -> dict[str, str]:
-    return {"$ref": _REFERENCE.format(name=struct.__name__)}
-
-
-def _schemas(handlers: list[HTTPRouteHandler]) -> dict[str, Any]:
+def _schemas(handlers: Iterable[HTTPRouteHandler], names: Iterable[str]) -> dict[str, Any]:
+    """msgspec's schemas of the structs that Litestar refers to by these names."""
     requests = _components(handler.parsed_data_field.annotation for handler in handlers if handler.parsed_data_field)
     for schema in requests.values():
         for field in schema["properties"].values():
             if "propertyNames" in field:
                 field.setdefault("additionalProperties", _PROPERTY)
-    answers = _components([EventInfo, *(answer for handler in handlers if (answer := _answer_of(handler)))])
+    answers = _components([EventInfo, *_answers(handlers)])
     for schema in answers.values():
-        # Whole structs are answered.
+        # Responses have every field, except for problem documents.
         schema["required"] = list(schema["properties"])
         for field in schema["properties"].values():
             field.pop("default", None)
-    return dict(sorted((_components([Problem]) | requests | answers).items()))
+    found = _components([Problem]) | requests | answers
+    missing = set(names) - found.keys()
+    assert not missing, f"structs without a schema: {missing}"
+    return dict(sorted(found.items()))
+
+
+def _answers(handlers: Iterable[HTTPRouteHandler]) -> Iterator[type[Struct]]:
+    for handler in handlers:
+        answer = handler.parsed_fn_signature.return_type
+        for field in (answer, *(answer.inner_types or ())):
+            if field.is_subclass_of(Struct):
+                yield field.annotation
 
 
 def _components(structs: Iterable[type[Struct]]) -> dict[str, Any]:
-    """The schemas of these structs and of those within them, with what their source says of each field."""
+    """The schemas of these structs and of those within them, with the docstrings of their fields."""
     found = set(structs)
     _, schemas = msgspec.json.schema_components(found, ref_template=_REFERENCE)
     for struct in _with_parts(found):
         properties = schemas[struct.__name__]["properties"]
-        for name, sentence in field_sentences(struct).items():
-            properties[_encoded(struct, name)]["description"] = sentence
+        for name, sentence in field_docs(struct).items():
+            encoded = struct.__struct_encode_fields__[struct.__struct_fields__.index(name)]
+            properties[encoded]["description"] = sentence
     return schemas
-
-
-def _encoded(struct: type[Struct], name: str) -> str:
-    return struct.__struct_encode_fields__[struct.__struct_fields__.index(name)]
 
 
 def _with_parts(structs: set[type[Struct]]) -> set[type[Struct]]:
@@ -249,3 +189,31 @@ def _structs_in(annotation: Any) -> Iterator[type[Struct]]:
         yield annotation
     for argument in getattr(annotation, "__args__", ()):
         yield from _structs_in(argument)
+
+
+def field_docs(struct: type[Struct]) -> dict[str, str]:
+    """The docstring under each field; none where there is no source, as in a frozen program."""
+    sentences: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        sentences |= _docs_in(base.__module__).get(base.__name__, {})
+    return sentences
+
+
+@cache
+def _docs_in(module: str) -> dict[str, dict[str, str]]:
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):
+        return {}
+    return {node.name: _docs_of(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _docs_of(node: ast.ClassDef) -> dict[str, str]:
+    sentences = {}
+    for field, sentence in pairwise(node.body):
+        match field, sentence:
+            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                sentences[name] = inspect.cleandoc(text)
+            case _:
+                pass
+    return sentences

@@ -1,39 +1,79 @@
-"""What was asked, taken apart: bodies and query strings become structs, strictly, or a problem that says where."""
+"""What a route is handed: the server that it operates, and the request's body and parameters as validated structs."""
 
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from litestar import Request
+from litestar.connection import ASGIConnection
 from litestar.exceptions import InternalServerException
-from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 from msgspec import Struct
 from msgspec.inspect import ListType, StructType, type_info
 
-from holdfast.http.problems import Mistaken, ProblemError, mistaken
+from holdfast.http.errors import Mistaken, ProblemError, mistaken
+from holdfast.http.keys import ApiKey
+from holdfast.http.limits import HttpLimits
+from holdfast.http.static import Site
+from holdfast.http.streams import Streams
+from holdfast.server.operate.operations import Operations
 
+CONTEXT = "holdfast"
+"""The key of an ASGI scope under which its `Context` is."""
 _JSON = "application/json"
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What one server's requests share. The routes themselves are made once per process, and shared by all servers."""
+
+    operations: Operations
+    keys: tuple[ApiKey, ...]
+    limits: HttpLimits
+    site: Site
+    streams: Streams
+    document: Callable[[], bytes]
+    """The OpenAPI document, as JSON."""
+    docs: Callable[[str], str]
+    """The documentation page, for a server at this base URL."""
+
+
+def context_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Context:
+    """The context that the app has put into a request's scope."""
+    return cast("Context", connection.scope[CONTEXT])  # type: ignore[literal-required]  # a key of ours
+
+
 class ApiRequest(Request[Any, Any, Any]):
-    """A request whose body is JSON, and exactly what its handler's `data` says: "5" is not 5."""
+    """A request whose body is JSON, strictly of the type of its handler's `data`: "5" is not 5."""
 
     async def body(self) -> bytes:
-        """The body, if it is one that we take."""
+        """The whole body, if it is JSON and not too large."""
         if self.content_type[0].lower() != _JSON:
             raise ProblemError("unsupported_media_type", f"send JSON, and say so with Content-Type: {_JSON}")
         try:
             body = await super().body()
-        except RequestEntityTooLarge:
-            limit = self.route_handler.resolve_request_max_body_size()
-            raise ProblemError("too_large", f"a body has at most {limit} bytes") from None
         except InternalServerException:
-            # Nobody is there to read this, and it is no bug either.
+            # The client is gone: nobody reads this, but it is not a bug either.
             raise Mistaken("body", "$", "it ended too early") from None
         if not body:
             raise Mistaken("body", "$", "it is empty; send a JSON object")
         return body
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives, up to the limit of this server: Litestar's own limit would be that of all servers."""
+        limit = context_of(self).limits.body_bytes_max
+        received = self.content_length or 0
+        if received <= limit:
+            received = 0
+            async for chunk in super().stream():
+                received += len(chunk)
+                if received > limit:
+                    break
+                yield chunk
+        if received > limit:
+            raise ProblemError("too_large", f"a body has at most {limit} bytes")
 
     async def json(self) -> Any:
         """The body as the struct that the handler asks for."""
@@ -45,11 +85,16 @@ class ApiRequest(Request[Any, Any, Any]):
             raise mistaken("body", error) from None
 
 
-async def asked(request: ApiRequest) -> Any:
-    """The query string as the struct that the handler's `asked` says; it is how handlers take parameters."""
-    wanted: type[Struct] = request.route_handler.parsed_fn_signature.parameters["asked"].annotation
+async def provide_operations(request: ApiRequest) -> Operations:
+    """The `server` that a handler operates."""
+    return context_of(request).operations
+
+
+async def provide_params(request: ApiRequest) -> Any:
+    """The query string as the struct that the handler's `params` asks for."""
+    wanted: type[Struct] = request.route_handler.parsed_fn_signature.parameters["params"].annotation
     values: dict[str, Any] = {}
-    for name, value in _parameters(request):
+    for name, value in _query(request):
         if name in _lists(wanted):
             values.setdefault(name, []).append(value)
         elif name in values:
@@ -65,12 +110,12 @@ async def asked(request: ApiRequest) -> Any:
 
 
 def check_no_query(request: Request[Any, Any, Any]) -> None:
-    """Refuse parameters where there are none: who gives them expects them to matter."""
-    for name, _ in _parameters(request):
+    """Refuse parameters where there are none: a client that sends some expects them to matter."""
+    for name, _ in _query(request):
         raise Mistaken("query", name, "unknown; there are no parameters here")
 
 
-def _parameters(request: Request[Any, Any, Any]) -> list[tuple[str, str]]:
+def _query(request: Request[Any, Any, Any]) -> list[tuple[str, str]]:
     query = request.scope["query_string"].decode("ascii", "replace")
     return parse_qsl(query, keep_blank_values=True)
 
@@ -84,11 +129,11 @@ def _lists(wanted: type[Struct]) -> frozenset[str]:
 
 
 def escape_path(raw: bytes) -> str:
-    """A path as the router can split it: decoded, but for the slashes within ids."""
+    """A path for the router: decoded, except for slashes within ids."""
     segments = raw.decode("ascii", "replace").split("/")
     return "/".join(unquote(segment).replace("%", "%25").replace("/", "%2F") for segment in segments)
 
 
 def unescape(value: str) -> str:
-    """An id as it was meant, of a path that `escape_path` wrote."""
+    """The id in a segment of a path that `escape_path` wrote."""
     return value.replace("%2F", "/").replace("%25", "%")

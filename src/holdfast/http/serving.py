@@ -1,5 +1,5 @@
-"""The API on a socket: uvicorn within the loop that is running already. Signals, logging and the loop's policy are
-left as they are, so that it can live beside a game."""
+"""The API on a socket: uvicorn in the running event loop, beside a game. Signals, logging and the loop's policy are
+left as they are."""
 
 import asyncio
 import os
@@ -16,39 +16,37 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from holdfast.http.accepting import Accepting
 from holdfast.http.app import App
-from holdfast.http.context import context_of
-from holdfast.http.crowd import Crowd
-from holdfast.http.events import ABORT
-from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT, check_binding
-from holdfast.http.problems import MEDIA_TYPE, problem
+from holdfast.http.connections import Acceptor, ConnectionLimits
+from holdfast.http.errors import MEDIA_TYPE, problem
+from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT, check_binding
+from holdfast.http.streams import ABORT
 
 
 class HttpServer:
-    """Serves an app from `start` to `stop`, as https:// with an `ssl` context; port 0 lets the system choose one."""
+    """Serves an app from `start` to `stop`, as https:// with an `ssl` context; port 0 lets the system choose a port."""
 
     def __init__(
         self, app: App, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, ssl: SSLContext | None = None
     ) -> None:
         self._app = app
         self._ssl = ssl
-        self._has_keys = bool(context_of(app).keys)
+        self._has_keys = bool(app.context.keys)
         check_binding(host, has_keys=self._has_keys)
         self._host = host
         self._port = port
         self._server: uvicorn.Server | None = None
-        self._accepting: Accepting | None = None
+        self._acceptor: Acceptor | None = None
         self._address: tuple[str, int] | None = None
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens, or listened."""
+        """The address at which it listens, or listened."""
         assert self._address is not None, "the server has not been started"
         return self._address
 
     async def start(self) -> None:
-        """Listen; `OSError` if the address is taken."""
+        """Listen; raises `OSError` if the address is taken."""
         assert self._server is None, "the server has been started already"
         sock = await self._bind()
         config = _Config(self._app)
@@ -60,21 +58,23 @@ class HttpServer:
             return _Connection(config=config, server_state=server.server_state, app_state=server.lifespan.state)
 
         sock.listen(config.backlog)
-        self._accepting = Accepting(sock, config.crowd, connection, ssl=self._ssl, handshake_s=config.limits.request_s)
+        self._acceptor = Acceptor(
+            sock, config.connections, connection, ssl=self._ssl, handshake_s=config.limits.request_s
+        )
         self._server = server
         self._address = sock.getsockname()[:2]
 
     async def stop(self) -> None:
-        """Listen no more; streams end, answers that are under way get a moment, then everything is cut."""
+        """Stop listening; streams end, responses that are being sent get a moment, then everything is cut."""
         if self._server is None:
             return
         server, self._server = self._server, None
         config = server.config
         assert isinstance(config, _Config)
         state = server.server_state
-        assert self._accepting is not None
-        await self._accepting.close()
-        context_of(self._app).streams.end()
+        assert self._acceptor is not None
+        await self._acceptor.close()
+        self._app.context.streams.end()
         for connection in list(state.connections):
             connection.shutdown()
         with suppress(TimeoutError):
@@ -84,7 +84,7 @@ class HttpServer:
                     await config.one_gone.wait()
         for connection in list(state.connections):
             connection.transport.abort()
-        # Streams end by themselves once their connection is cut; what still waits for the node is given up.
+        # Streams end by themselves once their connection is cut; requests that still wait for the node are cancelled.
         if tasks := set(state.tasks):
             _, tasks = await asyncio.wait(tasks, timeout=config.limits.stop_s)
         if tasks:
@@ -93,11 +93,11 @@ class HttpServer:
             await asyncio.wait(tasks)
 
     async def _bind(self) -> socket.socket:
-        """A socket of our own: uvicorn would end the process if it could not have one."""
+        """A bound socket: uvicorn would end the process if it could not bind one."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._host or None, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
-        # What a name means is known only now.
+        # Only now is it known which address a name stands for.
         check_binding(str(address[0]), has_keys=self._has_keys)
         sock = socket.socket(family, kind, protocol)
         try:
@@ -107,17 +107,17 @@ class HttpServer:
             sock.bind(address)
         except OSError as error:
             sock.close()
-            # In asyncio's own words, so that all listeners of a node fail alike.
+            # In asyncio's own words, so that all listeners of a node report it alike.
             message = f"error while attempting to bind on address {address[:2]!r}: {(error.strerror or '').lower()}"
             raise OSError(error.errno, message) from None
         return sock
 
 
 class _Config(uvicorn.Config):
-    """What uvicorn should do, and what its connections share."""
+    """uvicorn's settings, and what its connections share."""
 
     def __init__(self, app: App) -> None:
-        limits = context_of(app).limits
+        limits = app.context.limits
         super().__init__(
             app,
             http=_Connection,
@@ -131,34 +131,37 @@ class _Config(uvicorn.Config):
             h11_max_incomplete_event_size=limits.head_bytes_max,
         )
         self.limits = limits
-        self.crowd = Crowd(per_address_max=limits.connections_per_address_max, total_max=limits.connections_max)
+        self.connections = ConnectionLimits(
+            per_address_max=limits.connections_per_address_max, total_max=limits.connections_max
+        )
         self.one_gone = asyncio.Event()
 
 
 class _Connection(H11Protocol):
-    """uvicorn's connection, with limits on strangers, problem documents, and no log of every request."""
+    """uvicorn's connection, with a deadline for each request, counted by address, and with problem documents."""
 
     config: _Config
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # The setting of this name would change the logger, which is the whole process's.
         self.access_log = False
         self._deadline: asyncio.TimerHandle | None = None
         self.host = ""
-        """Who is connected; set when it is accepted."""
+        """The client's address; set when it is accepted."""
         self.opening: asyncio.Task[None] | None = None
-        """What makes a transport of it, until there is one."""
+        """What makes a transport of its socket, until there is one."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for its client: for a handshake, a request, the rest of one, or to read its answer."""
+        """Whether it waits for its client: for a handshake, a request, the rest of one, or to read its response."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is None or cycle.response_complete:
             return True
         return self.flow.write_paused or self.conn.their_state is h11.SEND_BODY
 
     def cut(self) -> None:
-        """End it at once."""
+        """Close it at once."""
         if self.opening is not None:
             self.opening.cancel()
         elif self.transport is not None:
@@ -171,13 +174,13 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.config.crowd.went(self, self.host)
+        self.config.connections.remove(self, self.host)
         self._unwatch_request()
         self.config.one_gone.set()
 
     def data_received(self, data: bytes) -> None:
-        self.config.crowd.heard(self, self.host)
-        # These alone: not what serves them. uvicorn's own clock would tick ten times a second for it.
+        self.config.connections.heard(self, self.host)
+        # No Server header; and the date when it is needed, where uvicorn's main loop would wake ten times a second.
         self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().data_received(data)
         if self.conn.their_state in {h11.IDLE, h11.SEND_BODY}:
@@ -186,11 +189,11 @@ class _Connection(H11Protocol):
             self._unwatch_request()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Strangers would write it to the log; the app tells them where to go."""
+        """Not logged, since strangers could fill the log with it; the app responds with an explanation."""
 
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state is not h11.IDLE:
-            # An answer is under way or owed, and would be mixed with this one.
+            # Another response is being sent or due, and would be mixed with this one.
             self.transport.abort()
             return
         headers = [(b"content-type", MEDIA_TYPE.encode()), (b"connection", b"close")]

@@ -124,8 +124,10 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     kind: Name | None = None
     where: Expression = "open_seats > 0"
     order_by: Annotated[list[Annotated[str, Meta(max_length=96)]], Meta(max_length=4)] = []
+    """As in: players desc. There may be several; by default the oldest come first."""
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     cursor: Annotated[str, Meta(max_length=1024)] = ""
+    """The cursor of the page before."""
 
 
 class Watch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -143,27 +145,39 @@ class Unwatch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     id: Name
 
 
-class Update(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Change a room's entry; what is None stays. With `if_version` only if nobody else has changed it since."""
+class RoomChanges(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What to change of a room; a field that is missing or null stays as it is."""
 
-    room: RoomId
     name: RoomName | None = None
     set: Properties = {}
+    """Properties to set."""
     remove: Annotated[list[Name], Meta(max_length=PROPERTIES_MAX)] = []
+    """Properties to remove."""
     max_players: SeatsMax | None = None
+    """Fewer than there are players removes nobody."""
     join_policy: JoinPolicy | None = None
     locked: bool | None = None
     visibility: Visibility | None = None
     password: Password | None = None
-    """An empty one takes the password away."""
+    """An empty one removes the password."""
     host: PlayerName | None = None
-    """The player who is the host from now on."""
+    """The player who becomes the host."""
     if_version: int | None = None
+    """Change nothing unless the room has this version."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(if_version={self.if_version!r})"
+
+    __rich_repr__ = hidden_from_rich
+
+
+class Update(RoomChanges, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Change a room's entry."""
+
+    room: RoomId
 
     def __repr__(self) -> str:
         return f"Update(room={self.room!r}, if_version={self.if_version!r})"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class PlacedPlayer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -13,7 +13,6 @@ from holdfast.core.placement import Queue
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.removed import removed
 from holdfast.core.room import Room
-from holdfast.http.port import Api
 from holdfast.identity.guest import Guest
 from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import AuthContext, Authenticator, memory_store
@@ -33,7 +32,8 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.fatal import end_process
 from holdfast.server.node import Node
-from holdfast.server.operate.operator import Operator
+from holdfast.server.operate.operations import Operations, OperatorApi
+from holdfast.server.operations import operations_of
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.stores import open_store
@@ -77,7 +77,7 @@ class Server:
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
         too_many_sessions: TooManySessions = "replace",
-        http: Api | None = None,
+        http: OperatorApi | None = None,
         tracing: "Tracing | None" = None,
         name: str = "",
         region: str = "local",
@@ -167,6 +167,7 @@ class Server:
         self._secret = secret
         self._node: Node | None = None
         self._line_limit: LineLimitFilter | None = None
+        self._operations: Operations | None = None
         self._is_starting = False
         self._is_stopping = False
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -178,6 +179,13 @@ class Server:
         if self._node is None:
             raise RuntimeError("the server is not running: await server.start() first")
         return self._node
+
+    @property
+    def operate(self) -> Operations:
+        """What operators can do with the running node: the HTTP API is handed this."""
+        if self._operations is None:
+            raise RuntimeError("the server is not running: await server.start() first")
+        return self._operations
 
     @property
     def url(self) -> str:
@@ -247,6 +255,7 @@ class Server:
         node.rooms.offer(self.room_types)
         self._handlers.bind(node.bus)
         self._node = node
+        self._operations = operations_of(node, self.doors)
         if self._line_limit is not None:
             self._line_limit.stop()  # of a start that was never stopped: a simulated crash
         self._line_limit = LineLimitFilter(node.lines)
@@ -258,7 +267,7 @@ class Server:
             self._line_limit.start()
             self.addresses |= await self.doors.open(node.accept, node.connection_limiter.turned_away)
             if self.http is not None:
-                self.addresses["http"] = await self.http.open(Operator(node, self.doors))
+                self.addresses["http"] = await self.http.open(self.operate)
                 self.doors.http = (self.http.scheme, self.addresses["http"])
             # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
             if node.recovery is not None and node.committer is not None:
@@ -319,7 +328,7 @@ class Server:
                 self._line_limit.stop()
                 node.lines.close()
             # Not before: the last hooks of the rooms may want to look at the server.
-            self._node = None
+            self._node = self._operations = None
             self._is_stopping = False
 
     async def create_room(

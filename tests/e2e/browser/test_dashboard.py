@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
 from holdfast.http.keys import ApiKey
-from holdfast.http.site import Site
+from holdfast.http.static import Site
 from tests.e2e.browser.stage import SOON_MS, Notice, Said, Say, Stage, heard, staged
 
 pytestmark = pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web")

@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from holdfast import Limits
-from holdfast.http.site import Site
+from holdfast.http.static import Site
 from holdfast.schemas.requests import Ban
 from tests.e2e.browser.stage import SOON_MS, staged
 

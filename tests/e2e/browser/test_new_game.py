@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
-from holdfast.http.folder import CLIENT_FILE
+from holdfast.http.static import CLIENT_FILE
 from tests.e2e.browser.stage import SOON_MS
 from tests.e2e.serving import ANY_PORTS, holdfast_process, http_address, read_until, result_of
 

@@ -11,7 +11,7 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
 from holdfast.identity.port import Approach, Identity, NotAuthentic
 from holdfast.schemas.frames import Close, Hello, Resume, Welcome
-from holdfast.server.operate.operator import Operator
+from holdfast.server.operate.operations import Operations
 from holdfast.testing import FaultyStore, MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect, TransportLimits
@@ -76,8 +76,8 @@ async def serving(*kinds: type[Room[Any]], **options: Any) -> AsyncIterator[Memo
         yield server
 
 
-def operator(server: MemoryServer) -> Operator:
-    return Operator(server.node)
+def operator(server: MemoryServer) -> Operations:
+    return server.operate
 
 
 async def dialed(server: MemoryServer) -> RawClient:

@@ -161,7 +161,7 @@ async def test_a_ban_that_cannot_be_meant_is_refused(wish: dict[str, object], sa
 async def test_a_ban_is_until_a_moment_or_for_a_while_not_both() -> None:
     async with serving() as server:
         with pytest.raises(Invalid, match="until or for_s"):
-            await server.machine.do(operator(server).ban(Ban(player="ada", until=9e9, for_s=10.0)))
+            await server.machine.do(operator(server).access.ban(Ban(player="ada", until=9e9, for_s=10.0)))
 
 
 @pytest.mark.parametrize("subject", ["ada", "player:", "player:bob", "address:203.0.113.7", ""])
@@ -171,7 +171,7 @@ async def test_there_is_nothing_to_lift_where_there_is_no_ban(subject: str) -> N
         await server.ban(player="ada")
 
         with pytest.raises(NotFound, match="player:ID or address:RANGE"):
-            await server.machine.do(operator(server).unban(subject))
+            await server.machine.do(operator(server).access.unban(subject))
 
 
 # How many
@@ -225,8 +225,8 @@ async def test_bans_are_shown_page_by_page() -> None:
         await a_moment(1.0)
         desk = operator(server)
 
-        first = desk.list_bans(limit=4, cursor="")
-        second = desk.list_bans(limit=4, cursor=first.cursor)
+        first = desk.access.ban_page(4, "")
+        second = desk.access.ban_page(4, first.cursor)
 
         assert [ban.subject for ban in first.bans] == [f"player:p{number}" for number in (0, 1, 2, 4)]
         assert [ban.subject for ban in second.bans] == ["player:p5", "player:p6"]

@@ -74,7 +74,7 @@ async def test_a_link_is_closed_though_the_end_of_its_session_is_not_saved(end: 
                 ending = asyncio.create_task(server.sign_out("ada"))
             case _:
                 # A turn may have decided that, and be undone: the client hears only what everybody does.
-                ending = asyncio.create_task(operator(server).end_session(session.id, "go"))
+                ending = asyncio.create_task(operator(server).sessions.end(session.id, "go"))
 
         reason = (await ada.client.closed()).reason
         assert reason == {"sign out": Reason.SIGNED_OUT, "kick": Reason.BUSY}.get(end, Reason.BANNED)

@@ -76,7 +76,7 @@ async def test_a_password_that_is_changed_while_it_is_checked_is_not_good_any_mo
         client.say(Hello(Auth.password("ada", "correct horse")))
         await checked.wait()
 
-        await operator(server).set_password("ada", "another horse")
+        await operator(server).accounts.set_password("ada", "another horse")
         may_go_on.set()
 
         assert (await client.closed()).reason == Reason.AUTH_FAILED

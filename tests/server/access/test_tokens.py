@@ -28,7 +28,7 @@ async def _kick(server: MemoryServer, session: Session) -> None:
 
 
 async def _revoke(server: MemoryServer, session: Session) -> None:
-    await server.machine.do(operator(server).end_session(session.id, "go"))
+    await server.machine.do(operator(server).sessions.end(session.id, "go"))
 
 
 async def _ban(server: MemoryServer, session: Session) -> None:
@@ -225,7 +225,7 @@ async def test_an_operator_revokes_a_session_that_still_lies_in_the_store() -> N
         await server.start()
         assert server.sessions.get(ada.welcome.session) is None
 
-        await server.machine.do(operator(server).end_session(ada.welcome.session, "go"))
+        await server.machine.do(operator(server).sessions.end(ada.welcome.session, "go"))
 
         await _is_dead(server, ada.welcome, Reason.KICKED)
 

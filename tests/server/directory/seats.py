@@ -17,7 +17,6 @@ from holdfast.schemas.frames import Hello, Notice, Reply, Welcome
 from holdfast.schemas.player import SeatInfo, WaitInfo
 from holdfast.schemas.requests import Create
 from holdfast.schemas.room import RoomInfo
-from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect, TransportLimits
@@ -171,7 +170,7 @@ def seconds_left(server: MemoryServer, room_id: str, player_id: str) -> float:
 
 
 def _seats(server: MemoryServer, room_id: str) -> list[SeatInfo]:
-    return Operator(server.node).seats_of(room_id)
+    return server.operate.rooms.seats(room_id)
 
 
 async def told(server: MemoryServer, player_id: str = "") -> list[str]:

@@ -6,7 +6,6 @@ import pytest
 
 from holdfast import ClientSession, Limits, NotFound, PlayerData, Room
 from holdfast.schemas.requests import Reserve
-from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, a_room, arena, call, connected, guarded, seats, served
 from tests.server.durability.bench import a_moment, in_virtual_time
@@ -117,7 +116,7 @@ async def test_a_reservation_keeps_the_room_until_it_expires() -> None:
         room, joined = await a_room(server), await a_room(server, "bob")
         ada = await _seated(server, joined, "ada")
         (bob,) = await connected(server, "bob")
-        await Operator(server.node).reserve(Reserve(room.id, players=["bob"], ttl_s=300.0))
+        await server.operate.rooms.reserve(Reserve(room.id, players=["bob"], ttl_s=300.0))
         await bob.reserve(joined.id, ttl_s=300.0)
         assert ada.room is not None
         await ada.room.leave()
@@ -187,7 +186,7 @@ async def test_a_room_that_came_back_with_nobody_in_it_ends_too() -> None:
         ada = await call(server, "ada")
         await ada.join(used.id)
         await ada.tell("leave")
-        await server.machine.do(Operator(server.node).reserve(Reserve(kept.id, players=["ada"], ttl_s=300.0)))
+        await server.machine.do(server.operate.rooms.reserve(Reserve(kept.id, players=["ada"], ttl_s=300.0)))
 
         server.crash()
         await server.start()

@@ -12,7 +12,6 @@ from holdfast.core.records import decode_room, encode
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.durability.recovery import Pace
-from holdfast.server.operate.operator import Operator
 from holdfast.stores import Entry
 from tests.core.record_samples import fields_of, written
 from tests.server.directory.test_lifecycle import Slow
@@ -33,7 +32,7 @@ async def come_back(bench: Bench, how: str) -> None:
 
 
 def shown(bench: Bench, room_id: str) -> RoomInfo:
-    return Operator(bench.server.node).get_room(room_id)
+    return bench.server.operate.rooms.get(room_id)
 
 
 def stored_rooms(bench: Bench) -> list[str]:
@@ -159,7 +158,7 @@ async def test_a_change_is_answered_only_when_it_is_saved(durability: str) -> No
         await a_moment()
         bench.store.hold()
 
-        changing = asyncio.create_task(Operator(bench.server.node).update_room(Update(room.id, name="arena")))
+        changing = asyncio.create_task(bench.server.operate.rooms.update(Update(room.id, name="arena")))
         await until(lambda: bench.store.is_waiting)
         await a_moment()
         assert not changing.done()

@@ -9,7 +9,6 @@ from holdfast import Limits, NotFound, PlayerData, Queue, Refused, Room
 from holdfast.core.errors import Invalid
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
-from holdfast.server.operate.operator import Operator
 from holdfast.server.placement.fleet import OwnFleet
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, seats
@@ -35,7 +34,7 @@ def _start(server: MemoryServer, *players: str, kind: str = "arena", **wish: Any
 
 
 def _placement(server: MemoryServer, placement_id: str) -> PlacementInfo:
-    return Operator(server.node).get_placement(placement_id)
+    return server.operate.placements.get(placement_id)
 
 
 async def _settled(server: MemoryServer, placement_id: str) -> PlacementInfo:
@@ -143,7 +142,7 @@ async def test_a_room_that_has_no_seat_for_one_of_them_after_all_is_ended_again(
         assert _placement(server, placement).status == "pending"
         assert "seats" in _placement(server, placement).reason
         assert list(server.rooms) == []
-        assert Operator(server.node).list_players(limit=10, cursor="").players == []
+        assert server.operate.players.list(limit=10, cursor="").players == []
         assert (await _settled(server, placement)).status == "timed_out"
 
 
@@ -182,7 +181,7 @@ async def test_a_room_that_is_made_after_its_placement_was_stopped_is_given_up()
         placement = _start(server, "a", "b")
         await a_moment()
 
-        stopped = await Operator(server.node).stop_placement(placement)
+        stopped = server.operate.placements.stop(placement)
         begun.set()
         await a_moment()
 
@@ -190,7 +189,7 @@ async def test_a_room_that_is_made_after_its_placement_was_stopped_is_given_up()
         assert _placement(server, placement).status == "cancelled"
         assert server.counters.rooms_created == 1
         assert list(server.rooms) == []
-        assert Operator(server.node).list_players(limit=10, cursor="").players == []
+        assert server.operate.players.list(limit=10, cursor="").players == []
 
 
 @in_virtual_time
@@ -246,7 +245,7 @@ async def test_a_placement_waits_for_an_unhealthy_node_to_recover() -> None:
     async with _Placing(arena(Unwell), limits=limits) as server:
         for _ in range(3):
             await server.create_room("arena", name="unwell")
-        await until(lambda: not Operator(server.node).node().is_healthy)
+        await until(lambda: not server.operate.health.info().is_healthy)
 
         placement = _start(server, "a")
         await a_moment(5.0)
@@ -278,4 +277,4 @@ async def test_the_fleet_knows_one_node_as_it_is() -> None:
             await fleet.place(view.name, StartPlacement("anywhere", "arena", crowd), "", "")
         await fleet.give_up(view.name, "never-there")
         with pytest.raises(NotFound):
-            Operator(server.node).get_room("never-there")
+            server.operate.rooms.get("never-there")

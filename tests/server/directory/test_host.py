@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from holdfast import HostChanged, NotAllowed, NotFound, Player, Refused, RoomUpdated
-from holdfast.server.operate.operator import Operator
 from tests.server.directory.test_lifecycle import events_of
 from tests.server.durability.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durability.rooms import Do, Hero, Say, Table, table
@@ -489,7 +488,7 @@ async def test_a_closing_room_elects_nobody() -> None:
 async def test_who_watches_the_node_hears_of_hosts_and_sees_whose_seat_it_is() -> None:
     async with Bench(table(Led)) as bench:
         ada, bob = await bench.sit("ada"), await bench.sit("bob")
-        seats = Operator(bench.server.node).seats_of(ada.room.id)
+        seats = bench.server.operate.rooms.seats(ada.room.id)
         await ada.room.leave()
         await settled(bob)
 

@@ -10,7 +10,6 @@ from holdfast.schemas.events import NodeReady
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.node import Node
-from holdfast.server.operate.operator import Operator
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time
 from tests.server.durability.rooms import Hero, Table, table
 
@@ -58,7 +57,7 @@ async def events_of(node: Node, *types: str) -> list[EventInfo]:
 def ended(bench: Bench, room: Room[Any]) -> RoomInfo:
     """What is known of a room that is gone."""
     assert bench.server.rooms.get(room.id) is None
-    return Operator(bench.server.node).get_room(room.id)
+    return bench.server.operate.rooms.get(room.id)
 
 
 def end_of(bench: Bench, room: Room[Any]) -> tuple[str, str]:
@@ -255,10 +254,10 @@ async def test_a_room_that_takes_too_long_to_begin_has_failed_and_is_gone(hook: 
 async def test_an_operator_ends_a_room_with_words_of_their_own() -> None:
     async with Bench(table(Life)) as bench:
         first, second = await bench.server.create_room("table"), await bench.server.create_room("table")
-        operator = Operator(bench.server.node)
+        operator = bench.server.operate
 
-        await operator.end_room(first.id, "moving to another machine")
-        await operator.end_room(second.id, "")
+        await operator.rooms.end(first.id, "moving to another machine")
+        await operator.rooms.end(second.id, "")
         await a_moment()
 
         assert end_of(bench, first) == ("ended", "moving to another machine")
@@ -360,7 +359,7 @@ async def test_what_is_known_of_a_room_that_ended_is_forgotten_after_a_while() -
 
         assert (info.name, info.properties, info.players) == ("arena", {"map": "sea"}, 0)
         with pytest.raises(NotFound):
-            Operator(bench.server.node).get_room(room.id)
+            bench.server.operate.rooms.get(room.id)
 
 
 @in_virtual_time

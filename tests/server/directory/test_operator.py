@@ -8,32 +8,16 @@ import pytest
 
 from holdfast import Limits, NotFound, Queue, Reason, RoomFull, SeatLeft, Server, SessionEnded
 from holdfast.core.errors import Conflict, Invalid, Refused
-from holdfast.http.port import Backend
 from holdfast.schemas.player import ReservationInfo, SeatInfo
 from holdfast.schemas.requests import Create, PlacedPlayer, Release, Reserve, Search, StartPlacement, Update
 from holdfast.schemas.session import SessionInfo
-from holdfast.server.operate.operator import Operator
+from holdfast.server.operate.operations import Operations
 from tests.server.world import Gate, World, chat
 
 
-def _backend(server: Server) -> Backend:
-    """What the API is handed: this is where its type is checked."""
-    return Operator(server.node)
-
-
-async def _running(world: World, **options: Any) -> tuple[Server, Backend]:
+async def _running(world: World, **options: Any) -> tuple[Server, Operations]:
     server = await world.serve(chat(max_players=2, **options.pop("settings", {})), **options)
-    return server, _backend(server)
-
-
-def test_the_operator_has_every_call_of_the_port_with_the_same_parameters() -> None:
-    calls = {name: call for name, call in vars(Backend).items() if inspect.isfunction(call) and name[0] != "_"}
-
-    assert "create_room" in calls
-    for name, call in calls.items():
-        mine = getattr(Operator, name)
-        assert inspect.signature(mine) == inspect.signature(call), name
-        assert inspect.iscoroutinefunction(mine) == inspect.iscoroutinefunction(call), name
+    return server, server.operate
 
 
 # Rooms
@@ -42,14 +26,14 @@ def test_the_operator_has_every_call_of_the_port_with_the_same_parameters() -> N
 async def test_an_operator_makes_finds_changes_and_ends_rooms(world: World) -> None:
     server, backend = await _running(world)
 
-    made = await backend.create_room(Create("chat", {"map": "cave"}, name="first", visibility="private"))
-    found = await backend.search_rooms(Search(where="properties.map = 'cave'"))
-    changed = await backend.update_room(Update(made.id, name="second", set={"map": "dust"}, if_version=made.version))
+    made = await backend.rooms.create(Create("chat", {"map": "cave"}, name="first", visibility="private"))
+    found = await backend.rooms.search(Search(where="properties.map = 'cave'"))
+    changed = await backend.rooms.update(Update(made.id, name="second", set={"map": "dust"}, if_version=made.version))
     with pytest.raises(Conflict):
-        await backend.update_room(Update(made.id, name="third", if_version=made.version))
-    got = backend.get_room(made.id)
-    ending = await backend.end_room(made.id, "cheating")
-    ended = backend.get_room(made.id)
+        await backend.rooms.update(Update(made.id, name="third", if_version=made.version))
+    got = backend.rooms.get(made.id)
+    ending = await backend.rooms.end(made.id, "cheating")
+    ended = backend.rooms.get(made.id)
 
     assert found.rooms == [made]
     assert made.code
@@ -58,32 +42,32 @@ async def test_an_operator_makes_finds_changes_and_ends_rooms(world: World) -> N
     assert got == changed
     assert ending.reason == ended.reason == "cheating"
     assert (ended.status, ended.open_seats) == ("ended", 0)
-    assert (await backend.search_rooms(Search(where=""))).rooms == []
+    assert (await backend.rooms.search(Search(where=""))).rooms == []
     assert len(server.rooms) == 0
 
 
 async def test_what_is_not_there_is_not_found(world: World) -> None:
     _, backend = await _running(world)
-    room = await backend.create_room(Create("chat"))
+    room = await backend.rooms.create(Create("chat"))
 
     for ask in (
-        lambda: backend.get_room("none"),
-        lambda: backend.seats_of("none"),
-        lambda: backend.get_session("none"),
-        lambda: backend.get_player("none"),
-        lambda: backend.get_placement("none"),
-        lambda: backend.create_room(Create("castle")),
-        lambda: backend.update_room(Update("none")),
-        lambda: backend.end_room("none", ""),
-        lambda: backend.reserve(Reserve("none", players=["ada"])),
-        lambda: backend.reserve(Reserve(code="BCDFGH", players=["ada"])),
-        lambda: backend.release(Release("none", ["ada"])),
-        lambda: backend.release(Release(room.id, ["ada"])),
-        lambda: backend.kick("none", "ada", ""),
-        lambda: backend.kick(room.id, "ada", ""),
-        lambda: backend.end_session("none", ""),
-        lambda: backend.start_placement(StartPlacement("none", "chat")),
-        lambda: backend.stop_placement("none"),
+        lambda: backend.rooms.get("none"),
+        lambda: backend.rooms.seats("none"),
+        lambda: backend.sessions.get("none"),
+        lambda: backend.players.get("none"),
+        lambda: backend.placements.get("none"),
+        lambda: backend.rooms.create(Create("castle")),
+        lambda: backend.rooms.update(Update("none")),
+        lambda: backend.rooms.end("none", ""),
+        lambda: backend.rooms.reserve(Reserve("none", players=["ada"])),
+        lambda: backend.rooms.reserve(Reserve(code="BCDFGH", players=["ada"])),
+        lambda: backend.rooms.release(Release("none", ["ada"])),
+        lambda: backend.rooms.release(Release(room.id, ["ada"])),
+        lambda: backend.rooms.kick("none", "ada", ""),
+        lambda: backend.rooms.kick(room.id, "ada", ""),
+        lambda: backend.sessions.end("none", ""),
+        lambda: backend.placements.start(StartPlacement("none", "chat")),
+        lambda: backend.placements.stop("none"),
     ):
         with pytest.raises(NotFound):
             await _answer(ask())
@@ -101,12 +85,12 @@ async def test_an_operator_sees_who_has_a_seat_and_for_how_long_one_is_kept(worl
     gate = Gate()
     ada, bob = await world.connect(server, dial=gate), await world.connect(server)
     seat = await ada.join_or_create("chat")
-    await backend.reserve(Reserve(seat.id, players=[bob.player_id], ttl_s=30.0))
+    await backend.rooms.reserve(Reserve(seat.id, players=[bob.player_id], ttl_s=30.0))
 
-    taken, reserved = backend.seats_of(seat.id)
+    taken, reserved = backend.rooms.seats(seat.id)
     gate.shut()
     server.sessions.of_player(ada.player_id)[0].disconnect("test")
-    held, _ = backend.seats_of(seat.id)
+    held, _ = backend.rooms.seats(seat.id)
     gate.open()
 
     assert taken == SeatInfo(ada.player_id, "taken", ada.id, taken.latency_ms, is_host=True)
@@ -118,23 +102,23 @@ async def test_an_operator_sees_who_has_a_seat_and_for_how_long_one_is_kept(worl
 
 async def test_an_operator_reserves_for_a_party_all_or_none_and_gives_seats_back(world: World) -> None:
     _, backend = await _running(world)
-    room = await backend.create_room(Create("chat"))
+    room = await backend.rooms.create(Create("chat"))
 
     with pytest.raises(RoomFull):
-        await backend.reserve(Reserve(room.id, players=["a", "b", "c"]))
-    assert backend.seats_of(room.id) == []
-    reserved = await backend.reserve(Reserve(code=room.code, players=["a", "b"], ttl_s=20.0))
+        await backend.rooms.reserve(Reserve(room.id, players=["a", "b", "c"]))
+    assert backend.rooms.seats(room.id) == []
+    reserved = await backend.rooms.reserve(Reserve(code=room.code, players=["a", "b"], ttl_s=20.0))
     assert reserved == ReservationInfo(room.id, ["a", "b"], reserved.expires_in_s)
-    assert [seat.player for seat in backend.seats_of(room.id)] == ["a", "b"]
-    assert backend.get_player("a").rooms == [room.id]
+    assert [seat.player for seat in backend.rooms.seats(room.id)] == ["a", "b"]
+    assert backend.players.get("a").rooms == [room.id]
     with pytest.raises(NotFound):
-        await backend.release(Release(room.id, ["b", "c"]))
-    await backend.release(Release(room.id, ["b"]))
+        await backend.rooms.release(Release(room.id, ["b", "c"]))
+    await backend.rooms.release(Release(room.id, ["b"]))
 
-    assert [seat.player for seat in backend.seats_of(room.id)] == ["a"]
-    assert backend.get_room(room.id).players == 1
+    assert [seat.player for seat in backend.rooms.seats(room.id)] == ["a"]
+    assert backend.rooms.get(room.id).players == 1
     with pytest.raises(NotFound):
-        backend.get_player("b")
+        backend.players.get("b")
 
 
 async def test_an_operator_kicks_a_player_who_is_told_why(world: World) -> None:
@@ -142,14 +126,14 @@ async def test_an_operator_kicks_a_player_who_is_told_why(world: World) -> None:
     ada = await world.connect(server)
     seat = await ada.join_or_create("chat")
 
-    await backend.kick(seat.id, ada.player_id, "no dogs")
+    await backend.rooms.kick(seat.id, ada.player_id, "no dogs")
     heard = [message async for message in seat]
 
     assert heard == []
     assert seat.left == SeatLeft(Reason.KICKED, "no dogs")
-    assert backend.seats_of(seat.id) == []
+    assert backend.rooms.seats(seat.id) == []
     with pytest.raises(NotFound):
-        await backend.kick(seat.id, ada.player_id, "twice")
+        await backend.rooms.kick(seat.id, ada.player_id, "twice")
 
 
 # Sessions and players
@@ -160,9 +144,9 @@ async def test_an_operator_sees_sessions_and_ends_them(world: World) -> None:
     ada, bob = await world.connect(server), await world.connect(server, transport="websocket")
     seat = await ada.join_or_create("chat")
 
-    shown = backend.get_session(ada.id)
-    theirs = backend.list_sessions(player=bob.player_id, limit=10, cursor="")
-    await backend.end_session(ada.id, "banned")
+    shown = backend.sessions.get(ada.id)
+    theirs = backend.sessions.list(player=bob.player_id, limit=10, cursor="")
+    await backend.sessions.end(ada.id, "banned")
     with pytest.raises(SessionEnded, match="banned"):
         await ada.search()
 
@@ -171,25 +155,25 @@ async def test_an_operator_sees_sessions_and_ends_them(world: World) -> None:
     )
     assert 0.0 <= shown.idle_s <= shown.age_s < 30.0
     assert [session.id for session in theirs.sessions] == [bob.id]
-    assert backend.seats_of(seat.id) == []
+    assert backend.rooms.seats(seat.id) == []
     with pytest.raises(NotFound):
-        backend.get_session(ada.id)
+        backend.sessions.get(ada.id)
 
 
-def _sessions(backend: Backend, limit: int) -> list[str]:
-    page = backend.list_sessions(player="", limit=limit, cursor="")
+def _sessions(backend: Operations, limit: int) -> list[str]:
+    page = backend.sessions.list(player="", limit=limit, cursor="")
     found = [session.id for session in page.sessions]
     while page.cursor:
-        page = backend.list_sessions(player="", limit=limit, cursor=page.cursor)
+        page = backend.sessions.list(player="", limit=limit, cursor=page.cursor)
         found += [session.id for session in page.sessions]
     return found
 
 
-def _players(backend: Backend, limit: int) -> list[str]:
-    page = backend.list_players(limit=limit, cursor="")
+def _players(backend: Operations, limit: int) -> list[str]:
+    page = backend.players.list(limit=limit, cursor="")
     found = [player.id for player in page.players]
     while page.cursor:
-        page = backend.list_players(limit=limit, cursor=page.cursor)
+        page = backend.players.list(limit=limit, cursor=page.cursor)
         found += [player.id for player in page.players]
     return found
 
@@ -198,8 +182,8 @@ def _players(backend: Backend, limit: int) -> list[str]:
 async def test_pages_of_sessions_and_players_are_whole(world: World, limit: int) -> None:
     server, backend = await _running(world)
     agents = [server.open_agent(f"agent-{number % 15:02}") for number in range(21)]
-    room = await backend.create_room(Create("chat"))
-    await backend.reserve(Reserve(room.id, players=["zoe", "agent-03"]))
+    room = await backend.rooms.create(Create("chat"))
+    await backend.rooms.reserve(Reserve(room.id, players=["zoe", "agent-03"]))
 
     assert _sessions(backend, limit) == sorted(agent.session.id for agent in agents)
     assert _players(backend, limit) == [*(f"agent-{number:02}" for number in range(15)), "zoe"]
@@ -217,15 +201,15 @@ async def test_a_page_of_very_many_is_of_the_first_of_them_each_once(world: Worl
 async def test_pages_go_on_from_where_they_were_while_sessions_come_and_go(world: World) -> None:
     server, backend = await _running(world)
     agents = {str(agent.session.id): agent for agent in (server.open_agent(f"agent-{number}") for number in range(20))}
-    page = backend.list_sessions(player="", limit=8, cursor="")
-    people = backend.list_players(limit=8, cursor="")
+    page = backend.sessions.list(player="", limit=8, cursor="")
+    people = backend.players.list(limit=8, cursor="")
     seen = {session.id for session in page.sessions} | {page.cursor}
 
     for session_id in seen:
         agents.pop(session_id).end()
     newcomers = {str(server.open_agent(f"newcomer-{number}").session.id) for number in range(5)}
-    rest = [each.id for each in backend.list_sessions(player="", limit=100, cursor=page.cursor).sessions]
-    others = [each.id for each in backend.list_players(limit=100, cursor=people.cursor).players]
+    rest = [each.id for each in backend.sessions.list(player="", limit=100, cursor=page.cursor).sessions]
+    others = [each.id for each in backend.players.list(limit=100, cursor=people.cursor).players]
 
     assert set(rest) - newcomers == set(agents)
     assert seen.isdisjoint(rest)
@@ -236,12 +220,12 @@ async def test_pages_go_on_from_where_they_were_while_sessions_come_and_go(world
 
 async def test_a_player_is_shown_with_all_sessions_and_rooms(world: World) -> None:
     server, backend = await _running(world)
-    room, other = await backend.create_room(Create("chat")), await backend.create_room(Create("chat"))
+    room, other = await backend.rooms.create(Create("chat")), await backend.rooms.create(Create("chat"))
     phone, tablet = server.open_agent("ada"), server.open_agent("ada")
     await phone.join(room.id)
-    await backend.reserve(Reserve(other.id, players=["ada"]))
+    await backend.rooms.reserve(Reserve(other.id, players=["ada"]))
 
-    ada = backend.get_player("ada")
+    ada = backend.players.get("ada")
 
     assert ada.sessions == [phone.session.id, tablet.session.id]
     assert ada.rooms == [room.id, other.id]
@@ -253,42 +237,42 @@ async def test_a_player_is_shown_with_all_sessions_and_rooms(world: World) -> No
 async def test_an_operator_starts_watches_and_stops_placements(world: World) -> None:
     queues = [Queue("here", ("*",)), Queue("moon", ("region:moon",), timeout_s=300.0)]
     server, backend = await _running(world, queues=queues, region="earth")
-    events = backend.events(None)
+    events = backend.events.read(None)
 
-    assert [(queue.name, queue.destinations, queue.pending) for queue in backend.list_queues()] == [
+    assert [(queue.name, queue.destinations, queue.pending) for queue in backend.placements.queues()] == [
         ("here", ["*"], 0), ("moon", ["region:moon"], 0),
     ]  # fmt: skip
-    started = await backend.start_placement(StartPlacement("here", "chat", [PlacedPlayer("ada")], id="mine"))
-    same = await backend.start_placement(StartPlacement("here", "chat", [PlacedPlayer("ada")], id="mine"))
+    started = backend.placements.start(StartPlacement("here", "chat", [PlacedPlayer("ada")], id="mine"))
+    same = backend.placements.start(StartPlacement("here", "chat", [PlacedPlayer("ada")], id="mine"))
     async for event in events:
         if event.type == "placement.changed" and event.body["status"] != "pending":
             break
-    placed = backend.get_placement("mine")
-    waiting = await backend.start_placement(StartPlacement("moon", "chat"))
-    pending = [queue.pending for queue in backend.list_queues()]
-    stopped = await backend.stop_placement(waiting.id)
+    placed = backend.placements.get("mine")
+    waiting = backend.placements.start(StartPlacement("moon", "chat"))
+    pending = [queue.pending for queue in backend.placements.queues()]
+    stopped = backend.placements.stop(waiting.id)
 
     assert started.id == same.id == "mine"
-    assert (placed.status, placed.node) == ("fulfilled", backend.node().name)
+    assert (placed.status, placed.node) == ("fulfilled", backend.health.info().name)
     assert placed.room is not None
     assert placed.room.code
-    assert [seat.player for seat in backend.seats_of(placed.room.id)] == ["ada"]
+    assert [seat.player for seat in backend.rooms.seats(placed.room.id)] == ["ada"]
     assert pending == [0, 1]
     assert stopped.status == "cancelled"
-    assert [each.id for each in backend.list_placements()] == ["mine", waiting.id]
+    assert [each.id for each in backend.placements.list()] == ["mine", waiting.id]
     with pytest.raises(Conflict):
-        await backend.stop_placement("mine")
+        backend.placements.stop("mine")
     with pytest.raises(Conflict):
-        await backend.start_placement(StartPlacement("here", "chat", id="mine"))
+        backend.placements.start(StartPlacement("here", "chat", id="mine"))
     assert len(server.rooms) == 1
 
 
 async def test_the_node_tells_how_it_is(world: World) -> None:
     server, backend = await _running(world, region="eu", limits=Limits(rooms_max=7))
-    await backend.create_room(Create("chat"))
+    await backend.rooms.create(Create("chat"))
     server.open_agent("ada")
 
-    node = backend.node()
+    node = backend.health.info()
 
     assert (node.name, node.region) == (server.node.name, "eu")
     assert (node.is_ready, node.is_healthy, node.reasons) == (True, True, [])
@@ -297,19 +281,19 @@ async def test_the_node_tells_how_it_is(world: World) -> None:
 
 async def test_nothing_but_refusals_comes_out_of_bad_wishes(world: World) -> None:
     _, backend = await _running(world)
-    room = await backend.create_room(Create("chat"))
+    room = await backend.rooms.create(Create("chat"))
 
     for wish in (
-        lambda: backend.create_room(Create("chat", max_players=3)),
-        lambda: backend.create_room(Create("chat", {"map": {"nested": 1}})),
-        lambda: backend.search_rooms(Search(where="flavour = 1")),
-        lambda: backend.search_rooms(Search(order_by=["flavour"])),
-        lambda: backend.search_rooms(Search(cursor="x")),
-        lambda: backend.update_room(Update(room.id, max_players=0)),
-        lambda: backend.reserve(Reserve(room.id, code=room.code, players=["ada"])),
-        lambda: backend.reserve(Reserve(room.id, players=["ada"], ttl_s=10_000.0)),
+        lambda: backend.rooms.create(Create("chat", max_players=3)),
+        lambda: backend.rooms.create(Create("chat", {"map": {"nested": 1}})),
+        lambda: backend.rooms.search(Search(where="flavour = 1")),
+        lambda: backend.rooms.search(Search(order_by=["flavour"])),
+        lambda: backend.rooms.search(Search(cursor="x")),
+        lambda: backend.rooms.update(Update(room.id, max_players=0)),
+        lambda: backend.rooms.reserve(Reserve(room.id, code=room.code, players=["ada"])),
+        lambda: backend.rooms.reserve(Reserve(room.id, players=["ada"], ttl_s=10_000.0)),
     ):
         with pytest.raises(Invalid):
             await _answer(wish())
     with pytest.raises(Refused):
-        await backend.update_room(Update(room.id, host="nobody"))
+        await backend.rooms.update(Update(room.id, host="nobody"))

@@ -9,7 +9,6 @@ from holdfast import ClientRoom, NotFound, Refused, RoomLocked
 from holdfast.core.errors import Duplicate, Expired, Invalid
 from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import Reserve
-from holdfast.server.operate.operator import Operator
 from tests.server.directory.seats import (
     Slow,
     a_crowd,
@@ -134,7 +133,7 @@ async def test_a_reservation_that_is_asked_for_again_is_as_good_as_if_nobody_els
         if by == "themselves":
             await ada.reserve(room.id, ttl_s=50.0)
         else:
-            await Operator(server.node).reserve(Reserve(room.id, players=["ada"], ttl_s=50.0))
+            await server.operate.rooms.reserve(Reserve(room.id, players=["ada"], ttl_s=50.0))
 
         assert [server.rooms.reserved.count(each) for each in ("eve", "ada")] == [0, by == "themselves"]
         assert seconds_left(server, room.id, "ada") == pytest.approx(100.0, abs=0.1)

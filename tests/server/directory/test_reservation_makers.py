@@ -5,7 +5,6 @@ import pytest
 from holdfast import Message, Player, PlayerData, Queue, Room, on
 from holdfast.core.errors import NotAllowed
 from holdfast.schemas.requests import Reserve
-from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import a_room, arena, call, connected, guarded, patient, seats, served
 from tests.server.durability.bench import a_moment, in_virtual_time, until
@@ -63,7 +62,7 @@ async def test_those_to_whom_the_room_is_something_may_reserve_in_it(maker: str)
                 await until(lambda: room.host is not None)
                 await dan.reserve(room.id, players=["bob"])
             case _:
-                await Operator(server.node).reserve(Reserve(room.id, players=["bob"]))
+                await server.operate.rooms.reserve(Reserve(room.id, players=["bob"]))
 
         assert seats(server, room.id)["bob"] == "reserved"
 

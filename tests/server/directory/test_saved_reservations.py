@@ -8,7 +8,6 @@ from holdfast import Message, Player, PlayerData, RoomFull, Throttled, on
 from holdfast.core.errors import NotAllowed
 from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import Reserve
-from holdfast.server.operate.operator import Operator
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import (
     Arena,
@@ -113,9 +112,9 @@ async def test_a_crash_while_the_room_thinks_about_its_player_costs_no_reservati
         await ada.ask("reserve", ReservationInfo, room=room.id)
         ada.client.ask("join", room=room.id)
         await until(lambda: kind.asked == ["ada"])
-        backend = Operator(server.node)
+        backend = server.operate
         # The room is saved as it is now.
-        await backend.reserve(Reserve(room.id, players=["zoe"]))
+        await backend.rooms.reserve(Reserve(room.id, players=["zoe"]))
 
         server.crash()
         await server.start()

@@ -12,7 +12,6 @@ from holdfast import ClientSession, Invalid, Limits, PlayerData, Refused, Room
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.schemas.requests import Search
 from holdfast.schemas.room import RoomInfo, RoomPage
-from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer, generous
 from tests.server.directory.seats import arena, patient, served
 from tests.server.durability.bench import in_virtual_time
@@ -127,7 +126,7 @@ async def test_a_private_room_is_found_by_those_who_made_it_or_have_a_seat_in_it
     for session in (maker, member, invited):
         assert await _ids(session) == [room.id]
     assert await _ids(stranger) == []
-    page = await Operator(server.node).search_rooms(Search(where=""))
+    page = await server.operate.rooms.search(Search(where=""))
     assert [info.id for info in page.rooms] == [room.id]
 
     await seat.leave()
@@ -141,7 +140,7 @@ async def test_a_code_is_shown_to_those_who_know_it_and_to_operators_and_nobody_
     await member.join(room.id)
 
     codes = [(await session.search())[0].code for session in (maker, member, stranger)]
-    page = await Operator(server.node).search_rooms(Search())
+    page = await server.operate.rooms.search(Search())
 
     assert codes == [room.code, room.code, ""]
     assert page.rooms[0].code == room.code
@@ -196,7 +195,7 @@ async def test_a_room_is_not_found_before_its_game_has_agreed_to_it(world: World
     making = asyncio.create_task(maker.create("arena"))
     for _ in range(3):
         assert await _ids(other) == []
-        assert (await Operator(server.node).search_rooms(Search(where=""))).rooms == []
+        assert (await server.operate.rooms.search(Search(where=""))).rooms == []
     agreed.set()
     await asyncio.wait([making])
 

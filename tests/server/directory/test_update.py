@@ -20,7 +20,6 @@ from holdfast import (
     on,
 )
 from holdfast.schemas.requests import Update
-from holdfast.server.operate.operator import Operator
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, room_of
 
 
@@ -261,16 +260,16 @@ async def test_a_password_can_be_set_changed_and_taken_away(world: World) -> Non
 async def test_of_two_who_change_the_same_version_one_is_told_of_the_conflict(world: World) -> None:
     server = await world.serve(chat(Told))
     ada = await world.connect(server)
-    operator = Operator(server.node)
+    operator = server.operate
     info = await ada.create("chat")
     wishes = [Update(info.id, name=name, set={name: 1}, if_version=info.version) for name in "abcdefgh"]
 
-    answers = await asyncio.gather(*(operator.update_room(wish) for wish in wishes), return_exceptions=True)
+    answers = await asyncio.gather(*(operator.rooms.update(wish) for wish in wishes), return_exceptions=True)
 
     [won] = [answer for answer in answers if isinstance(answer, RoomInfo)]
     assert sum(isinstance(answer, Conflict) for answer in answers) == 7
     assert won.properties == {won.name: 1}
-    assert operator.get_room(info.id) == won
+    assert operator.rooms.get(info.id) == won
     assert won.version == info.version + 1
 
 
@@ -313,7 +312,7 @@ async def test_a_refused_update_changes_nothing(world: World, change: dict[str, 
     with pytest.raises(error):
         await ada.update_room(info.id, **{"name": "other", "locked": True, **change})
 
-    assert Operator(server.node).get_room(info.id) == info
+    assert server.operate.rooms.get(info.id) == info
 
 
 # Who may
@@ -348,7 +347,7 @@ async def test_a_room_of_the_server_without_a_host_is_changed_by_no_player(world
     with pytest.raises(NotFound):
         await ada.update_room("no-such-room", name="mine")
 
-    assert (await Operator(server.node).update_room(Update(room.id, name="ours"))).name == "ours"
+    assert (await server.operate.rooms.update(Update(room.id, name="ours"))).name == "ours"
 
 
 # Names

@@ -12,7 +12,6 @@ from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.schemas.frames import Notice, Reply
 from holdfast.schemas.room import RoomInfo, RoomPage, Visibility
-from holdfast.server.operate.operator import Operator
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect, TransportLimits
@@ -246,7 +245,7 @@ async def test_a_watch_ends_with_its_connection_and_with_its_session(end: str) -
         elif end == "loss":
             server.machine.call(server.node.lost_to_another, server.sessions.of_player("ada")[0])
         else:
-            await Operator(server.node).end_session(ada.welcome.session, "")
+            await server.operate.sessions.end(ada.welcome.session, "")
         await _change(server, room, level=1)
 
         assert _notices(heard_by) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Limits, NotFound, Player, Reason, Throttled
-from holdfast.server.operate.operator import Operator
+from holdfast.server.operate.operations import Operations
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.rooms import Do, Hero, Say, Table, table
 
@@ -20,8 +20,8 @@ class Duel(Table):
         self.close()
 
 
-def _operator(bench: Bench) -> Operator:
-    return Operator(bench.server.node)
+def _operator(bench: Bench) -> Operations:
+    return bench.server.operate
 
 
 # Who waits for a commit of a room that has ended
@@ -37,7 +37,7 @@ async def test_who_kicks_a_player_and_so_ends_the_room_is_answered_when_that_is_
         await ada.send(Do("slow", ["done"]))
         await a_moment()
 
-        kicking = asyncio.create_task(_operator(bench).kick(ada.room.id, "ada", "go"))
+        kicking = asyncio.create_task(_operator(bench).rooms.kick(ada.room.id, "ada", "go"))
         await a_moment()
         kind.door.set()
         async with asyncio.timeout(1.0):
@@ -77,7 +77,7 @@ async def test_to_wait_for_a_room_that_another_server_has_is_refused_at_once() -
 
         # One is in the commit that fails, and the other would have been in the next.
         waiting = asyncio.create_task(host.persistence.saved())
-        ending = asyncio.create_task(_operator(bench).end_room(ada.room.id, ""))
+        ending = asyncio.create_task(_operator(bench).rooms.end(ada.room.id, ""))
         await asyncio.sleep(0)
         bench.store.release()
 
@@ -99,7 +99,7 @@ async def test_a_room_has_ended_for_its_operator_when_no_crash_can_bring_it_back
         await a_moment()
         bench.store.hold()
 
-        ending = asyncio.create_task(_operator(bench).end_room(ada.room.id, "maintenance"))
+        ending = asyncio.create_task(_operator(bench).rooms.end(ada.room.id, "maintenance"))
         await a_moment()
         assert not ending.done()
         bench.store.release()
@@ -118,7 +118,7 @@ async def test_an_operator_ends_a_room_that_cannot_be_saved() -> None:
         await ada.send(Do("spoil"))
         await a_moment()
 
-        info = await _operator(bench).end_room(ada.room.id, "")
+        info = await _operator(bench).rooms.end(ada.room.id, "")
 
         assert info.status == "ended"
         assert bench.store.keys_of("room/") == []
@@ -131,7 +131,7 @@ async def test_a_session_has_ended_for_its_operator_when_its_token_is_dead_after
         await a_moment()
         bench.store.hold()
 
-        ending = asyncio.create_task(_operator(bench).end_session(ada.session.id, "banned"))
+        ending = asyncio.create_task(_operator(bench).sessions.end(ada.session.id, "banned"))
         await a_moment()
         assert not ending.done()
         bench.store.release()
@@ -150,7 +150,7 @@ async def test_an_operator_hears_that_another_server_has_the_session() -> None:
         bench.store.intrude(f"session/{ada.session.id}")
 
         with pytest.raises(NotFound, match="another server"):
-            await _operator(bench).end_session(ada.session.id, "banned")
+            await _operator(bench).sessions.end(ada.session.id, "banned")
 
 
 @pytest.mark.parametrize("what", ["room", "session"])
@@ -164,8 +164,8 @@ async def test_an_operator_does_not_wait_forever_for_a_store_that_does_not_save(
 
         operator = _operator(bench)
         ends: dict[str, Callable[[str], Awaitable[Any]]] = {
-            "room": partial(operator.end_room, ada.room.id),
-            "session": partial(operator.end_session, ada.session.id),
+            "room": partial(operator.rooms.end, ada.room.id),
+            "session": partial(operator.sessions.end, ada.session.id),
         }
         with pytest.raises(Throttled, match="does not save"):
             await ends[what]("")

@@ -30,7 +30,7 @@ async def test_who_signs_in_while_the_store_cannot_be_asked_is_told_when_to_come
         assert told.retry_after_s == 2.0
         store.fail(error)
         with pytest.raises(Throttled, match="cannot look it up"):
-            await operator(server).get_account("ada")
+            await operator(server).accounts.get("ada")
 
 
 @in_virtual_time
@@ -38,10 +38,10 @@ async def test_a_full_store_in_memory_tells_operators_what_to_do() -> None:
     limits = Limits(records_in_memory_max=1)
     auth = (Password(hashing=QuickHashing()),)
     async with serving(hall(durability="memory"), store=None, auth=auth, limits=limits) as server:
-        await operator(server).create_account("ada", "correct horse", player="", roles=[])
+        await operator(server).accounts.create("ada", "correct horse", player="", roles=[])
 
         with pytest.raises(Throttled, match="give the server a store"):
-            await operator(server).create_account("bob", "correct horse", player="", roles=[])
+            await operator(server).accounts.create("bob", "correct horse", player="", roles=[])
 
 
 @in_virtual_time

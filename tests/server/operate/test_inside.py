@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from holdfast import Failed, Invalid, Limits, NotFound, Parts, Player, PlayerData, Refused, Room, Throttled, Untyped
-from holdfast.server.operate.operator import Operator
 from tests.server.world import Chat, Say, World, chat, hear, until_resumed
 
 
@@ -48,7 +47,7 @@ async def test_a_room_is_shown_with_its_state_its_attributes_and_its_players(wor
     room = await server.create_room("cards")
     await agent.join(room.id)
 
-    shown = Operator(server.node).room_state(room.id)
+    shown = server.operate.rooms.state(room.id)
 
     assert shown.state == {"round": 3, "chunks": {"a": 1}}
     assert shown.attributes["odd"] == "an odd thing"
@@ -67,14 +66,14 @@ async def test_a_state_that_is_too_large_or_cannot_be_taken_is_refused(world: Wo
 
     server = await world.serve(Cards, chat(Broken), limits=Limits(state_shown_bytes_max=40))
     cards, broken = await server.create_room("cards"), await server.create_room("chat")
-    operator = Operator(server.node)
+    operator = server.operate
 
     with pytest.raises(Refused, match="at most 40 are shown"):
-        operator.room_state(cards.id)
+        operator.rooms.state(cards.id)
     with pytest.raises(Failed, match="snapshot"):
-        operator.room_state(broken.id)
+        operator.rooms.state(broken.id)
     with pytest.raises(NotFound):
-        operator.room_state("nothing")
+        operator.rooms.state("nothing")
 
 
 async def test_a_room_that_is_dear_to_look_into_is_left_alone_for_a_while(
@@ -82,44 +81,47 @@ async def test_a_room_that_is_dear_to_look_into_is_left_alone_for_a_while(
 ) -> None:
     class Dear(Chat):
         def snapshot(self) -> Any:
-            monkeypatch.setattr(server.node, "now", lambda: began + 1.0)
+            monkeypatch.setattr(server.operate.rooms, "_now", lambda: began + 1.0)
             return "x" * 100
 
     server = await world.serve(chat(Dear), Cards, limits=Limits(state_shown_bytes_max=80))
     dear, cards = await server.create_room("chat"), await server.create_room("cards")
-    operator = Operator(server.node)
+    operator = server.operate
     began = server.node.now()
 
     with pytest.raises(Refused, match="at most 80 are shown"):
-        operator.room_state(dear.id)
+        operator.rooms.state(dear.id)
     with pytest.raises(Throttled, match=r"in 50\.0 s"):
-        operator.room_state(dear.id)
+        operator.rooms.state(dear.id)
     # Another room is another matter.
-    assert operator.room_state(cards.id).state
-    monkeypatch.setattr(server.node, "now", lambda: began + 51.1)
+    assert operator.rooms.state(cards.id).state
+    monkeypatch.setattr(server.operate.rooms, "_now", lambda: began + 51.1)
     with pytest.raises(Refused, match="at most 80 are shown"):
-        operator.room_state(dear.id)
+        operator.rooms.state(dear.id)
 
 
 async def test_a_state_that_is_shown_but_took_long_is_not_taken_again_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = takes_s = 0.0
+
     class Slow(Chat):
         def snapshot(self) -> Any:
-            now = server.node.now()
-            monkeypatch.setattr(server.node, "now", lambda: now + takes_s)
+            nonlocal now
+            now += takes_s
             return "shown"
 
     server = await world.serve(chat(Slow))
     room = await server.create_room("chat")
-    operator = Operator(server.node)
+    operator = server.operate
+    monkeypatch.setattr(operator.rooms, "_now", lambda: now)
 
     takes_s = 0.01
-    assert [operator.room_state(room.id).state for _ in range(2)] == ["shown", "shown"]
+    assert [operator.rooms.state(room.id).state for _ in range(2)] == ["shown", "shown"]
     takes_s = 0.1
-    assert operator.room_state(room.id).state == "shown"
+    assert operator.rooms.state(room.id).state == "shown"
     with pytest.raises(Throttled):
-        operator.room_state(room.id)
+        operator.rooms.state(room.id)
 
 
 async def test_half_a_character_in_a_game_fails_alone(world: World) -> None:
@@ -131,7 +133,7 @@ async def test_half_a_character_in_a_game_fails_alone(world: World) -> None:
     server = await world.serve(Half)
     room = await server.create_room("half")
 
-    shown = Operator(server.node).room_state(room.id)
+    shown = server.operate.rooms.state(room.id)
 
     assert (shown.state, shown.attributes) == ("(dict: cannot be shown)", {"whole": "ü"})
     assert msgspec.json.encode(shown)
@@ -143,7 +145,7 @@ async def test_a_broadcast_with_a_name_that_no_field_can_have_is_refused(world: 
     room = await server.create_room("chat")
 
     with pytest.raises(Invalid, match="body: "):
-        await Operator(server.node).broadcast(room.id, "notice", {name: 1})
+        await server.operate.rooms.broadcast(room.id, "notice", {name: 1})
 
 
 async def test_a_broadcast_reaches_everybody_in_the_room_in_order(world: World) -> None:
@@ -151,7 +153,7 @@ async def test_a_broadcast_reaches_everybody_in_the_room_in_order(world: World) 
     ada, bob = await world.connect(server), await world.connect(server, dialect="holdfast.v1.json")
     rooms = [await ada.join_or_create("chat"), await bob.join_or_create("chat")]
 
-    told = await Operator(server.node).broadcast(rooms[0].id, "notice", {"text": "soon", "in-minutes": 5, "of": [1]})
+    told = await server.operate.rooms.broadcast(rooms[0].id, "notice", {"text": "soon", "in-minutes": 5, "of": [1]})
 
     assert told == 2
     for room in rooms:
@@ -163,28 +165,28 @@ async def test_a_broadcast_reaches_everybody_in_the_room_in_order(world: World) 
 async def test_a_broadcast_may_not_pretend_to_be_holdfast(world: World) -> None:
     server = await world.serve(chat())
     room = await server.create_room("chat")
-    operator = Operator(server.node)
+    operator = server.operate
 
     with pytest.raises(Invalid, match="Holdfast's own"):
-        await operator.broadcast(room.id, "holdfast.left", {"reason": "kicked"})
+        await operator.rooms.broadcast(room.id, "holdfast.left", {"reason": "kicked"})
     with pytest.raises(NotFound):
-        await operator.broadcast("nothing", "notice", {})
-    assert await operator.broadcast(room.id, "notice", {}) == 0
+        await operator.rooms.broadcast("nothing", "notice", {})
+    assert await operator.rooms.broadcast(room.id, "notice", {}) == 0
 
 
 async def test_a_session_whose_connection_is_dropped_comes_back(world: World) -> None:
     server = await world.serve(chat())
     ada = await world.connect(server)
     room = await ada.join_or_create("chat")
-    operator = Operator(server.node)
+    operator = server.operate
 
-    outcome = await until_resumed(ada, lambda: operator.drop_session(ada.id, "a test"))
+    outcome = await until_resumed(ada, lambda: operator.sessions.drop(ada.id, "a test"))
 
     assert outcome.kind == "resumed"
     await room.send(Say("still here"))
     await hear(room, "still here")
     with pytest.raises(NotFound):
-        operator.drop_session("nobody", "")
+        operator.sessions.drop("nobody", "")
 
 
 async def test_sessions_and_players_are_found_by_a_part_of_their_ids(world: World) -> None:
@@ -192,10 +194,10 @@ async def test_sessions_and_players_are_found_by_a_part_of_their_ids(world: Worl
     agents = [server.open_agent(name) for name in ("ada-lovelace", "ada-byron", "bob-marley")]
     room = await server.create_room("chat")
     await agents[2].join(room.id)
-    operator = Operator(server.node)
+    operator = server.operate
 
     def found(**query: str) -> set[str]:
-        page = operator.list_sessions(player="", limit=10, cursor="", **query)
+        page = operator.sessions.list(player="", limit=10, cursor="", **query)
         return {session.player for session in page.sessions}
 
     assert found(search="ada-") == {"ada-lovelace", "ada-byron"}
@@ -203,4 +205,4 @@ async def test_sessions_and_players_are_found_by_a_part_of_their_ids(world: Worl
     assert found(search=agents[0].session.id) == {"ada-lovelace"}
     assert found(status="disconnected") == set()
     assert found(status="connected", search="ob-mar") == {"bob-marley"}
-    assert [player.id for player in operator.list_players(limit=10, cursor="", search="da-by").players] == ["ada-byron"]
+    assert [player.id for player in operator.players.list(limit=10, cursor="", search="da-by").players] == ["ada-byron"]

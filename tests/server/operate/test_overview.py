@@ -9,8 +9,7 @@ import pytest
 
 from holdfast import Limits, Message, Player, PlayerData, Room, on
 from holdfast.schemas.node import EventInfo
-from holdfast.server.operate import overview
-from holdfast.server.operate.operator import Operator
+from holdfast.server.operate.node import OVERVIEW_S
 from tests.server.world import Say, World, chat, hear, until_resumed
 
 
@@ -48,7 +47,7 @@ async def test_the_overview_counts_who_is_here_and_what_happened(world: World) -
     await hear(room, "hello")
     await until_resumed(ada, ada.cut)
 
-    shown = await Operator(server.node).overview()
+    shown = await server.operate.node.overview()
 
     assert shown.players == 2
     assert shown.sessions == {"preconnect": 0, "connected": 2, "disconnected": 0}
@@ -66,7 +65,7 @@ async def test_a_player_with_two_sessions_is_one_player(world: World) -> None:
     server.open_agent("bot")
     server.open_agent("bot")
 
-    shown = await Operator(server.node).overview()
+    shown = await server.operate.node.overview()
 
     assert (shown.players, shown.sessions["connected"]) == (1, 2)
 
@@ -76,14 +75,14 @@ async def test_a_limit_that_was_reached_is_shown_with_what_was_done(world: World
     server.node.alarms.tell("rooms_per_player_max", "refused", player="ada")
 
     # Of many in a row one event tells; the first is told at once.
-    shown = await Operator(server.node).overview()
+    shown = await server.operate.node.overview()
 
     assert [(hit.limit, hit.action, hit.times) for hit in shown.limits] == [("rooms_per_player_max", "refused", 1)]
 
 
 async def test_who_watches_is_shown_the_numbers_again_and_again(world: World) -> None:
     server = await world.serve(chat())
-    looks = Operator(server.node).overviews()
+    looks = server.operate.node.watch()
 
     first = await anext(looks)
     server.open_agent("bot")
@@ -92,20 +91,20 @@ async def test_who_watches_is_shown_the_numbers_again_and_again(world: World) ->
     assert (first.id, first.type, first.body["players"]) == (1, "overview", 0)
     assert (opened.type, opened.body["player"]) == ("session.opened", "bot")
     assert (second.id, second.type, second.body["players"]) == (2, "overview", 1)
-    assert second.at - first.at >= overview.OVERVIEW_S * 0.9
+    assert second.at - first.at >= OVERVIEW_S * 0.9
 
 
 async def test_all_who_watch_share_one_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await world.serve(chat())
     began = server.node.now()
-    monkeypatch.setattr(server.node, "now", lambda: began)
-    operator = Operator(server.node)
-    first = await anext(operator.overviews())
+    operator = server.operate
+    monkeypatch.setattr(operator.node, "_now", lambda: began)
+    first = await anext(operator.node.watch())
     server.open_agent("bot")
 
-    shared = await asyncio.gather(*(anext(operator.overviews()) for _ in range(3)))
-    monkeypatch.setattr(server.node, "now", lambda: began + overview.OVERVIEW_S)
-    later = await anext(operator.overviews())
+    shared = await asyncio.gather(*(anext(operator.node.watch()) for _ in range(3)))
+    monkeypatch.setattr(operator.node, "_now", lambda: began + OVERVIEW_S)
+    later = await anext(operator.node.watch())
 
     assert [(look.id, look.at, look.body["players"]) for look in shared] == [(1, first.at, 0)] * 3
     assert later.body["players"] == 1
@@ -113,7 +112,7 @@ async def test_all_who_watch_share_one_look(world: World, monkeypatch: pytest.Mo
 
 async def test_of_a_storm_who_watches_is_shown_the_newest(world: World) -> None:
     server = await world.serve(chat())
-    looks = Operator(server.node).overviews()
+    looks = server.operate.node.watch()
     await anext(looks)
     for number in range(300):
         server.open_agent(f"bot-{number:03}")
@@ -136,7 +135,7 @@ async def test_settings_are_those_in_force_and_hold_no_secret(world: World) -> N
         chat(), limits=Limits(messages_per_s=7.0), origins=["https://game.example"], secret=b"very secret indeed " * 2
     )
 
-    shown = Operator(server.node, server.doors).settings()
+    shown = server.operate.node.settings()
 
     assert shown.urls == {"websocket": server.url}
     assert (shown.origins, shown.auth, shown.store) == (["https://game.example"], ["guest"], "")
@@ -148,13 +147,13 @@ async def test_settings_are_those_in_force_and_hold_no_secret(world: World) -> N
 async def test_kinds_say_their_settings_and_the_messages_they_understand(world: World) -> None:
     server = await world.serve(chat(), Board, store="memory:")
 
-    _, board = Operator(server.node).kinds()
+    _, board = server.operate.node.kinds()
 
     assert (board.kind, board.settings["grace_s"], board.settings["max_players"]) == ("board", 12.0, 16)
     assert [(message.type, message.role) for message in board.messages] == [("move", ""), ("odd", "gm")]
     schema = board.messages[0].schema
     assert schema["$defs"]["Move"]["required"] == ["to"]
     assert schema["$defs"]["Point"]["properties"]["y"] == {"type": "number", "default": 0.0}
-    assert Operator(server.node).settings().store == "memory"
+    assert server.operate.node.settings().store == "memory"
     # All of it can be told as JSON.
     assert msgspec.json.decode(msgspec.json.encode(board))["kind"] == "board"

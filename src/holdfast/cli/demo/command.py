@@ -15,7 +15,7 @@ from holdfast.cli.demo.keys import are_there_keys
 from holdfast.cli.demo.screens import LiveScreen, PlainScreen, open_console
 from holdfast.cli.demo.show import Screen, Settings, Show
 from holdfast.cli.demo.table import Totals, verdict
-from holdfast.http.hosts import DEFAULT_PORT
+from holdfast.http.limits import DEFAULT_PORT
 from holdfast.server.run import event_loop
 
 if TYPE_CHECKING:

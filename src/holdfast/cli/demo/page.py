@@ -21,7 +21,7 @@ from litestar.types import Message as LitestarMessage
 from holdfast.cli.demo.links import Links
 from holdfast.cli.demo.sockets import listening_at
 from holdfast.cli.demo.supervisor import Supervisor
-from holdfast.http.hosts import hostname, is_loopback
+from holdfast.core.addresses import hostname, is_loopback
 
 SITE = Path(__file__).with_name("site")
 HOST = "127.0.0.1"

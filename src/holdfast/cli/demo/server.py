@@ -18,7 +18,7 @@ import msgspec
 from holdfast import Limits, Server
 from holdfast.cli.demo.arena import Arena
 from holdfast.http.api import HttpApi
-from holdfast.http.hosts import DEFAULT_HOST
+from holdfast.http.limits import DEFAULT_HOST
 from holdfast.server.run import event_loop
 
 # A ping every second keeps the latencies fresh.

@@ -16,7 +16,7 @@ from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.cli.demo.server import Ready
 from holdfast.cli.demo.sockets import free_port
 from holdfast.cli.demo.supervisor import Supervisor
-from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
 
 if TYPE_CHECKING:
     from holdfast.cli.demo.page import Page

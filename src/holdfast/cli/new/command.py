@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.http.folder import CLIENT_FILE, PLAY
-from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.static import CLIENT_FILE, PLAY
 
 _TEMPLATE = Path(__file__).with_name("template")
 # What a folder, a package and a file may be called everywhere.

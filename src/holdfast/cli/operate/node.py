@@ -13,7 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import click
 
 from holdfast.cli.secrets import API_KEY_VARIABLE
-from holdfast.http.hosts import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
 
 _TIMEOUT_S = 30.0
 _PAGE = 100

@@ -1,17 +1,17 @@
-"""Placements: have a room made where it is best for its players. They take a while; ask, or read the events."""
+"""Placements: have a room created where it is best for its players. That takes a while: poll, or follow the events."""
 
 from litestar import delete, get, post
 from litestar.params import JSONBody
 
-from holdfast.http.answers import Answer, path_to
 from holdfast.http.bodies import PlacementList, QueueList
 from holdfast.http.keys import Scope
-from holdfast.http.operations import LOCATION, Node, PlacementPath, needs
+from holdfast.http.responses import Answer, path_to
+from holdfast.http.routes.shared import BODY, LOCATION, PATH, PlacementPath, Server, operation
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import StartPlacement
 
-_PATH = "/v1/placements"
-_TAGS = ["placements"]
+_PLACEMENTS = "/v1/placements"
+_PLACEMENT = "/v1/placements/{placement_id:str}"
 _MATCH = {
     "queue": "europe",
     "kind": "arena",
@@ -22,45 +22,50 @@ _MATCH = {
 }
 
 
-@get("/v1/queues", tags=_TAGS, summary="List queues", opt=needs(Scope.READ))
-async def list_queues(backend: Node) -> QueueList:
+@get("/v1/queues", **operation("placements", "List queues", Scope.READ))
+async def list_queues(server: Server) -> QueueList:
     """Where placements can be started."""
-    return QueueList(backend.list_queues())
+    return QueueList(server.placements.queues())
 
 
-@get(_PATH, tags=_TAGS, summary="List placements", opt=needs(Scope.READ))
-async def list_placements(backend: Node) -> PlacementList:
+@get(_PLACEMENTS, **operation("placements", "List placements", Scope.READ))
+async def list_placements(server: Server) -> PlacementList:
     """Those that are pending, and those that ended a short while ago."""
-    return PlacementList(backend.list_placements())
+    return PlacementList(server.placements.list())
 
 
 @post(
-    _PATH,
-    tags=_TAGS,
-    summary="Start a placement",
+    _PLACEMENTS,
+    **operation(
+        "placements",
+        "Start a placement",
+        Scope.ROOMS,
+        *(*BODY, "not_found", "refused", "conflict", "throttled", "failed"),
+        example=_MATCH,
+    ),
     status_code=202,
-    opt=needs(Scope.ROOMS, "not_found", "refused", "conflict", "throttled", "failed", example=_MATCH),
     response_headers=[LOCATION],
 )
-async def start_placement(backend: Node, data: JSONBody[StartPlacement]) -> Answer[PlacementInfo]:
-    """With an `id` of your own, asking again is safe: the same placement is answered."""
-    placement = await backend.start_placement(data)
+async def start_placement(server: Server, data: JSONBody[StartPlacement]) -> Answer[PlacementInfo]:
+    """With an `id` of your own it is safe to send again: the response is the same placement."""
+    placement = server.placements.start(data)
     return Answer(placement, headers={"Location": path_to("placements", placement.id)})
 
 
-@get(f"{_PATH}/{{placement_id:str}}", tags=_TAGS, summary="Look at a placement", opt=needs(Scope.READ, "not_found"))
-async def get_placement(backend: Node, placement_id: PlacementPath) -> PlacementInfo:
-    """Pending until it is fulfilled, cancelled, timed_out or failed; its room is there once it is fulfilled."""
-    return backend.get_placement(placement_id)
+@get(_PLACEMENT, **operation("placements", "Get a placement", Scope.READ, *PATH))
+async def get_placement(server: Server, placement_id: PlacementPath) -> PlacementInfo:
+    """Pending until it is fulfilled, cancelled, timed_out or failed; it has a room once it is fulfilled."""
+    return server.placements.get(placement_id)
 
 
 @delete(
-    f"{_PATH}/{{placement_id:str}}",
-    tags=_TAGS,
-    summary="Stop a placement",
+    _PLACEMENT,
+    **operation("placements", "Stop a placement", Scope.ROOMS, *PATH, "conflict", "throttled"),
     status_code=200,
-    opt=needs(Scope.ROOMS, "not_found", "conflict", "throttled"),
 )
-async def stop_placement(backend: Node, placement_id: PlacementPath) -> PlacementInfo:
-    """While it is pending."""
-    return await backend.stop_placement(placement_id)
+async def stop_placement(server: Server, placement_id: PlacementPath) -> PlacementInfo:
+    """Only while it is pending."""
+    return server.placements.stop(placement_id)
+
+
+HANDLERS = [list_queues, list_placements, start_placement, get_placement, stop_placement]

@@ -1,4 +1,4 @@
-"""Rooms: find, make, look at, change and end them."""
+"""Rooms and their seats: create, find, read, change and end rooms; reserve seats and free them."""
 
 from litestar import delete, get, patch, post
 from litestar.di import NamedDependency
@@ -6,96 +6,112 @@ from litestar.params import JSONBody
 from msgspec.structs import asdict, replace
 
 from holdfast.core.errors import Conflict
-from holdfast.http.answers import Answer, of_room, path_to
-from holdfast.http.bodies import ReasonQuery, RoomQuery, RoomUpdate
+from holdfast.http.bodies import NewBroadcast, NewReservation, ReasonQuery, RoomQuery, SeatList
+from holdfast.http.errors import Mistaken, ProblemError
 from holdfast.http.keys import Scope
-from holdfast.http.operations import ETAG, LOCATION, IdempotencyKey, IfMatch, Node, RoomPath, needs, number_in
-from holdfast.http.problems import Mistaken, ProblemError
-from holdfast.schemas.requests import Create, Search, Update
-from holdfast.schemas.room import RoomInfo, RoomPage
+from holdfast.http.requests import ApiRequest, context_of
+from holdfast.http.responses import Answer, path_to, room_answer
+from holdfast.http.routes.shared import (
+    BODY,
+    ETAG,
+    LOCATION,
+    PATH,
+    IdempotencyKey,
+    IfMatch,
+    PlayerPath,
+    RoomPath,
+    Server,
+    number_in,
+    operation,
+)
+from holdfast.http.streams import MEDIA_TYPE, EventAnswer, EventStream
+from holdfast.schemas.node import KindList
+from holdfast.schemas.player import ReservationInfo
+from holdfast.schemas.requests import Create, Release, Reserve, RoomChanges, Update
+from holdfast.schemas.room import BroadcastInfo, RoomInfo, RoomPage, RoomState
 
-_PATH = "/v1/rooms"
-_TAGS = ["rooms"]
+_ROOMS = "/v1/rooms"
+_ROOM = "/v1/rooms/{room_id:str}"
 _OPEN_ARENAS = {"kind": "arena", "where": "open_seats > 0", "order_by": ["players desc"]}
 _NEW_ROOM = {"kind": "arena", "name": "Friday night", "max_players": 8, "properties": {"map": "dust", "level": 3}}
-_KEY_CHARS_MAX = 64
 _CHANGES = {"name": "Saturday night", "set": {"map": "snow"}, "remove": ["level"], "locked": True}
+_NOTICE = {"type": "notice", "body": {"text": "The server restarts in five minutes."}}
+_PARTY = {"players": ["guest-7Jm2", "guest-Xa40"], "ttl_s": 60}
+_KEY_CHARS_MAX = 64
 
 
-@get(_PATH, tags=_TAGS, summary="Find rooms", opt=needs(Scope.READ, "expired", example=_OPEN_ARENAS))
-async def search_rooms(backend: Node, asked: NamedDependency[RoomQuery]) -> RoomPage:
-    """All rooms, or those for which `where` holds; full and private ones too.
+@get(_ROOMS, **operation("rooms", "Find rooms", Scope.READ, "expired", example=_OPEN_ARENAS))
+async def search_rooms(server: Server, params: NamedDependency[RoomQuery]) -> RoomPage:
+    """All rooms, or those that match `where`; full and private ones too.
 
-    A page has a cursor if there is more.
+    A page has a cursor if there are more.
     """
-    return await backend.search_rooms(Search(**asdict(asked)))
+    return await server.rooms.search(params)
 
 
 @post(
-    _PATH,
-    tags=_TAGS,
-    summary="Make a room",
-    opt=needs(Scope.ROOMS, "not_found", "refused", "conflict", "name_taken", "throttled", "failed", example=_NEW_ROOM),
+    _ROOMS,
+    **operation(
+        "rooms",
+        "Create a room",
+        Scope.ROOMS,
+        *BODY,
+        *("not_found", "refused", "conflict", "name_taken", "throttled", "failed"),
+        example=_NEW_ROOM,
+    ),
     response_headers=[ETAG, LOCATION],
 )
 async def create_room(
-    backend: Node, data: JSONBody[Create], idempotency_key: IdempotencyKey = None
+    server: Server, data: JSONBody[Create], idempotency_key: IdempotencyKey = None
 ) -> Answer[RoomInfo]:
-    """With a key, asking again is safe: the same room is answered."""
-    room = await backend.create_room(_with_key(data, idempotency_key))
-    answer = of_room(room, status=201)
+    """With an idempotency key it is safe to send again: the response is the same room."""
+    room = await server.rooms.create(_with_key(data, idempotency_key))
+    answer = room_answer(room, status=201)
     answer.set_header("Location", path_to("rooms", room.id))
     return answer
 
 
-@get(
-    f"{_PATH}/{{room_id:str}}",
-    tags=_TAGS,
-    summary="Look at a room",
-    opt=needs(Scope.READ, "not_found"),
-    response_headers=[ETAG],
-)
-async def get_room(backend: Node, room_id: RoomPath) -> Answer[RoomInfo]:
+@get(_ROOM, **operation("rooms", "Get a room", Scope.READ, *PATH), response_headers=[ETAG])
+async def get_room(server: Server, room_id: RoomPath) -> Answer[RoomInfo]:
     """Also one that ended a short while ago."""
-    return of_room(backend.get_room(room_id))
+    return room_answer(server.rooms.get(room_id))
 
 
 @patch(
-    f"{_PATH}/{{room_id:str}}",
-    tags=_TAGS,
-    summary="Change a room",
-    opt=needs(
+    _ROOM,
+    **operation(
+        "rooms",
+        "Change a room",
         Scope.ROOMS,
-        *("not_found", "refused", "conflict", "name_taken", "precondition_failed", "throttled", "failed"),
+        *(*BODY, *PATH),
+        *("refused", "conflict", "name_taken", "precondition_failed", "throttled", "failed"),
         example=_CHANGES,
     ),
     response_headers=[ETAG],
 )
 async def update_room(
-    backend: Node, room_id: RoomPath, data: JSONBody[RoomUpdate], if_match: IfMatch = None
+    server: Server, room_id: RoomPath, data: JSONBody[RoomChanges], if_match: IfMatch = None
 ) -> Answer[RoomInfo]:
-    """All of it or nothing. Members and those who watch a search are told."""
+    """All of it or nothing. Members, and clients that watch a search, are notified."""
     version = _version(data.if_version, if_match)
     try:
-        room = await backend.update_room(Update(room=room_id, **{**asdict(data), "if_version": version}))
+        room = await server.rooms.update(Update(room=room_id, **{**asdict(data), "if_version": version}))
     except Conflict as error:
         if if_match is None:
             raise
         raise ProblemError("precondition_failed", str(error)) from None
-    return of_room(room)
+    return room_answer(room)
 
 
 @delete(
-    f"{_PATH}/{{room_id:str}}",
-    tags=_TAGS,
-    summary="End a room",
+    _ROOM,
+    **operation("rooms", "End a room", Scope.ROOMS, *PATH, "throttled", example={"reason": "maintenance"}),
     status_code=200,
-    opt=needs(Scope.ROOMS, "not_found", "throttled", example={"reason": "maintenance"}),
     response_headers=[ETAG],
 )
-async def end_room(backend: Node, room_id: RoomPath, asked: NamedDependency[ReasonQuery]) -> Answer[RoomInfo]:
+async def end_room(server: Server, room_id: RoomPath, params: NamedDependency[ReasonQuery]) -> Answer[RoomInfo]:
     """Everybody leaves, then it is gone."""
-    return of_room(await backend.end_room(room_id, asked.reason))
+    return room_answer(await server.rooms.end(room_id, params.reason))
 
 
 def _with_key(request: Create, header: str | None) -> Create:
@@ -110,7 +126,7 @@ def _with_key(request: Create, header: str | None) -> Create:
 
 
 def _version(in_body: int | None, if_match: str | None) -> int | None:
-    """The version that the room must have: told by the body, by the header, or by both if they agree."""
+    """The version that the room must have, from the body, the header, or both if they agree."""
     if if_match in {None, "*"}:
         return in_body
     assert if_match is not None
@@ -118,3 +134,102 @@ def _version(in_body: int | None, if_match: str | None) -> int | None:
     if in_body not in {None, version}:
         raise Mistaken("header", "If-Match", "the body has another if_version")
     return version
+
+
+# Inside rooms
+
+
+@get("/v1/kinds", **operation("rooms", "List the kinds of rooms", Scope.READ))
+async def list_kinds(server: Server) -> KindList:
+    """Their settings, and the messages that players may send in them, each with a JSON Schema."""
+    return KindList(server.node.kinds())
+
+
+@get(
+    f"{_ROOM}/state",
+    **operation("rooms", "Get a room's state", Scope.READ, *PATH, "refused", "throttled", "failed"),
+)
+async def get_room_state(server: Server, room_id: RoomPath) -> RoomState:
+    """The game's state, and the data of its players, as they are now."""
+    return server.rooms.state(room_id)
+
+
+@get(
+    f"{_ROOM}/messages",
+    **operation("rooms", "Follow a room's messages", Scope.ADMIN, *PATH, "throttled"),
+    media_type=MEDIA_TYPE,
+)
+async def read_messages(server: Server, request: ApiRequest, room_id: RoomPath) -> EventAnswer:
+    """Server-sent events: a "message" each, with its direction (in: from a player), player, type and body.
+
+    Secrets are hidden. If there are too many messages to show, a "gap" says how many were left out.
+    """
+    return EventAnswer(EventStream(context_of(request).streams, server.rooms.messages(room_id), waits=True))
+
+
+@post(
+    f"{_ROOM}/broadcast",
+    **operation(
+        "rooms",
+        "Send a message to all players of a room",
+        Scope.ROOMS,
+        *(*BODY, *PATH, "refused", "throttled", "failed"),
+        example=_NOTICE,
+    ),
+    status_code=200,
+)
+async def broadcast(server: Server, room_id: RoomPath, data: JSONBody[NewBroadcast]) -> BroadcastInfo:
+    """As the game itself would: reliably, also to players whose seat is held. Their clients must know the type."""
+    return BroadcastInfo(await server.rooms.broadcast(room_id, data.type, data.body))
+
+
+# Seats
+
+
+@get(f"{_ROOM}/seats", **operation("seats", "List a room's seats", Scope.READ, *PATH))
+async def list_seats(server: Server, room_id: RoomPath) -> SeatList:
+    """Seats that are taken, held for a player who dropped, or reserved."""
+    return SeatList(server.rooms.seats(room_id))
+
+
+@post(
+    f"{_ROOM}/reservations",
+    **operation(
+        "seats",
+        "Reserve seats",
+        Scope.ROOMS,
+        *(*BODY, *PATH),
+        *("refused", "room_full", "room_locked", "already_seated", "duplicate", "throttled", "failed"),
+        example=_PARTY,
+    ),
+)
+async def reserve_seats(server: Server, room_id: RoomPath, data: JSONBody[NewReservation]) -> ReservationInfo:
+    """For a party, all or none. Reserving again extends the time."""
+    return await server.rooms.reserve(Reserve(room=room_id, players=data.players, ttl_s=data.ttl_s))
+
+
+@delete(
+    f"{_ROOM}/reservations/{{player_id:str}}",
+    **operation("seats", "Release a reserved seat", Scope.ROOMS, *PATH, "expired", "throttled"),
+)
+async def release_seat(server: Server, room_id: RoomPath, player_id: PlayerPath) -> None:
+    """A seat that its player has taken stays taken."""
+    await server.rooms.release(Release(room=room_id, players=[player_id]))
+
+
+@delete(
+    f"{_ROOM}/seats/{{player_id:str}}",
+    **operation("seats", "Kick a player", Scope.ADMIN, *PATH, "not_seated", "throttled", example={"reason": "be nice"}),
+)
+async def kick_player(
+    server: Server, room_id: RoomPath, player_id: PlayerPath, params: NamedDependency[ReasonQuery]
+) -> None:
+    """The seat is freed, and the player is told why."""
+    await server.rooms.kick(room_id, player_id, params.reason)
+
+
+HANDLERS = [
+    *(search_rooms, create_room, get_room, update_room, end_room),
+    *(list_kinds, get_room_state, read_messages, broadcast),
+    *(list_seats, reserve_seats, release_seat, kick_player),
+]

@@ -1,49 +1,97 @@
-"""Sessions: a player's presence on this node, one for each device."""
+"""Sessions and players: list them, end or drop a session, explain what happened, sign a player out."""
 
 from litestar import delete, get, post
 from litestar.di import NamedDependency
 
-from holdfast.http.bodies import ReasonQuery, SessionQuery
+from holdfast.http.bodies import PlayerQuery, ReasonQuery, SessionQuery
 from holdfast.http.keys import Scope
-from holdfast.http.operations import Node, SessionPath, needs
-from holdfast.schemas.session import SessionInfo, SessionPage
+from holdfast.http.routes.shared import PATH, PlayerPath, Server, SessionPath, operation
+from holdfast.schemas.player import PlayerInfo, PlayerPage
+from holdfast.schemas.session import SessionInfo, SessionPage, TimelineInfo
 
-_PATH = "/v1/sessions"
-_TAGS = ["sessions"]
+_SESSIONS = "/v1/sessions"
+_SESSION = "/v1/sessions/{session_id:str}"
+_PLAYERS = "/v1/players"
+_PLAYER = "/v1/players/{player_id:str}"
 
 
-@get(_PATH, tags=_TAGS, summary="List sessions", opt=needs(Scope.READ, "expired", example={"player": "guest-7Jm2"}))
-async def list_sessions(backend: Node, asked: NamedDependency[SessionQuery]) -> SessionPage:
-    """All, or those that are asked for."""
-    return backend.list_sessions(
-        player=asked.player, limit=asked.limit, cursor=asked.cursor, search=asked.search, status=asked.status
+@get(_SESSIONS, **operation("sessions", "List sessions", Scope.READ, "expired", example={"player": "guest-7Jm2"}))
+async def list_sessions(server: Server, params: NamedDependency[SessionQuery]) -> SessionPage:
+    """All, or those that match every parameter."""
+    return server.sessions.list(
+        player=params.player, status=params.status, search=params.search, limit=params.limit, cursor=params.cursor
     )
 
 
-@get(f"{_PATH}/{{session_id:str}}", tags=_TAGS, summary="Look at a session", opt=needs(Scope.READ, "not_found"))
-async def get_session(backend: Node, session_id: SessionPath) -> SessionInfo:
+@get(_SESSION, **operation("sessions", "Get a session", Scope.READ, *PATH))
+async def get_session(server: Server, session_id: SessionPath) -> SessionInfo:
     """Connected, or disconnected and still in its grace."""
-    return backend.get_session(session_id)
+    return server.sessions.get(session_id)
 
 
 @delete(
-    f"{_PATH}/{{session_id:str}}",
-    tags=_TAGS,
-    summary="End a session",
-    opt=needs(Scope.ADMIN, "not_found", "throttled", example={"reason": "maintenance"}),
+    _SESSION,
+    **operation("sessions", "End a session", Scope.ADMIN, *PATH, "throttled", example={"reason": "maintenance"}),
 )
-async def end_session(backend: Node, session_id: SessionPath, asked: NamedDependency[ReasonQuery]) -> None:
+async def end_session(server: Server, session_id: SessionPath, params: NamedDependency[ReasonQuery]) -> None:
     """For good: its seat is freed too."""
-    await backend.end_session(session_id, asked.reason)
+    await server.sessions.end(session_id, params.reason)
 
 
 @post(
-    f"{_PATH}/{{session_id:str}}/drop",
-    tags=_TAGS,
-    summary="Drop a session's connection",
+    f"{_SESSION}/drop",
+    **operation("sessions", "Drop a session's connection", Scope.ADMIN, *PATH, example={"reason": "a test"}),
     status_code=204,
-    opt=needs(Scope.ADMIN, "not_found", example={"reason": "a test"}),
 )
-async def drop_session(backend: Node, session_id: SessionPath, asked: NamedDependency[ReasonQuery]) -> None:
+async def drop_session(server: Server, session_id: SessionPath, params: NamedDependency[ReasonQuery]) -> None:
     """As if the network had: the seat is held, and the player may come back."""
-    backend.drop_session(session_id, asked.reason)
+    server.sessions.drop(session_id, params.reason)
+
+
+@get(f"{_SESSION}/timeline", **operation("sessions", "Explain a session", Scope.READ, *PATH))
+async def explain_session(server: Server, session_id: SessionPath) -> TimelineInfo:
+    """Why it dropped or ended, in plain words, and what happened to it; for a while also after it has ended."""
+    return server.sessions.timeline(session_id)
+
+
+@get(_PLAYERS, **operation("players", "List players", Scope.READ, "expired", example={"search": "guest"}))
+async def list_players(server: Server, params: NamedDependency[PlayerQuery]) -> PlayerPage:
+    """Everybody with a session, a seat, or a seat that is reserved for them."""
+    return server.players.list(search=params.search, limit=params.limit, cursor=params.cursor)
+
+
+@get(_PLAYER, **operation("players", "Get a player", Scope.READ, *PATH))
+async def get_player(server: Server, player_id: PlayerPath) -> PlayerInfo:
+    """Their sessions and their rooms."""
+    return server.players.get(player_id)
+
+
+@get(f"{_PLAYER}/timeline", **operation("players", "Explain a player's latest session", Scope.READ, *PATH))
+async def explain_player(server: Server, player_id: PlayerPath) -> TimelineInfo:
+    """The newest session that is here, else the one that ended last."""
+    return server.sessions.latest_timeline(player_id)
+
+
+@post(
+    f"{_PLAYER}/sign-out",
+    **operation(
+        "players",
+        "Sign a player out everywhere",
+        Scope.ADMIN,
+        *(*PATH, "throttled"),
+        example={"reason": "your password was changed"},
+    ),
+    status_code=204,
+)
+async def sign_out_player(server: Server, player_id: PlayerPath, params: NamedDependency[ReasonQuery]) -> None:
+    """All of their sessions end at once; tickets and JWTs that were issued before are no longer valid.
+
+    They need not be here. They may sign in again with passwords and guest credentials.
+    """
+    await server.access.sign_out(player_id, params.reason)
+
+
+HANDLERS = [
+    *(list_sessions, get_session, end_session, drop_session, explain_session),
+    *(list_players, get_player, explain_player, sign_out_player),
+]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from holdfast.core.address_quota import AddressShares
+from holdfast.core.addresses import is_loopback
 from holdfast.core.codec import CODECS
 from holdfast.core.limits import Limits
-from holdfast.http.hosts import is_loopback
 from holdfast.logs import get_logger
 from holdfast.server.admission.tls import Tls
 from holdfast.transports import tcp, websocket

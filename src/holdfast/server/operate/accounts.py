@@ -1,56 +1,57 @@
-"""The half of an operator's node that is about how players sign in: accounts and tickets."""
+"""Accounts and tickets: how operators let players sign in."""
 
-from collections.abc import Awaitable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
 
 from holdfast.core.errors import NotFound, Throttled
-from holdfast.identity.port import Accounts, Busy, Issuing
+from holdfast.identity.port import Accounts, Authenticator, Busy, Issuing
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.server.admission.authenticators import store_busy
 from holdfast.stores.port import StoreError
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-
 T = TypeVar("T")
 
 
-class AccountOperator:
-    """See `holdfast.http.port.Backend`."""
+class AccountOperations:
+    """The accounts and tickets of one node's authenticators."""
 
-    _node: "Node"
+    def __init__(
+        self, authenticators: Mapping[str, Authenticator], sign_out: Callable[[str, str], Awaitable[None]]
+    ) -> None:
+        self._authenticators = authenticators
+        self._sign_out_player = sign_out
 
-    async def create_account(self, name: str, password: str, *, player: str, roles: Iterable[str]) -> AccountInfo:
-        """Make an account."""
+    async def create(self, name: str, password: str, *, player: str, roles: Iterable[str]) -> AccountInfo:
+        """Create an account."""
         return await _unless_busy(self._accounts().create_account(name, password, player_id=player, roles=roles))
 
-    async def get_account(self, name: str) -> AccountInfo:
-        """Look at one."""
+    async def get(self, name: str) -> AccountInfo:
+        """One account."""
         return await _unless_busy(self._accounts().get_account(name))
 
     async def set_password(self, name: str, password: str) -> None:
-        """Change its password, and sign its player out."""
+        """Change an account's password, and sign its player out."""
         account = await _unless_busy(self._accounts().set_password(name, password))
         await self._sign_out(account, "the password was changed; sign in again")
 
-    async def delete_account(self, name: str) -> None:
-        """Delete it, and sign its player out."""
+    async def delete(self, name: str) -> None:
+        """Delete an account, and sign its player out."""
         account = await _unless_busy(self._accounts().delete_account(name))
         await self._sign_out(account, "this account was deleted")
 
     async def _sign_out(self, account: AccountInfo, why: str) -> None:
         if account.player:
-            await self._node.access.sign_out(account.player, why)
+            await self._sign_out_player(account.player, why)
 
     def issue_ticket(self, player: str, *, roles: Iterable[str], ttl_s: float | None) -> TicketInfo:
-        """A ticket with which a player signs in."""
-        for each in self._node.authenticators.values():
+        """Issue a ticket with which a player signs in once."""
+        for each in self._authenticators.values():
             if isinstance(each, Issuing):
                 return each.issue_ticket(player, roles=roles, ttl_s=ttl_s)
         raise NotFound("this server takes no tickets: Server(auth=[Tickets(), …])")
 
     def _accounts(self) -> Accounts:
-        for each in self._node.authenticators.values():
+        for each in self._authenticators.values():
             if isinstance(each, Accounts):
                 return each
         raise NotFound("this server has no accounts: Server(auth=[Password(), …])")

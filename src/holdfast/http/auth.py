@@ -1,4 +1,4 @@
-"""Who gets in: the key and its scope, or, where there are no keys, somebody on this machine who is not a web page."""
+"""Authorization: an API key with the right scope, or, where there are no keys, a request from this machine."""
 
 from typing import Any, cast
 
@@ -6,26 +6,25 @@ from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
-from holdfast.http.context import context_of
-from holdfast.http.hosts import hostname, is_loopback
+from holdfast.core.addresses import hostname, is_loopback
+from holdfast.http.errors import ProblemError
 from holdfast.http.keys import ApiKey, Scope, find_key
-from holdfast.http.problems import ProblemError
-from holdfast.http.requests import check_no_query
+from holdfast.http.requests import check_no_query, context_of
 
 _CHALLENGE = 'Bearer realm="holdfast"'
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def admit(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Refuse who may not ask this; before the body is read."""
+    """Litestar's guard for every route: refuse before the body is read."""
     request = cast("Request[Any, Any, Any]", connection)
-    keys = context_of(request.app).keys
+    keys = context_of(request).keys
     scope: Scope | None = handler.opt.get("scope")
     if not keys:
         _check_is_local(request)
     elif scope is not None:
         _check_key(request, keys, scope)
-    if "asked" not in handler.parsed_fn_signature.parameters:
+    if "params" not in handler.parsed_fn_signature.parameters:
         check_no_query(request)
 
 
@@ -53,13 +52,13 @@ def _check_key(request: Request[Any, Any, Any], keys: tuple[ApiKey, ...], scope:
 
 
 def _check_is_local(request: Request[Any, Any, Any]) -> None:
-    """Without keys, whoever is on this machine may do everything; but a web page in its browser is from elsewhere."""
+    """Without keys, every program on this machine may do everything, but no web page in one of its browsers."""
     client = request.client
     if client is not None and not is_loopback(client.host):
         raise ProblemError("not_allowed", "without an API key, only this machine may ask")
     host = request.headers.get("host", "")
     if not is_loopback(hostname(host)):
-        # A page whose own name was made to point here (DNS rebinding) still tells that name.
+        # A page whose own name was made to point here (DNS rebinding) still sends that name.
         raise ProblemError("not_allowed", "without an API key, ask for localhost or 127.0.0.1 in the Host header")
     origin = request.headers.get("origin")
     if request.method not in _SAFE and origin is not None and origin.partition("://")[2] != host:

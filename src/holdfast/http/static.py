@@ -1,6 +1,10 @@
-"""A game's own pages under /play, the JavaScript client at /holdfast.js, and where the game is at /holdfast.json.
+"""Files: the built dashboard, and a game's own pages under /play.
 
-The pages have the same origin as the API, so they are shown to this machine only. For others, use a web server.
+The dashboard's files are read once, and nothing else of its folder is served. `make web` builds them, and the wheel has
+them; a server without them runs all the same, and its page says how to get them.
+
+A game's pages have the same origin as the API, so they are shown to this machine only: for others, use a web server.
+Beside them are the JavaScript client at /holdfast.js, and the game's address at /holdfast.json.
 """
 
 import asyncio
@@ -12,18 +16,19 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from holdfast.http.hosts import hostname, is_loopback, is_unspecified
+from holdfast.core.addresses import hostname, is_loopback, is_unspecified
 
+_SITE = Path(__file__).with_name("site")
 PLAY = "/play"
 CLIENT = "/holdfast.js"
 ADDRESS = "/holdfast.json"
 """Tells a page where to connect, whatever ports the server was given: {"url": "ws://127.0.0.1:7777"}."""
-CLIENT_FILE = Path(__file__).with_name("site") / "holdfast.js"
+CLIENT_FILE = _SITE / "holdfast.js"
 
-# Larger files are not for a page that is being developed, and would be read whole.
+# Files are read whole.
 FILE_BYTES_MAX = 64 * 1024 * 1024
 _INDEX = "index.html"
-# Not those of the machine's own tables: they differ, and a script of the wrong type does not run.
+# A table of our own: those of the operating system differ, and a browser runs no script of the wrong type.
 _MEDIA_TYPES: Mapping[str, str] = {
     ".avif": "image/avif",
     ".css": "text/css; charset=utf-8",
@@ -61,6 +66,65 @@ _NO_CLIENT = (
 
 Send = Callable[[Any], Awaitable[None]]
 
+# What a build of the dashboard consists of, beside its page.
+_BUILT = frozenset({".js", ".css", ".svg"})
+# Scripts and styles only of this server, none within the page, nothing from elsewhere, and no page around it. The
+# playground connects to the game's port, whose address is typed in: that alone may be anywhere.
+_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self' ws: wss:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    ]
+)
+HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+"""On everything of the dashboard; nosniff and no-store are on every answer."""
+
+_NOT_BUILT = b"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Holdfast</title>
+<h1>Holdfast is running</h1>
+<p>This installation has no dashboard: its files were not built.</p>
+<p>In a checkout of the source, run <code>make web</code> and start the server again. Or install the wheel, which
+has them.</p>
+<p>The HTTP API works without it: see <a href="/docs">its documentation</a>.</p>
+</html>
+"""
+
+
+class SiteFile(NamedTuple):
+    """One file, as it is sent; Litestar adds the charset."""
+
+    content: bytes
+    media_type: str
+
+
+class Site:
+    """The dashboard: its page, and the script and style that the page loads."""
+
+    def __init__(self, folder: Path = _SITE) -> None:
+        page = folder / "index.html"
+        self.is_built = page.is_file()
+        self.page = page.read_bytes() if self.is_built else _NOT_BUILT
+        self.files: dict[str, SiteFile] = {}
+        for file in sorted(folder.glob("assets/*")) if self.is_built else []:
+            if file.suffix in _BUILT:
+                self.files[file.name] = SiteFile(file.read_bytes(), _MEDIA_TYPES[file.suffix].partition(";")[0])
+
 
 class FileAnswer(NamedTuple):
     """What is sent for one request."""
@@ -72,32 +136,32 @@ class FileAnswer(NamedTuple):
 
 
 class Folder:
-    """Answers what is asked for below `PLAY` with the files of a folder, and nothing outside of it."""
+    """Serves the files of a folder below `PLAY`, and nothing outside of it."""
 
     def __init__(
         self, root: Path, client_file: Path = CLIENT_FILE, *, game_url: Callable[[], str] = lambda: ""
     ) -> None:
-        """`game_url` is where the game's WebSocket port is open, or empty."""
+        """`game_url` is the address of the game's WebSocket port, or empty."""
         self._root = root.resolve()
         self._client_file = client_file
         self._game_url = game_url
 
     @staticmethod
     def owns(path: str) -> bool:
-        """Whether a path, as it was asked for, is one of these."""
+        """Whether a raw path is served from here."""
         return path in {PLAY, CLIENT, ADDRESS} or path.startswith(f"{PLAY}/")
 
     async def respond(self, scope: Mapping[str, Any], path: str, send: Send) -> None:
-        """Answer one request, for a path as it was asked for."""
+        """Answer one request for a raw path."""
         method: str = scope["method"]
         if not _is_for_here(scope["headers"]):
             answer = _said(HTTPStatus.FORBIDDEN, "Ask for localhost or 127.0.0.1.\n")
         elif method not in {HTTPMethod.GET, HTTPMethod.HEAD}:
-            answer = _said(HTTPStatus.METHOD_NOT_ALLOWED, "Files can be read, and nothing else.\n")
+            answer = _said(HTTPStatus.METHOD_NOT_ALLOWED, "Files can only be read.\n")
         elif path == ADDRESS:
             answer = self._address(_host(scope["headers"]))
         else:
-            # The disk may be slow, and the games of this process must not wait for it.
+            # In a thread: the disk may be slow, and the games of this process must not wait for it.
             answer = await asyncio.to_thread(self.find, path)
         headers = [
             (b"content-type", answer.media_type.encode()),
@@ -112,29 +176,29 @@ class Folder:
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _address(self, host: str) -> FileAnswer:
-        """Where the game is, for a page that was asked for at this host."""
+        """The game's address, for a page that was loaded from this host."""
         url = self._game_url()
         if not url:
             return _said(HTTPStatus.NOT_FOUND, _NO_GAME_PORT)
         parts = urlsplit(url)
         if is_loopback(parts.hostname or "") or is_unspecified(parts.hostname or ""):
-            # By the name that the page has: its certificate, if there is one, is for that.
+            # Under the name of the page's own host, which the certificate is for, if there is one.
             name = f"[{host}]" if ":" in host else host
             url = f"{parts.scheme}://{name}:{parts.port}"
         return FileAnswer(HTTPStatus.OK, _MEDIA_TYPES[".json"], msgspec.json.encode({"url": url}))
 
     def find(self, path: str) -> FileAnswer:
-        """The file that a path, as it was asked for, names."""
+        """The file at a raw path."""
         if path == CLIENT:
             return _file(self._client_file) or _said(HTTPStatus.NOT_FOUND, _NO_CLIENT)
         if path == PLAY:
-            # Else what the page names beside itself would be looked for above.
+            # Without the slash, the page's relative links would lead to the folder above.
             return _said(HTTPStatus.TEMPORARY_REDIRECT, "", location=f"{PLAY}/")
         file = self._within(unquote(path.removeprefix(f"{PLAY}/")))
         return (file and _file(file)) or _said(HTTPStatus.NOT_FOUND, "There is no such file in the game's folder.\n")
 
     def _within(self, wanted: str) -> Path | None:
-        """The path of a file that may be shown: below the folder, also when links are followed, and nothing hidden."""
+        """The file, if it may be shown: inside the folder, also when links are followed, and not hidden."""
         *folders, last = wanted.split("/")
         parts = [*folders, last or _INDEX]
         if not all(map(_is_plain, parts)):
@@ -149,7 +213,7 @@ class Folder:
 
 
 def _is_for_here(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """A page whose own name was made to point here (DNS rebinding) still tells that name."""
+    """A page whose own name was made to point here (DNS rebinding) still sends that name as its host."""
     return is_loopback(_host(headers))
 
 
@@ -158,7 +222,7 @@ def _host(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def _is_plain(part: str) -> bool:
-    """Whether it is a name: not empty, not hidden, no way up, and no separator or drive of another system."""
+    """Whether it is a plain name: not empty, hidden or "..", without separators or drives of other systems."""
     return bool(part) and not part.startswith(".") and part.isprintable() and not set(part) & set('\\:*?"<>|')
 
 

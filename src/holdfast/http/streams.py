@@ -1,5 +1,5 @@
-"""Server-sent events: what happens on a node, as it happens. Who falls too far behind is cut off, and comes back
-with the id of the last event that it has seen; or is waited for, where the source drops what is too much for itself."""
+"""Server-sent events. A reader that falls too far behind is cut off, and may reconnect with the id of the last event
+that it received; or it is waited for, where the source itself leaves out what is too much."""
 
 import asyncio
 from collections import deque
@@ -12,8 +12,8 @@ from litestar import Response
 from litestar.types import Receive, Scope, Send
 
 from holdfast.core.errors import Throttled
-from holdfast.http.answers import whole
 from holdfast.http.limits import HttpLimits
+from holdfast.http.responses import whole
 from holdfast.logs import get_logger
 from holdfast.schemas.node import EventInfo
 
@@ -21,20 +21,20 @@ MEDIA_TYPE = "text/event-stream"
 ABORT = "holdfast.abort"
 """The ASGI extension with which `HttpServer` lets a stream cut its connection."""
 
-# How long a browser waits before it comes back.
+# How long a browser waits before it reconnects.
 _GREETING = b"retry: 1000\n\n"
 _HEARTBEAT = b": still here\n\n"
-# Who is waited for and takes nothing for so many heartbeats is gone.
+# A reader that is waited for and takes nothing for this many heartbeats is cut off.
 _PATIENCE_HEARTBEATS = 4
 
 _log = get_logger("holdfast.http")
 
 
 class EventStream:
-    """One reader's events on their way: taken from the node as they happen, kept while its socket is busy."""
+    """One reader's events: taken from the node as they happen, and kept while its socket is busy."""
 
     def __init__(self, streams: "Streams", source: AsyncIterator[EventInfo], *, waits: bool = False) -> None:
-        """`waits`: the source keeps little and leaves out the rest, so a slow reader is waited for, not cut off."""
+        """With `waits` a slow reader is waited for, not cut off: the source keeps little and leaves out the rest."""
         self._streams = streams
         self._waits = waits
         self._limits = streams.limits
@@ -46,7 +46,7 @@ class EventStream:
         self._drained = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the node or the reader has had enough."""
+        """Send until the source ends or the reader leaves."""
         extensions: dict[str, Any] = scope.get("extensions") or {}
         with self._streams.place_for(self):
             headers = [(b"content-type", MEDIA_TYPE.encode())]
@@ -65,13 +65,13 @@ class EventStream:
                     await self._source.aclose()
 
     def end(self) -> None:
-        """Send what is left, and no more."""
+        """Send what is left, then end."""
         self._is_over = True
         self._changed.set()
         self._drained.set()
 
     async def _take(self, abort: Callable[[], None] | None) -> None:
-        """Not the writer's work: the node's events must not pile up behind a slow socket."""
+        """Not done by the writer: events must not pile up in the node behind a slow socket."""
         try:
             async for event in self._source:
                 if self._is_over:
@@ -83,7 +83,7 @@ class EventStream:
                     if abort is not None:
                         abort()
                     break
-        except Exception:  # noqa: BLE001 - the status is long sent: all that can be done is to end
+        except Exception:  # noqa: BLE001 - the status is sent long ago: all that can be done is to end
             _log.exception("the events of this node broke off")
         finally:
             self.end()
@@ -100,7 +100,7 @@ class EventStream:
         return len(self._waiting) > limits.stream_events_max or self._waiting_bytes > limits.stream_bytes_max
 
     async def _is_caught_up(self) -> bool:
-        """Whether the reader, if it is waited for, has taken what was kept for it."""
+        """Whether the reader, if it may be waited for, has taken everything in time."""
         if not self._waits:
             return False
         self._drained.clear()
@@ -130,7 +130,7 @@ class EventStream:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _next(self) -> bytes:
-        """All that waits, or a heartbeat if nothing happens for long; nothing at the end."""
+        """Everything that waits, or a heartbeat after a long silence; nothing at the end."""
         while not self._waiting and not self._is_over:
             self._changed.clear()
             try:
@@ -144,7 +144,7 @@ class EventStream:
 
 
 class Streams:
-    """Everybody who reads events at the moment."""
+    """The event streams of one server."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self.limits = limits
@@ -155,9 +155,9 @@ class Streams:
 
     @contextmanager
     def place_for(self, stream: EventStream) -> Iterator[None]:
-        """Where a stream runs: `Throttled` if there are too many."""
+        """Count a stream while it runs; raises `Throttled` if there are too many."""
         if len(self._open) >= self.limits.streams_max:
-            raise Throttled(f"{len(self._open)} readers of events are as many as there may be")
+            raise Throttled(f"there are {len(self._open)} event streams already, which is the limit")
         self._open.add(stream)
         try:
             yield
@@ -165,13 +165,13 @@ class Streams:
             self._open.discard(stream)
 
     def end(self) -> None:
-        """Let everybody read what waits for them, and end."""
+        """End all streams, after what is left is sent."""
         for stream in self._open:
             stream.end()
 
 
 class EventAnswer(Response[bytes]):
-    """A response that is a stream of events."""
+    """A response that is an event stream."""
 
     def __init__(self, stream: EventStream) -> None:
         super().__init__(b"", media_type=MEDIA_TYPE)

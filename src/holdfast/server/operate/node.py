@@ -1,0 +1,143 @@
+"""The node at a glance: its numbers, its settings, its kinds of rooms."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, fields
+from typing import Any
+
+import msgspec
+
+from holdfast.core.limits import Limits
+from holdfast.core.registry import SessionRegistry
+from holdfast.core.room import Room
+from holdfast.core.session import SessionState
+from holdfast.observability.event_log import EventLog
+from holdfast.observability.exposition import slices
+from holdfast.observability.metrics import Metrics, spread_of
+from holdfast.schemas.node import EventInfo, KindInfo, LimitHit, LimitInfo, MessageKind, OverviewInfo, SettingsInfo
+from holdfast.server.directory.directory import Directory
+from holdfast.server.health import Health
+from holdfast.stores.port import Store
+
+OVERVIEW_S = 1.0
+"""How often the numbers are sent to those who watch."""
+# How long an overview is shared among readers. Less than the above: nobody is sent the same one twice.
+_SHARED_S = 0.9 * OVERVIEW_S
+# How many events are sent with each overview: in a storm nobody reads all.
+_EVENTS_MAX = 100
+
+# What can be set for a kind of rooms, as its class says it.
+_SETTINGS = [name for name in Room.__annotations__ if name not in {"kind", "state", "handlers", "data_type"}]
+_STATES = (SessionState.PRECONNECT, SessionState.CONNECTED, SessionState.DISCONNECTED)
+
+
+class NodeOverview:
+    """The numbers and settings of one node."""
+
+    def __init__(
+        self,
+        *,
+        sessions: SessionRegistry,
+        directory: Directory,
+        health: Health,
+        metrics: Metrics,
+        events: EventLog,
+        now: Callable[[], float],
+        wall_clock: Callable[[], float],
+        settings: Callable[[], SettingsInfo],
+    ) -> None:
+        self._sessions = sessions
+        self._directory = directory
+        self._health = health
+        self._metrics = metrics
+        self._events = events
+        self._now = now
+        self._wall_clock = wall_clock
+        self.settings = settings
+        """How the node was set up."""
+        self._lock = asyncio.Lock()
+        self._shared_at = -math.inf
+        self._shared: OverviewInfo | None = None
+
+    async def overview(self) -> OverviewInfo:
+        """The numbers of now. Sessions and rooms are counted in slices: the games do not wait for it."""
+        metrics = self._metrics
+        sessions: Counter[SessionState] = Counter()
+        players: set[str] = set()
+        async for some in slices(self._sessions):
+            players.update(session.player_id for session in some)
+            sessions.update(session.state for session in some)
+        rooms = Counter(dict.fromkeys(self._directory.kinds, 0))
+        async for runners in slices(self._directory.runners()):
+            rooms.update(runner.room.kind for runner in runners)
+        return OverviewInfo(
+            at=self._wall_clock(),
+            node=self._health.info(),
+            players=len(players),
+            sessions={state.value: sessions[state] for state in _STATES},
+            rooms=dict(rooms),
+            totals=asdict(metrics.counters),
+            drops={reason: times for (reason,), times in metrics.drops.items() if times},
+            spreads={
+                "round_trip": spread_of(metrics.round_trip),
+                "commit": spread_of(metrics.commit),
+                "loop_lag": spread_of(metrics.loop_lag),
+                "turn": spread_of(metrics.turn),
+            },
+            limits=[LimitHit(limit, action, times) for (limit, action), times in sorted(metrics.limits.items())],
+        )
+
+    async def watch(self) -> AsyncIterator[EventInfo]:
+        """An overview every second, and after each the newest events since the last; until the reader stops."""
+        events = self._events
+        number, position = 0, events.last_id
+        while True:
+            number += 1
+            overview = await self._shared_overview()
+            yield EventInfo(number, "overview", overview.at, msgspec.to_builtins(overview))
+            happened, position = events.since(position, _EVENTS_MAX), events.last_id
+            for event in happened:
+                yield event
+            await asyncio.sleep(OVERVIEW_S)
+
+    async def _shared_overview(self) -> OverviewInfo:
+        """The newest overview: sessions are not counted anew for each reader."""
+        async with self._lock:
+            if self._shared is None or self._now() - self._shared_at >= _SHARED_S:
+                self._shared_at = self._now()
+                self._shared = await self.overview()
+            return self._shared
+
+    def kinds(self) -> list[KindInfo]:
+        """The kinds of rooms, and the messages that players may send in each."""
+        types = [self._directory.type_of(kind) for kind in self._directory.kinds]
+        return [_kind(room_type) for room_type in types if room_type is not None]
+
+
+def limits_in_force(limits: Limits) -> list[LimitInfo]:
+    """Every limit, with its default."""
+    default = Limits()
+    return [LimitInfo(each.name, getattr(limits, each.name), getattr(default, each.name)) for each in fields(Limits)]
+
+
+def _kind(room_type: type[Room[Any]]) -> KindInfo:
+    messages = [
+        MessageKind(name, handler.role, _schema(handler.message_type))
+        for name, handler in sorted(room_type.handlers.items())
+    ]
+    return KindInfo(room_type.kind, {name: getattr(room_type, name) for name in _SETTINGS}, messages)
+
+
+def _schema(message_type: type[msgspec.Struct]) -> dict[str, Any]:
+    try:
+        return msgspec.json.schema(message_type, schema_hook=lambda _: {})
+    except TypeError:
+        # A type that JSON Schema has no word for: whoever wants to send it has to know.
+        return {}
+
+
+def store_kind(store: Store | None) -> str:
+    """What a store is called in the settings: "memory", "sqlite", or empty if there is none."""
+    return type(store).__name__.removesuffix("Store").lower() if store is not None else ""

@@ -1,0 +1,264 @@
+"""Rooms as operators see them: create, find, change and end them, look inside, and speak to their players."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
+from holdfast.core.limits import Limits
+from holdfast.core.messages import RESERVED, Message
+from holdfast.core.parts import Parts
+from holdfast.core.player import Player, SeatState
+from holdfast.core.reasons import Reason
+from holdfast.core.room import Room
+from holdfast.core.session import PlayerId
+from holdfast.logs import get_logger
+from holdfast.schemas.node import EventInfo
+from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo
+from holdfast.schemas.requests import Create, Release, Reserve, Search, Update
+from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
+from holdfast.server.directory.directory import Directory
+from holdfast.server.rooms.runner import RoomRunner
+
+log = get_logger("holdfast.server")
+
+_TEXT_CHARS_MAX = 200
+# Reading a state that takes longer than this holds up the games. That room's state is then not read again for this
+# many times as long, so that reading takes at most a fiftieth of the time, however often it is asked for.
+_READ_S = 0.02
+_PAUSE = 50
+# What Holdfast keeps on a room, and shows elsewhere.
+_OURS = frozenset(
+    {
+        *("id", "state", "host", "successor", "phase", "random", "objects", "max_players"),
+        *("listing", "reservations", "is_locked", "is_closing"),
+    }
+)
+
+
+class RoomOperations:
+    """The rooms of one node."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        *,
+        now: Callable[[], float],
+        limits: Limits,
+        read_messages: Callable[[str], AsyncIterator[EventInfo]],
+        raised: Callable[[Exception, str], None],
+    ) -> None:
+        """`raised` is told of errors in the game's code, `read_messages` follows what is said in a room."""
+        self._directory = directory
+        self._now = now
+        self._limits = limits
+        self._read_messages = read_messages
+        self._raised = raised
+        # Until when a room's state is not read again.
+        self._pauses: WeakKeyDictionary[RoomRunner, float] = WeakKeyDictionary()
+
+    async def create(self, request: Create) -> RoomInfo:
+        """Create a room."""
+        return _info(await self._directory.create(request))
+
+    async def search(self, request: Search) -> RoomPage:
+        """Find rooms, private ones too."""
+        return await self._directory.listings.search(request, None)
+
+    def get(self, room_id: str) -> RoomInfo:
+        """One room; also one that ended a short while ago."""
+        ended = self._directory.entries.ended(room_id)
+        return ended if ended is not None else _info(self._directory.runner(room_id))
+
+    async def update(self, request: Update) -> RoomInfo:
+        """Change a room's listing."""
+        runner = self._directory.runner(request.room)
+        password = await self._directory.passwords.keep(request.password or "")
+        await runner.call(runner.apply_update, request, password)
+        await runner.persistence.saved()
+        return _info(runner)
+
+    async def end(self, room_id: str, reason: str) -> RoomInfo:
+        """End a room: everybody leaves, then it is gone. Returns once a crash cannot bring a durable room back."""
+        runner = self._directory.runner(room_id)
+        runner.end(reason or "ended_by_operator")
+        await until_saved(runner.persistence.forgotten(), self._limits)
+        return _info(runner)
+
+    # Seats
+
+    def seats(self, room_id: str) -> list[SeatInfo]:
+        """The players with a seat in a room, and those for whom one is reserved."""
+        room = self._directory.runner(room_id).room
+        reserved = [
+            SeatInfo(player_id, SeatState.RESERVED.value, expires_in_s=_seconds_until(kept.until, self._now()))
+            for player_id, kept in room.reservations
+            if room.reservations.is_waiting(player_id)
+        ]
+        return [*(self._seat(seat, is_host=seat is room.host) for seat in room.seats), *reserved]
+
+    def _seat(self, player: Player[Any], *, is_host: bool) -> SeatInfo:
+        return SeatInfo(
+            player.id,
+            player.seat.value,
+            player.session.id,
+            round(player.latency_ms, 3),
+            _seconds_until(player.session.expires_at, self._now()),
+            is_host,
+        )
+
+    async def reserve(self, request: Reserve) -> ReservationInfo:
+        """Reserve seats for players."""
+        runner = self._directory.find(request.room, request.code)
+        players = [PlayerId(each) for each in request.players]
+        reserved: ReservationInfo = await runner.call(runner.reservations.reserve, players, request.ttl_s)
+        await runner.persistence.saved()
+        return reserved
+
+    async def release(self, request: Release) -> None:
+        """Free reserved seats."""
+        runner = self._directory.runner(request.room)
+        for player_id in request.players:
+            if PlayerId(player_id) not in runner.room.reservations:
+                raise NotFound(f"no seat is reserved for player {player_id}")
+        await runner.call(runner.reservations.release, [PlayerId(each) for each in request.players])
+        await runner.persistence.saved()
+
+    async def kick(self, room_id: str, player_id: str, message: str) -> None:
+        """Free a player's seat."""
+        runner = self._directory.runner(room_id)
+        player = runner.room.player(player_id)
+        if player is None:
+            raise NotFound(f"player {player_id} has no seat in this room")
+        await runner.call(runner.free, player, Reason.KICKED, message)
+        await runner.persistence.saved()
+
+    # Inside a room
+
+    def state(self, room_id: str) -> RoomState:
+        """A room's state as it is now, which may be in the middle of a turn."""
+        runner, began = self._running(room_id), self._now()
+        pause_s = self._pauses.get(runner, began) - began
+        if pause_s > 0:
+            raise Throttled(f"reading the state of this room holds up the games: try again in {pause_s:.1f} s")
+        is_read = False
+        try:
+            state = self._read_state(runner.room)
+            is_read = True
+        finally:
+            ended = self._now()
+            if not is_read or ended - began > _READ_S:
+                self._pauses[runner] = ended + _PAUSE * (ended - began)
+        return state
+
+    def _read_state(self, room: Room[Any]) -> RoomState:
+        values = _Values(self._limits.state_shown_bytes_max)
+        return RoomState(
+            room=room.id,
+            state=values.plain(self._snapshot(room)),
+            attributes={name: values.plain(value) for name, value in vars(room).items() if _is_the_games(name)},
+            players=[
+                PlayerState(
+                    player.id,
+                    player.seat.value,
+                    values.plain(player.data),
+                    [str(values.plain(name)) for name in sorted(player.owned)],
+                )
+                for player in room.players
+            ],
+        )
+
+    def _snapshot(self, room: Room[Any]) -> Any:
+        try:
+            return room.snapshot()
+        except Exception as error:
+            self._raised(error, f"snapshot of {room.kind} {room.id}")
+            log.warning("the game's code failed", where="snapshot", room=room.id, kind=room.kind, exc_info=error)
+            raise Failed("snapshot() raised; the node's log has the details") from None
+
+    def messages(self, room_id: str) -> AsyncIterator[EventInfo]:
+        """The messages between a room and its players from now on."""
+        return self._read_messages(self._running(room_id).room.id)
+
+    async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
+        """Send a message to all players of a room, as a turn of the room; returns how many players there are."""
+        runner = self._running(room_id)
+        message = _message(message_type, body)
+        await runner.call(runner.room.broadcast, message)
+        await runner.persistence.saved()
+        return len(runner.room.players)
+
+    def _running(self, room_id: str) -> RoomRunner:
+        runner = self._directory.runner(room_id)
+        if runner.room.listing.is_over:
+            raise NotFound(f"room {room_id!r} has ended")
+        return runner
+
+
+def _info(runner: RoomRunner) -> RoomInfo:
+    return runner.entry.info(sees_code=True)
+
+
+def _seconds_until(when: float | None, now: float) -> float:
+    return 0.0 if when is None else round(max(0.0, when - now), 3)
+
+
+async def until_saved(end: Awaitable[None], limits: Limits) -> None:
+    """Wait until the store has saved that something ended."""
+    try:
+        # It is not saved before the room's present turn is over.
+        async with asyncio.timeout(limits.turn_s + limits.commit_timeout_s):
+            await end
+    except TimeoutError:
+        raise Throttled("it ends, but the store does not save that at the moment") from None
+
+
+def _is_the_games(name: str) -> bool:
+    return not name.startswith("_") and name not in _OURS
+
+
+class _Values:
+    """A game's values as plain data, as long as they are not too large together."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+
+    def plain(self, value: Any) -> Any:
+        """One value; an unreadable value is replaced by a note, and the others are still shown."""
+        try:
+            shown = msgspec.to_builtins(value, str_keys=True, enc_hook=_as_text)
+            self._bytes += len(msgspec.json.encode(shown))
+        except Exception:  # noqa: BLE001 - whatever a game puts there: a key of an odd type, a loop, half a character
+            return f"({type(value).__name__}: cannot be shown)"
+        if self._bytes > self._bytes_max:
+            raise Refused(
+                f"the state has more than {self._bytes} bytes, and at most {self._bytes_max} are shown: "
+                "raise Limits.state_shown_bytes_max"
+            )
+        return shown
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, Parts):
+        # `peek`: reading must not mark every part for saving.
+        return {name: value.peek(name) for name in value}
+    return repr(value)[:_TEXT_CHARS_MAX]
+
+
+def _message(name: str, body: Mapping[str, Any]) -> Message:
+    """A message of any type, without a class of the game for it."""
+    if name.startswith(RESERVED):
+        raise Invalid(f"type: names that begin with {RESERVED!r} are Holdfast's own")
+    names = {f"field_{number}": each for number, each in enumerate(body)}
+    fields = [(each, Any) for each in names]
+    try:
+        made = msgspec.defstruct("Broadcast", fields, bases=(Message,), namespace={"wire_name": name}, rename=names)
+    except ValueError:
+        raise Invalid("body: a field's name may not have quotes, backslashes or control characters") from None
+    message = made(*body.values())
+    assert isinstance(message, Message)
+    return message

@@ -1,0 +1,130 @@
+"""Sessions as operators see them: list, end and drop them, and explain what happened to one."""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from holdfast.core.errors import NotFound
+from holdfast.core.limits import Limits
+from holdfast.core.reasons import Reason
+from holdfast.core.registry import SessionRegistry
+from holdfast.core.session import Session
+from holdfast.observability.explain import describe, explain
+from holdfast.observability.timeline import Timelines
+from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
+from holdfast.server.operate.rooms import until_saved
+from holdfast.server.pages import page_of
+
+
+class SessionOperations:
+    """The sessions of one node."""
+
+    def __init__(
+        self,
+        registry: SessionRegistry,
+        *,
+        timelines: Timelines,
+        restore: Callable[[str], object],
+        end: Callable[[Session, Reason, str], None],
+        saved_end: Callable[[Session], Awaitable[None] | None],
+        disconnect: Callable[[Session, str], None],
+        now: Callable[[], float],
+        limits: Limits,
+    ) -> None:
+        """`restore` fetches a session that is still in the store; `saved_end` waits until an end is saved, if it is."""
+        self._registry = registry
+        self._timelines = timelines
+        self._restore = restore
+        self._end = end
+        self._saved_end = saved_end
+        self._disconnect = disconnect
+        self._now = now
+        self._limits = limits
+
+    def list(self, *, player: str = "", status: str = "", search: str = "", limit: int, cursor: str) -> SessionPage:
+        """The sessions of a player, with a status, with `search` in an id; in the order of their ids."""
+        sessions: Iterable[Session] = self._registry.of_player(player) if player else self._registry
+        if status:
+            sessions = (each for each in sessions if each.state.value == status)
+        if search:
+            sessions = (each for each in sessions if _matches(each, search))
+        page, more = page_of((each.id for each in sessions), limit, cursor)
+        found = [session for each in page if (session := self._registry.get(each)) is not None]
+        return SessionPage([self._info(session) for session in found], more)
+
+    def get(self, session_id: str) -> SessionInfo:
+        """One session."""
+        return self._info(self._find(session_id))
+
+    async def end(self, session_id: str, reason: str) -> None:
+        """End a session for good: its token stays dead after a crash."""
+        session = self._find(session_id)
+        self._end(session, Reason.KICKED, reason)
+        saved = self._saved_end(session)
+        if saved is not None:
+            await until_saved(saved, self._limits)
+
+    def drop(self, session_id: str, reason: str) -> None:
+        """Close a session's connection; the player may come back."""
+        session = self._registry.get(session_id)
+        if session is None:
+            raise NotFound(f"there is no session {session_id!r}; it may have ended")
+        self._disconnect(session, reason or "an operator closed this connection")
+
+    def timeline(self, session_id: str) -> TimelineInfo:
+        """What happened to a session, and why; also to one that ended a while ago."""
+        self._restore(session_id)
+        session = self._registry.get(session_id)
+        timeline = self._timelines.get(session_id, session.player_id if session is not None else "")
+        if timeline is None:
+            raise NotFound(
+                f"nothing is known of session {session_id!r}: there was none here, or it was over more than "
+                f"{self._limits.timeline_kept_s:g} s ago and is forgotten"
+            )
+        explanation = explain(timeline.events)
+        return TimelineInfo(
+            session=session_id,
+            player=timeline.player,
+            status=session.status if session is not None else timeline.status,
+            explanation=explanation.verdict,
+            entries=[TimelineEntry(event.at, event.name, describe(event), event.body) for event in timeline.events],
+            advice=explanation.advice,
+            reason=explanation.reason or "",
+            forgotten=timeline.forgotten,
+        )
+
+    def latest_timeline(self, player_id: str) -> TimelineInfo:
+        """The timeline of a player's latest session: the newest that is here, else the one that ended last."""
+        sessions = self._registry.of_player(player_id)
+        latest = sessions[-1].id if sessions else self._timelines.last_of(player_id)
+        if latest is None:
+            raise NotFound(f"player {player_id!r} has no session here, and none that is remembered")
+        return self.timeline(latest)
+
+    def _find(self, session_id: str) -> Session:
+        self._restore(session_id)
+        session = self._registry.get(session_id)
+        if session is None:
+            raise NotFound(f"there is no session {session_id!r}; it may have ended")
+        return session
+
+    def _info(self, session: Session) -> SessionInfo:
+        now, expires_at = self._now(), session.expires_at
+        connection = session.connection
+        return SessionInfo(
+            id=session.id,
+            player=session.player_id,
+            status=session.state.value,
+            room=session.room.id if session.room is not None else "",
+            transport=connection.transport_kind if connection is not None else "",
+            latency_ms=round(session.latency.smoothed_ms, 3),
+            age_s=round(now - session.created_at, 3),
+            idle_s=round(now - session.last_active_at, 3),
+            drops=session.drops,
+            resumes=session.resumes,
+            expires_in_s=0.0 if expires_at is None else round(max(0.0, expires_at - now), 3),
+            flags=[str(flag.name).lower() for flag in session.flags],
+        )
+
+
+def _matches(session: Session, search: str) -> bool:
+    room = session.room
+    return search in session.id or search in session.player_id or (room is not None and search in room.id)
