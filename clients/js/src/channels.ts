@@ -63,7 +63,7 @@ export class Channels {
   seats(): SeatEvent[] {
     const events: SeatEvent[] = [];
     for (const [channel, [room, kind]] of this.#rooms) {
-      events.push({ is: "seat_taken", channel, room, kind });
+      events.push({ is: "channel_opened", channel, room, kind });
       if (this.#restarted.has(channel))
         events.push({ is: "restarted", channel, generation: this.seat(channel).generation });
     }
@@ -134,7 +134,7 @@ export class Channels {
     if (info.room) {
       // Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
       this.#rooms.set(info.channel, [info.room, info.kind]);
-      events.push({ is: "seat_taken", channel: info.channel, room: info.room, kind: info.kind });
+      events.push({ is: "channel_opened", channel: info.channel, room: info.room, kind: info.kind });
     }
     return events;
   }

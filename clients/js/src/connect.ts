@@ -2,13 +2,13 @@
 
 import { FIRST_S, LONGEST_S } from "./backoff.js";
 import { CODECS, MSGPACK } from "./codec.js";
+import type { SocketClass } from "./connection.js";
 import { Refused } from "./errors.js";
 import { LIMITS } from "./limits.js";
-import type { SocketClass } from "./link.js";
 import { ClientProtocol } from "./protocol.js";
 import { read, type SavedState } from "./saved.js";
 import { ClientSession } from "./session.js";
-import { Keeper, pageStorage, SessionFile, type SessionStorage } from "./storage.js";
+import { pageStorage, SessionFile, SessionSaver, type SessionStorage } from "./storage.js";
 import { Tab } from "./tabs.js";
 import type { Auth } from "./types.js";
 
@@ -74,16 +74,16 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
 
   const tab = new Tab(random);
   const storage = storageFor(options);
-  const keeper = new Keeper(storage, `holdfast ${url} ${options.saved ?? ""}`, tab.newId());
+  const saver = new SessionSaver(storage, `holdfast ${url} ${options.saved ?? ""}`, tab.newId());
   const isFile = storage instanceof SessionFile;
-  const saved = isFile ? readFile(storage, keeper) : await foundAgain(keeper, tab, options);
+  const saved = isFile ? readFile(storage, saver) : await foundAgain(saver, tab, options);
   const protocol = new ClientProtocol(codec, options.auth ?? (saved ? null : {}), LIMITS);
   if (saved) protocol.load(saved, !isFile && options.afterRefresh !== "replay");
 
-  const reach = { url, WebSocket, random, backoff, giveUpS: options.giveUpS ?? 120 };
-  const session = new ClientSession(protocol, reach, keeper);
+  const dialOptions = { url, WebSocket, random, backoff, giveUpS: options.giveUpS ?? 120 };
+  const session = new ClientSession(protocol, dialOptions, saver);
   if (storage && !isFile) {
-    await tab.hold(keeper.tab, () => session.handOver());
+    await tab.hold(saver.tab, () => session.handOver());
     session.on("close", () => tab.release());
   }
   return session.open();
@@ -96,22 +96,22 @@ function storageFor(options: ConnectOptions): SessionStorage | null {
 }
 
 /** The session that a program before this one had; what is no session is refused, not overwritten. */
-function readFile(file: SessionFile, keeper: Keeper): SavedState | null {
+function readFile(file: SessionFile, saver: SessionSaver): SavedState | null {
   try {
-    return file.getItem() ? read(keeper.found()?.state ?? "") : null;
+    return file.getItem() ? read(saver.found()?.state ?? "") : null;
   } catch (error) {
-    keeper.close();
+    saver.close();
     throw error;
   }
 }
 
 /** The session that this page had before it was refreshed, unless another tab has it. */
-async function foundAgain(keeper: Keeper, tab: Tab, options: ConnectOptions): Promise<SavedState | null> {
-  const found = keeper.found();
+async function foundAgain(saver: SessionSaver, tab: Tab, options: ConnectOptions): Promise<SavedState | null> {
+  const found = saver.found();
   if (!found) return null;
   const claimed = await tab.claim(found.tab, options.tabs === "takeover");
   if (claimed === false) return null;
-  if (claimed === true) keeper.tab = found.tab;
+  if (claimed === true) saver.tab = found.tab;
   try {
     return read(claimed === true ? found.state : claimed);
   } catch {

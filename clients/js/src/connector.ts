@@ -1,21 +1,21 @@
 /** Keeps a client connected: dial, say hello, listen, and after a loss wait with jitter and dial again. */
 
 import { type Backoff, backoffS } from "./backoff.js";
+import { ClientConnection, NORMAL, type SocketClass, VANISHED } from "./connection.js";
 import { type HoldfastError, ProtocolError, SessionEnded, Unreachable } from "./errors.js";
 import { type Closed, closed, type Event } from "./events.js";
-import { Link, NORMAL, type SocketClass, VANISHED } from "./link.js";
 import type { ClientProtocol } from "./protocol.js";
 import { advice } from "./reasons.js";
 
 // A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. One that
-// was lost sooner is a flaky link, or a server that welcomes everybody and then fails: a little more patience.
+// was lost sooner is a flaky connection, or a server that welcomes everybody and then fails: a little more patience.
 const SETTLED_S = 2;
 // A server may allow any silence, but a timer of more than 24 days ends at once.
 const LOOK_S_MAX = 3600;
 const UNSETTLED_ATTEMPT_MAX = 3;
 
 /** Where the server is, how to get there, how often and for how long to try. */
-export interface Reach {
+export interface DialOptions {
   url: string;
   WebSocket: SocketClass;
   backoff: Backoff;
@@ -43,14 +43,14 @@ export interface Owner {
 export const now = () => performance.now() / 1000;
 
 /** When to try again, and when to stop trying. */
-class Patience {
-  readonly #reach: Reach;
+class RetrySchedule {
+  readonly #options: DialOptions;
   attempt = 0;
   #lostAt = now();
   #reachedAt = now();
 
-  constructor(reach: Reach) {
-    this.#reach = reach;
+  constructor(options: DialOptions) {
+    this.#options = options;
   }
 
   /** The server was reached, though nobody was welcomed: the network carries something, so go on. */
@@ -71,7 +71,7 @@ class Patience {
 
   /** How long to wait before the next attempt; null if that would be too late. */
   waitS(retryAfterS: number): number | null {
-    const { backoff, random, giveUpS } = this.#reach;
+    const { backoff, random, giveUpS } = this.#options;
     const lostS = now() - this.#lostAt;
     const waitS = backoffS(backoff, this.attempt, random(), lostS, retryAfterS);
     this.attempt += 1;
@@ -82,19 +82,19 @@ class Patience {
 export class Connector {
   readonly #owner: Owner;
   readonly #protocol: ClientProtocol;
-  readonly #reach: Reach;
-  #link: Link | null = null;
-  readonly #patience: Patience;
+  readonly #options: DialOptions;
+  #connection: ClientConnection | null = null;
+  readonly #schedule: RetrySchedule;
   #isOver = false;
   #hurryUp: (() => void) | null = null;
   #opened!: () => void;
   #failed!: (error: HoldfastError) => void;
 
-  constructor(owner: Owner, protocol: ClientProtocol, reach: Reach) {
+  constructor(owner: Owner, protocol: ClientProtocol, options: DialOptions) {
     this.#owner = owner;
     this.#protocol = protocol;
-    this.#reach = reach;
-    this.#patience = new Patience(reach);
+    this.#options = options;
+    this.#schedule = new RetrySchedule(options);
   }
 
   // What the session asks for
@@ -111,32 +111,33 @@ export class Connector {
   /** End the connection in order, if there is one, and make no other. */
   close(code: number, reason: string): void {
     this.#isOver = true;
-    this.#link?.close(code, reason);
+    this.#connection?.close(code, reason);
     this.#hurryUp?.();
   }
 
   /** Break the connection, as a bad network would. */
   cut(): void {
-    this.#link?.abort();
+    this.#connection?.abort();
   }
 
-  /** Try again now, unless the server has named a time; look whether the link is still alive. */
+  /** Try again now, unless the server has named a time; look whether the connection is still alive. */
   hurry(): void {
-    this.#patience.beginAnew();
-    const link = this.#link;
+    this.#schedule.beginAnew();
+    const connection = this.#connection;
     // A dial that began while there was no network may hang for long.
-    if (link && (this.#isSilent(link) || (!link.wasOpen && this.#protocol.sessionId))) link.abort();
+    if (connection && (this.#isSilent(connection) || (!connection.wasOpen && this.#protocol.sessionId)))
+      connection.abort();
     this.#hurryUp?.();
   }
 
   /** Write to the connection, if there is one. */
   send(payload: Uint8Array): void {
-    this.#link?.send(payload);
+    this.#connection?.send(payload);
   }
 
   /** Whether what may be left out should wait. */
   get isCongested(): boolean {
-    return this.#link?.isCongested ?? false;
+    return this.#connection?.isCongested ?? false;
   }
 
   // The loop
@@ -157,32 +158,33 @@ export class Connector {
   async #stayConnected(): Promise<HoldfastError> {
     let isFirst = !this.#protocol.sessionId;
     while (!this.#isOver) {
-      let link: Link;
+      let connection: ClientConnection;
       try {
-        link = this.#dial();
+        connection = this.#dial();
       } catch (error) {
-        return new Unreachable(`${this.#reach.url} cannot be dialled: ${error}`);
+        return new Unreachable(`${this.#options.url} cannot be dialled: ${error}`);
       }
-      const end = await this.#listen(link);
-      if (isFirst && !link.wasOpen) return new Unreachable(`nobody answers at ${this.#reach.url}, or not to this page`);
+      const end = await this.#listen(connection);
+      if (isFirst && !connection.wasOpen)
+        return new Unreachable(`nobody answers at ${this.#options.url}, or not to this page`);
       isFirst = false;
-      const what = advice(link.wasOpen ? end.code : VANISHED);
+      const what = advice(connection.wasOpen ? end.code : VANISHED);
       if (what === "stop" || (what === "sign_in" && !this.#protocol.signInAgain(end.reason)))
         return new SessionEnded(end.reason, end.message, end.problem);
       if (this.#isOver) break;
-      if (link.welcomeAt !== null) {
-        this.#patience.wasWelcome(now() - link.welcomeAt);
+      if (connection.welcomeAt !== null) {
+        this.#schedule.wasWelcome(now() - connection.welcomeAt);
         this.#owner.dropped(end);
-      } else if (link.wasOpen && this.#protocol.sessionId && end.reason !== "moved") {
+      } else if (connection.wasOpen && this.#protocol.sessionId && end.reason !== "moved") {
         // A server that no longer has the session is nobody to wait for.
-        this.#patience.wasAnswered();
+        this.#schedule.wasAnswered();
       }
-      const waitS = this.#patience.waitS(end.retryAfterS);
+      const waitS = this.#schedule.waitS(end.retryAfterS);
       if (waitS === null) {
-        const gaveUp = `no session at ${this.#reach.url} within ${this.#reach.giveUpS} s`;
+        const gaveUp = `no session at ${this.#options.url} within ${this.#options.giveUpS} s`;
         return new SessionEnded("unreachable", `${gaveUp}: ${end.message || end.reason}`);
       }
-      this.#owner.waiting(this.#patience.attempt, waitS, end);
+      this.#owner.waiting(this.#schedule.attempt, waitS, end);
       await this.#wait(waitS, end.retryAfterS > 0);
     }
     return new SessionEnded("bye", "closed by this client");
@@ -199,57 +201,57 @@ export class Connector {
     });
   }
 
-  #dial(): Link {
-    const link = new Link(this.#reach.url, this.#reach.WebSocket, this.#protocol.codec, {
+  #dial(): ClientConnection {
+    const connection = new ClientConnection(this.#options.url, this.#options.WebSocket, this.#protocol.codec, {
       now,
-      opened: () => this.#greet(link),
-      received: (payload) => this.#received(link, payload),
+      opened: () => this.#greet(connection),
+      received: (payload) => this.#received(connection, payload),
     });
     this.#hurryUp = null;
-    this.#link = link;
-    return link;
+    this.#connection = connection;
+    return connection;
   }
 
-  #greet(link: Link): void {
+  #greet(connection: ClientConnection): void {
     if (this.#owner.keep()) {
-      link.send(this.#protocol.hello());
+      connection.send(this.#protocol.hello());
       return;
     }
     // Nothing was said, so this counts as a dial that failed: in time it is given up.
-    link.wasOpen = false;
-    link.said = closed(VANISHED, "dropped", "the session cannot be saved");
-    link.abort();
+    connection.wasOpen = false;
+    connection.said = closed(VANISHED, "dropped", "the session cannot be saved");
+    connection.abort();
   }
 
   /** Until the end; a server that says nothing for too long is gone, whatever the socket says. */
-  async #listen(link: Link): Promise<Closed> {
+  async #listen(connection: ClientConnection): Promise<Closed> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const look = () => {
-      if (this.#isSilent(link)) link.abort();
-      else timer = setTimeout(look, Math.min(link.heardAt + this.#silenceS - now(), LOOK_S_MAX) * 1000);
+      if (this.#isSilent(connection)) connection.abort();
+      else timer = setTimeout(look, Math.min(connection.heardAt + this.#silenceS - now(), LOOK_S_MAX) * 1000);
     };
     look();
-    const end = await link.ended;
+    const end = await connection.ended;
     clearTimeout(timer);
-    this.#link = null;
+    this.#connection = null;
     this.#protocol.lost();
     return end;
   }
 
-  #isSilent(link: Link): boolean {
-    return now() - link.heardAt >= this.#silenceS;
+  #isSilent(connection: ClientConnection): boolean {
+    return now() - connection.heardAt >= this.#silenceS;
   }
 
   get #silenceS(): number {
     return this.#protocol.limits.silenceS + this.#protocol.quietS;
   }
 
-  #received(link: Link, payload: Uint8Array): void {
+  #received(connection: ClientConnection, payload: Uint8Array): void {
     try {
       for (const event of this.#protocol.receive(payload)) {
         if (event.is === "closed") {
-          link.said = event;
-          link.close(NORMAL, "");
+          connection.said = event;
+          connection.close(NORMAL, "");
           break;
         }
         this.#owner.happened(event);
@@ -257,10 +259,10 @@ export class Connector {
     } catch (error) {
       console.warn("holdfast: what the server said makes no sense:", error);
       // Anything else is a fault of ours; the session may live on, but not with half of a payload.
-      link.broken(error instanceof ProtocolError ? error : new ProtocolError(String(error), "internal"));
+      connection.broken(error instanceof ProtocolError ? error : new ProtocolError(String(error), "internal"));
     }
-    if (this.#protocol.isWelcome && link.welcomeAt === null) {
-      link.welcomeAt = link.heardAt;
+    if (this.#protocol.isWelcome && connection.welcomeAt === null) {
+      connection.welcomeAt = connection.heardAt;
       this.#opened();
     }
     this.#owner.heard();

@@ -28,7 +28,7 @@ export interface Closed {
 export type SeatEvent =
   | Arrived
   /** A channel began: the session has a seat. */
-  | { readonly is: "seat_taken"; readonly channel: number; readonly room: string; readonly kind: string }
+  | { readonly is: "channel_opened"; readonly channel: number; readonly room: string; readonly kind: string }
   /** An unreliable message. */
   | { readonly is: "latest_arrived"; readonly channel: number; readonly type: string; readonly body: unknown }
   /** Messages of a channel could not be kept; its stream begins anew with the current state. */

@@ -1,6 +1,6 @@
 /** What a session and its rooms share: the protocol, the connection under it, and everybody who waits for something. */
 
-import { Connector, type Reach } from "./connector.js";
+import { Connector, type DialOptions } from "./connector.js";
 import { type HoldfastError, Refused, SessionEnded } from "./errors.js";
 import type { Arrived, Closed, Event, Noticed, Replied, SeatEvent, Welcomed } from "./events.js";
 import type { ClientProtocol } from "./protocol.js";
@@ -54,11 +54,11 @@ export class Exchange {
 
   constructor(
     readonly protocol: ClientProtocol,
-    reach: Reach,
+    options: DialOptions,
     listener: Listener,
   ) {
     this.#listener = listener;
-    this.connector = new Connector(this, protocol, reach);
+    this.connector = new Connector(this, protocol, options);
   }
 
   // Life

@@ -1,12 +1,10 @@
 export { type ConnectOptions, connect } from "./connect.js";
-export type { RoomRef } from "./directory.js";
 export type { Off } from "./emitter.js";
 export { HoldfastError, ProtocolError, type RefusalCode, Refused, SessionEnded, Unreachable } from "./errors.js";
-export type { Placement } from "./placement.js";
 export { type Advice, advice, CLOSE_CODES, type CloseReason, type Reason } from "./reasons.js";
 export type { ClientRoom } from "./room.js";
-export type { ClientSession, SessionEvents } from "./session.js";
+export type { ClientSession, RoomRef, SessionEvents } from "./session.js";
 export type { SessionStorage } from "./storage.js";
+export type { Placement, RoomWatch } from "./subscriptions.js";
 export type * from "./types.js";
 export { VERSION } from "./version.js";
-export type { RoomWatch } from "./watch.js";

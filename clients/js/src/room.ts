@@ -1,11 +1,11 @@
-/** A client's seat in a room: messages to it and from it. */
+/** Rooms, as a client sees them: messages to and from the room of each seat, and the seats of a session. */
 
-import type { Channel } from "./channel.js";
 import { Emitter, type Off } from "./emitter.js";
 import { Refused } from "./errors.js";
+import type { SeatEvent } from "./events.js";
 import type { Exchange } from "./exchange.js";
-import type { Inbox } from "./inbox.js";
 import { argumentsOf, roomInfo } from "./infos.js";
+import { ClientSeat, RoomInbox } from "./seat.js";
 import type {
   AnyMessages,
   BodyOf,
@@ -18,22 +18,6 @@ import type {
   Unconfirmed,
 } from "./types.js";
 
-/** A room's entry in the directory, as far as its members were told. */
-export class Entry {
-  info: RoomInfo | null = null;
-  host = "";
-
-  shown(info: RoomInfo): void {
-    this.info = info;
-    this.host = info.host;
-  }
-
-  hosted(player: string): void {
-    this.host = player;
-    if (this.info) this.info = { ...this.info, host: player };
-  }
-}
-
 /**
  * One seat. Messages wait until you listen: with the first `on`, at the end of that turn, they are handed out in order.
  *
@@ -41,10 +25,8 @@ export class Entry {
  */
 export class ClientRoom<M extends Described = AnyMessages> {
   readonly #exchange: Exchange;
-  readonly #inbox: Inbox;
-  readonly #entry: Entry;
-  // Kept when the seat is gone: it says what became of the messages.
-  readonly #stream: Channel;
+  readonly #seat: ClientSeat;
+  readonly #inbox: RoomInbox;
   readonly channel: number;
   readonly #emitter = new Emitter();
   #isListening = false;
@@ -54,17 +36,14 @@ export class ClientRoom<M extends Described = AnyMessages> {
   /** Rooms are made by `join`, `create` and `joinOrCreate`. */
   constructor(
     exchange: Exchange,
-    inbox: Inbox,
-    entry: Entry,
-    stream: Channel,
+    seat: ClientSeat,
     readonly id: string,
     readonly kind: string,
   ) {
     this.#exchange = exchange;
-    this.#inbox = inbox;
-    this.#entry = entry;
-    this.#stream = stream;
-    this.channel = stream.number;
+    this.#seat = seat;
+    this.#inbox = seat.inbox;
+    this.channel = seat.channel.number;
   }
 
   /** Why the seat is gone; null while it is ours. */
@@ -74,30 +53,30 @@ export class ClientRoom<M extends Described = AnyMessages> {
 
   /** The room's entry in the directory when it was last told; null after a refresh, until it changes. */
   get info(): RoomInfo | null {
-    return this.#entry.info;
+    return this.#seat.info;
   }
 
   /** The id of the player who is the host; empty if there is none, or nobody has told us yet. */
   get host(): string {
-    return this.#entry.host;
+    return this.#seat.host;
   }
 
   // What became of what was sent and received: the same after a restart, if the session is saved
 
   /** The number of the last message that was sent; the first of a seat is 1. */
   get sent(): number {
-    return this.#stream.lastSeq;
+    return this.#seat.channel.lastSeq;
   }
 
   /** The number of the last message that the server has applied, as far as it told us: with all before it. */
   get accepted(): number {
-    return this.#stream.acked;
+    return this.#seat.channel.acked;
   }
 
   /** The messages that were sent and not accepted yet, with their numbers. They are on their way by themselves. */
   get unconfirmed(): Unconfirmed[] {
     const { codec } = this.#exchange.protocol;
-    const kept = this.#stream.keptMessages();
+    const kept = this.#seat.channel.keptMessages();
     const first = this.sent - kept.length + 1;
     return kept.map(([type, body], index) => ({ number: first + index, type, body: codec.decode(body) }));
   }
@@ -209,5 +188,77 @@ export class ClientRoom<M extends Described = AnyMessages> {
 
   #checkSeat(): void {
     if (this.left) throw new Refused("not_seated", `the seat is gone: ${this.left.message || this.left.reason}`);
+  }
+}
+
+interface Seated {
+  room: ClientRoom;
+  seat: ClientSeat;
+}
+
+/** The seats of a session by channel, oldest first. Only the newest is taken, but the others can still be read. */
+export class Seats {
+  readonly #exchange: Exchange;
+  #seats = new Map<number, Seated>();
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange;
+    for (const event of exchange.protocol.channels.seats()) this.happened(event);
+    // Of a saved session: seats that were gone before are not for this page any more.
+    const unwanted = [...this.#seats.values()].filter(({ room }) => !exchange.protocol.channels.isNewest(room.channel));
+    for (const { seat } of unwanted) seat.inbox.discard({ reason: "left", message: "" });
+  }
+
+  /** The room we have a seat in. */
+  get room(): ClientRoom | null {
+    return [...this.#seats.values()].reverse().find(({ seat }) => !seat.inbox.left)?.room ?? null;
+  }
+
+  /** The room in which a seat was just taken. */
+  roomOf<M extends Described>(info: RoomInfo): ClientRoom<M> {
+    const seated = [...this.#seats.values()].reverse().find(({ room }) => room.id === info.id);
+    if (!seated) throw new Refused("not_seated", "the seat was gone before we heard of it; join again");
+    // Else the room itself has told of a later one.
+    if (!seated.seat.info) seated.seat.shown(info);
+    return seated.room as unknown as ClientRoom<M>;
+  }
+
+  /** Hand out what is here. */
+  deliver(): void {
+    for (const { room } of [...this.#seats.values()]) room.deliver();
+  }
+
+  /** Something came on a channel, or became of it. */
+  happened(event: SeatEvent): void {
+    const { room, seat } = this.#seats.get(event.channel) ?? {};
+    switch (event.is) {
+      case "arrived":
+        if (seat) seat.put(event);
+        // Of a seat that was gone before we heard of it: nobody will ever read this.
+        else this.#exchange.processed(event);
+        break;
+      case "latest_arrived":
+        seat?.inbox.putLatest(event.type, event.body);
+        break;
+      case "channel_opened":
+        this.#opened(event.channel, event.room, event.kind);
+        break;
+      case "restarted":
+        seat?.inbox.restart(this.#exchange.protocol.restartOf(event.channel, event.generation));
+        break;
+      case "channel_gone":
+        seat?.inbox.end({ reason: event.reason, message: "" });
+        room?.deliver();
+        this.#seats.delete(event.channel);
+    }
+  }
+
+  #opened(number: number, id: string, kind: string): void {
+    const { channels, limits } = this.#exchange.protocol;
+    this.#seats = new Map([...this.#seats].filter(([each]) => channels.get(each)));
+    const channel = channels.seat(number);
+    const inbox = new RoomInbox((arrived) => this.#exchange.processed(arrived), limits.latestKeptMax, channel.applied);
+    const seat = new ClientSeat(channel, inbox);
+    this.#seats.set(number, { room: new ClientRoom(this.#exchange, seat, id, kind), seat });
   }
 }

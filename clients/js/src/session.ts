@@ -1,20 +1,42 @@
 /** The client's session: one object that stays while connections come and go underneath it. */
 
-import type { Reach } from "./connector.js";
-import { Directory } from "./directory.js";
+import { NORMAL } from "./connection.js";
+import type { DialOptions } from "./connector.js";
 import { Emitter, type Off } from "./emitter.js";
-import { type HoldfastError, SessionEnded } from "./errors.js";
+import { HoldfastError, Refused, SessionEnded } from "./errors.js";
 import type { Closed, Noticed, SeatEvent, Welcomed } from "./events.js";
 import { Exchange } from "./exchange.js";
-import { NORMAL } from "./link.js";
-import { News } from "./news.js";
-import type { ClientProtocol } from "./protocol.js";
+import { argumentsOf, placementInfo, reservationInfo, roomInfo, roomInfos, roomPage } from "./infos.js";
+import { type ClientProtocol, RESET } from "./protocol.js";
 import type { Reason } from "./reasons.js";
-import type { ClientRoom } from "./room.js";
+import { type ClientRoom, Seats } from "./room.js";
 import { write } from "./saved.js";
-import { Seats } from "./seats.js";
-import type { Keeper } from "./storage.js";
-import type { AnyMessages, Auth, Described, Outcome } from "./types.js";
+import type { SessionSaver } from "./storage.js";
+import { Placement, RoomWatch, Subscriptions, WaitlistPlace } from "./subscriptions.js";
+import type {
+  AnyMessages,
+  Auth,
+  Changes,
+  CreateOptions,
+  Described,
+  JoinOptions,
+  JoinOrCreateOptions,
+  Outcome,
+  PlaceOptions,
+  ReservationInfo,
+  ReserveOptions,
+  RoomInfo,
+  RoomPage,
+  SearchOptions,
+  WaitOptions,
+  WatchOptions,
+} from "./types.js";
+
+/** A room by its id, or by its code as somebody typed it. */
+export type RoomRef = string | { code: string };
+
+const refOf = (ref: RoomRef) => (typeof ref === "string" ? { room: ref } : { code: ref.code });
+const several = (names: string | string[] | undefined) => (typeof names === "string" ? [names] : names);
 
 /** What a session tells. */
 export interface SessionEvents {
@@ -35,34 +57,38 @@ const SUSPENDED = 3001;
 // The session may live on without us, and what is kept of it is still good.
 const KEPT_AFTER: Reason[] = ["unreachable", "suspended", "internal"];
 
-/** A player's presence on a server. Reconnects and resumes by itself; made by `connect`. */
-export class ClientSession extends Directory {
+/**
+ * A player's presence on a server. Reconnects and resumes by itself; made by `connect`.
+ *
+ * What the server does not do is thrown as `Refused`, with a `code`.
+ */
+export class ClientSession {
   readonly #protocol: ClientProtocol;
-  readonly #keeper: Keeper;
+  readonly #saver: SessionSaver;
   /** What became of the session at the last welcome. After a refresh: whether it was found again. */
   outcome: Outcome | null = null;
   /** How often a connection was lost. */
   drops = 0;
-  protected readonly exchange: Exchange;
-  protected readonly seats: Seats;
-  protected readonly news: News;
+  readonly #exchange: Exchange;
+  readonly #seats: Seats;
+  readonly #subscriptions: Subscriptions;
+  #watches = 0;
   readonly #emitter = new Emitter();
   #unlisten: Off = () => {};
 
-  constructor(protocol: ClientProtocol, reach: Reach, keeper: Keeper) {
-    super();
+  constructor(protocol: ClientProtocol, options: DialOptions, saver: SessionSaver) {
     this.#protocol = protocol;
-    this.#keeper = keeper;
-    this.exchange = new Exchange(protocol, reach, {
+    this.#saver = saver;
+    this.#exchange = new Exchange(protocol, options, {
       happened: (event) => this.#happened(event),
-      deliver: () => this.seats.deliver(),
+      deliver: () => this.#seats.deliver(),
       keep: () => this.#keep(),
       dropped: (closed) => this.#dropped(closed),
       waiting: (attempt, waitS, { reason }) => this.#emitter.emit("reconnecting", { attempt, waitS, reason }),
       ended: (error) => this.#ended(error),
     });
-    this.seats = new Seats(this.exchange);
-    this.news = new News(this.exchange);
+    this.#seats = new Seats(this.#exchange);
+    this.#subscriptions = new Subscriptions(this.#exchange);
   }
 
   // Who and where
@@ -94,12 +120,12 @@ export class ClientSession extends Directory {
 
   /** The room we have a seat in; after a refresh or a restart this is how to get it back. */
   get room(): ClientRoom | null {
-    return this.seats.room;
+    return this.#seats.room;
   }
 
   /** The same, with its messages described. */
   roomAs<M extends Described = AnyMessages>(): ClientRoom<M> | null {
-    return this.seats.room as unknown as ClientRoom<M> | null;
+    return this.#seats.room as unknown as ClientRoom<M> | null;
   }
 
   /** Listen for what becomes of the session; the result stops it. */
@@ -110,11 +136,11 @@ export class ClientSession extends Directory {
   /** Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on. */
   async link(auth: Auth): Promise<void> {
     const args = { scheme: auth.scheme ?? "guest", credential: auth.credential ?? "" };
-    await this.exchange.request({ operation: "link", args }, (answer) => {
+    await this.#exchange.request({ operation: "link", args }, (answer) => {
       this.#protocol.linked(args, String((Object(answer) as { token?: unknown }).token ?? ""));
     });
     // A saved session is stored with its new token before this is written, which makes the old one worthless.
-    await this.exchange.request({ operation: "confirm", args: {} }, () => {});
+    await this.#exchange.request({ operation: "confirm", args: {} }, () => {});
   }
 
   // Life
@@ -122,11 +148,11 @@ export class ClientSession extends Directory {
   /** @internal Connect for the first time; `connect` does this. */
   async open(): Promise<this> {
     this.#unlisten = listenToPage({
-      back: () => this.exchange.connector.hurry(),
-      gone: () => this.exchange.connector.cut(),
+      back: () => this.#exchange.connector.hurry(),
+      gone: () => this.#exchange.connector.cut(),
       frozen: () => this.#leaveWith("suspended", "the page was left; connect again to go on"),
     });
-    await this.exchange.connector.open();
+    await this.#exchange.connector.open();
     return this;
   }
 
@@ -135,9 +161,9 @@ export class ClientSession extends Directory {
    * sent goes out first. Closing what is closed does nothing.
    */
   close(): void {
-    if (this.exchange.isOver) return;
-    this.exchange.sayBye();
-    this.exchange.close(NORMAL, "bye", "closed by this client");
+    if (this.#exchange.isOver) return;
+    this.#exchange.sayBye();
+    this.#exchange.close(NORMAL, "bye", "closed by this client");
   }
 
   /** Go away without ending the session: the next `connect` with the same `saved` goes on with it. */
@@ -151,28 +177,162 @@ export class ClientSession extends Directory {
   }
 
   #leaveWith(reason: Reason, message: string): string {
-    this.exchange.check();
-    this.exchange.flush(true);
+    this.#exchange.check();
+    this.#exchange.flush(true);
     const state = write(this.#protocol.save());
-    this.exchange.close(SUSPENDED, reason, message);
+    this.#exchange.close(SUSPENDED, reason, message);
     return state;
   }
 
   /** Break the connection, as a bad network would; the session resumes by itself. For tests and demos. */
   cut(): void {
-    this.exchange.connector.cut();
+    this.#exchange.connector.cut();
+  }
+
+  #ask<T>(operation: string, args: object, taken: (result: unknown) => T): Promise<T> {
+    return this.#exchange.request({ operation, args: argumentsOf(args) }, taken);
+  }
+
+  // To find and to make
+
+  /** Make a room. Joining it is another call. */
+  create(kind: string, options: CreateOptions = {}): Promise<RoomInfo> {
+    return this.#ask("create", { kind, ...options }, roomInfo);
+  }
+
+  /** One page of the rooms for which `where` holds, oldest first unless `orderBy` says otherwise. */
+  search(kind?: string, options: SearchOptions = {}): Promise<RoomPage> {
+    return this.#ask("search", { kind, ...options, orderBy: several(options.orderBy) }, roomPage);
+  }
+
+  /** All of them, page after page as they are asked for. */
+  async *searchAll(kind?: string, options: Omit<SearchOptions, "limit" | "cursor"> = {}): AsyncGenerator<RoomInfo> {
+    let cursor = "";
+    do {
+      const page = await this.search(kind, { ...options, limit: 100, cursor });
+      yield* page.rooms;
+      cursor = page.cursor;
+    } while (cursor);
+  }
+
+  /** A search that goes on. */
+  watch(kind?: string, options: WatchOptions = {}): Promise<RoomWatch> {
+    this.#watches += 1;
+    return new RoomWatch(this.#exchange, this.#subscriptions, `w${this.#watches}`, kind, options).open();
+  }
+
+  /** Change a room's entry in the directory, as `room.update` does from within. */
+  updateRoom(room: string, changes: Changes): Promise<RoomInfo> {
+    return this.#ask("update", { room, ...changes }, roomInfo);
+  }
+
+  // To join
+
+  /** Take a seat: by the room's id, or by its code. */
+  join<M extends Described = AnyMessages>(ref: RoomRef, options: JoinOptions = {}): Promise<ClientRoom<M>> {
+    return this.#ask("join", { ...refOf(ref), ...options }, (answer) => this.#seats.roomOf<M>(roomInfo(answer)));
+  }
+
+  /** Take a seat in the oldest open room of a kind for which `where` holds, or in a new room. */
+  joinOrCreate<M extends Described = AnyMessages>(
+    kind: string,
+    options: JoinOrCreateOptions = {},
+  ): Promise<ClientRoom<M>> {
+    const taken = (answer: unknown) => this.#seats.roomOf<M>(roomInfo(answer));
+    return this.#ask("join_or_create", { kind, ...options }, taken);
+  }
+
+  /** The rooms in which this player has a seat or a reserved one, from whichever device. */
+  myRooms(): Promise<RoomInfo[]> {
+    return this.#ask("mine", {}, roomInfos);
+  }
+
+  /** Take the seat that this player has, in the newest room if there are several; `not_found` if there is none. */
+  async rejoin<M extends Described = AnyMessages>(): Promise<ClientRoom<M>> {
+    if (this.#seats.room) return this.#seats.room as unknown as ClientRoom<M>;
+    // Not where one is only reserved: anybody in that room may have done that.
+    const rooms = await this.#ask("mine", { seated: true }, roomInfos);
+    const newest = rooms.sort((one, other) => other.createdAt - one.createdAt)[0];
+    if (!newest) throw new Refused("not_found", "you have no seat in any room");
+    return this.join<M>(newest.id);
+  }
+
+  // To keep seats, and to wait for one
+
+  /**
+   * Keep seats for a party, all or none, in a room that you made or have a seat in. Asking again extends. They end with
+   * your session.
+   */
+  reserve(ref: RoomRef, options: ReserveOptions = {}): Promise<ReservationInfo> {
+    return this.#ask("reserve", { ...refOf(ref), ...options }, reservationInfo);
+  }
+
+  /** Give reserved seats back; without `players` your own. Those of others, if you made the room or are its host. */
+  release(room: string, players?: string[]): Promise<void> {
+    return this.#ask("release", { room, players }, () => {});
+  }
+
+  /** Stand in line for a seat, and take it when it is our turn. Whoever runs out of time or gives up leaves the place. */
+  async waitForSeat<M extends Described = AnyMessages>(
+    room: string,
+    { password, timeoutS, onPosition, signal }: WaitOptions = {},
+  ): Promise<ClientRoom<M>> {
+    let gaveUp = "";
+    const giveUp = (why: string) => () => {
+      gaveUp = why;
+      this.#exchange.changed();
+    };
+    const timer =
+      timeoutS === undefined ? undefined : setTimeout(giveUp(`no seat within ${timeoutS} s`), timeoutS * 1000);
+    const onAbort = giveUp("given up");
+    signal?.addEventListener("abort", onAbort);
+    if (signal?.aborted) onAbort();
+    const place = new WaitlistPlace(this.#exchange, this.#subscriptions, room, password);
+    let isSeated = false;
+    try {
+      await this.#subscriptions.begin(place, () => gaveUp !== "");
+      while (true) {
+        await place.offered(onPosition, () => gaveUp !== "");
+        if (gaveUp) throw new HoldfastError(`${gaveUp} in room ${room}`);
+        try {
+          const joined = await this.join<M>(room, password === undefined ? {} : { password });
+          isSeated = true;
+          return joined;
+        } catch (error) {
+          if (!(error instanceof Refused) || !["room_full", "expired", RESET].includes(error.code)) throw error;
+          // It was kept for so long only, and we were away.
+          place.waitAgain();
+        }
+      }
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+      place.end(isSeated);
+    }
+  }
+
+  // To have a room made
+
+  /** Have a room made on the best node of a queue, with seats for these players. */
+  place(queue: string, kind: string, options: PlaceOptions = {}): Promise<Placement> {
+    const players = options.players?.map((player) => argumentsOf(typeof player === "string" ? { id: player } : player));
+    return this.#ask(
+      "start_placement",
+      { queue, kind, ...options, players },
+      (answer) => new Placement(this.#exchange, this.#subscriptions, placementInfo(answer)),
+    );
   }
 
   // From the exchange
 
   #keep(): boolean {
-    return !this.#protocol.sessionId || this.#keeper.keep(() => write(this.#protocol.save()));
+    return !this.#protocol.sessionId || this.#saver.keep(() => write(this.#protocol.save()));
   }
 
   #happened(event: Welcomed | Noticed | SeatEvent): void {
     if (event.is === "welcomed") this.#welcomed(event.outcome);
-    else if (event.is !== "noticed") this.seats.happened(event);
-    else if (event.topic !== "stopping") this.news.noticed(event);
+    else if (event.is !== "noticed") this.#seats.happened(event);
+    else if (event.topic !== "stopping") this.#subscriptions.noticed(event);
     else
       this.#emitter.emit("stopping", { deadlineS: Number((Object(event.body) as { deadline_s?: number }).deadline_s) });
   }
@@ -180,7 +340,7 @@ export class ClientSession extends Directory {
   #welcomed(outcome: Outcome): void {
     this.outcome = outcome;
     if (outcome.kind === "new") return;
-    this.news.welcomed();
+    this.#subscriptions.welcomed();
     this.#emitter.emit("resume", outcome);
   }
 
@@ -193,8 +353,8 @@ export class ClientSession extends Directory {
     this.#unlisten();
     // A session that never was has nothing of its own to forget.
     const reason = error instanceof SessionEnded ? error.reason : "unreachable";
-    if (!KEPT_AFTER.includes(reason)) this.#keeper.forget();
-    this.#keeper.close();
+    if (!KEPT_AFTER.includes(reason)) this.#saver.forget();
+    this.#saver.close();
     this.#emitter.emit("close", error);
   }
 }

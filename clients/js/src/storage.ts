@@ -158,7 +158,7 @@ export function pageStorage(): SessionStorage | null {
 }
 
 /** One session's place in a storage: the tab that it belongs to, and its saved state. */
-export class Keeper {
+export class SessionSaver {
   #storage: SessionStorage | null;
   readonly #key: string;
   #last = "";

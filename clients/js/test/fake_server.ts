@@ -3,8 +3,8 @@
 import { vi } from "vitest";
 import { MSGPACK } from "../src/codec.js";
 import { type ConnectOptions, connect } from "../src/connect.js";
+import type { Socket } from "../src/connection.js";
 import type { ChannelInfo, FromClient, FromServer } from "../src/frames.js";
-import type { Socket } from "../src/link.js";
 import { decode } from "../src/msgpack.js";
 import type { SessionStorage } from "../src/storage.js";
 

@@ -2,13 +2,13 @@
 
 import { expect, test } from "vitest";
 import { CODECS } from "../src/codec.js";
-import { Keeper } from "../src/storage.js";
+import { SessionSaver } from "../src/storage.js";
 import { FakeStorage } from "./fake_server.js";
 
 test("a session that ends forgets what it kept, and not what another session of the page keeps there", () => {
   const storage = new FakeStorage();
-  const first = new Keeper(storage, "key", "tab 1");
-  const second = new Keeper(storage, "key", "tab 2");
+  const first = new SessionSaver(storage, "key", "tab 1");
+  const second = new SessionSaver(storage, "key", "tab 2");
   first.keep(() => "first");
   second.keep(() => "second");
 

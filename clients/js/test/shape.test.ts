@@ -15,13 +15,13 @@ const PURE = [
   "errors.ts",
   "events.ts",
   "frames.ts",
-  "inbox.ts",
   "infos.ts",
   "limits.ts",
   "msgpack.ts",
   "protocol.ts",
   "reasons.ts",
   "saved.ts",
+  "seat.ts",
   "text.ts",
 ];
 

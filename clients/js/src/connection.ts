@@ -19,14 +19,14 @@ export interface Socket {
 }
 export type SocketClass = new (url: string, protocols: string[]) => Socket;
 
-/** The code for a link that ended without a word. */
+/** The code for a connection that ended without a word. */
 export const VANISHED = 1006;
 export const NORMAL = 1000;
 
 // More than this waits to be written: what may be left out should wait.
 const CONGESTED_BYTES = 64 * 1024;
 
-export class Link {
+export class ClientConnection {
   readonly #codec: Codec;
   readonly #heard: { now(): number; opened(): void; received(payload: Uint8Array): void };
   heardAt: number;
@@ -95,7 +95,7 @@ export class Link {
     return (this.#socket?.bufferedAmount ?? 0) > CONGESTED_BYTES;
   }
 
-  /** Write a payload, if the link is up. */
+  /** Write a payload, if it is up. */
   send(payload: Uint8Array): void {
     if (this.isUp) this.#socket?.send(this.#codec.text ? textOf(payload) : (payload as Uint8Array<ArrayBuffer>));
   }

@@ -1,18 +1,20 @@
 /**
- * The messages of one seat that wait to be read.
+ * What a client keeps of one seat: the messages that wait to be read, and the room's listing.
  *
  * Reliable messages are bounded by the server's window, which moves only when they are processed. Of the unreliable
  * ones only the newest are kept. Both are read in the order in which they came.
  */
 
+import type { Channel } from "./channel.js";
 import type { Arrived } from "./events.js";
+import { roomInfo } from "./infos.js";
 import { LEFT } from "./protocol.js";
-import type { SeatLeft } from "./types.js";
+import type { RoomInfo, SeatLeft } from "./types.js";
 
 /** In a room's stream: messages could not be kept; what follows is the current state. */
 export const RESYNCED = "holdfast.resynced";
 
-interface Entry {
+interface Unread {
   type: string;
   body: unknown;
   /** Of a reliable one: what to acknowledge. */
@@ -20,14 +22,14 @@ interface Entry {
 }
 
 /** Read with `next`; what was read counts as processed when more is asked for, or by `acknowledge`. */
-export class Inbox {
+export class RoomInbox {
   readonly #processed: (arrived: Arrived) => void;
   readonly #latestMax: number;
   /** The number of the last reliable message that was read. */
   received: number;
   /** Why there is nothing more to come, known before everything has been read. */
   left: SeatLeft | null = null;
-  #entries: Entry[] = [];
+  #entries: Unread[] = [];
   #latest = 0;
   #inHand: Arrived | null = null;
   #farewell: Arrived | null = null;
@@ -42,7 +44,7 @@ export class Inbox {
   // For the reader
 
   /** The next message, if there is one. */
-  next(): Entry | undefined {
+  next(): Unread | undefined {
     this.acknowledge();
     const entry = this.#entries.shift();
     if (entry?.arrived) {
@@ -108,5 +110,36 @@ export class Inbox {
   /** The seat is gone; what came before can still be read. */
   end(left: SeatLeft): void {
     this.left ??= left;
+  }
+}
+
+/** One seat: its channel, its unread messages, and the room's listing as far as members were told. */
+export class ClientSeat {
+  info: RoomInfo | null = null;
+  host = "";
+
+  constructor(
+    /** Kept when it is over: it still knows what became of what was sent. */
+    readonly channel: Channel,
+    readonly inbox: RoomInbox,
+  ) {}
+
+  /** A reliable message came. */
+  put(arrived: Arrived): void {
+    const body = Object(arrived.body) as { room?: unknown; player?: unknown };
+    if (arrived.type === "holdfast.updated") this.shown(roomInfo(body.room));
+    else if (arrived.type === "holdfast.host") {
+      this.host = String(body.player ?? "");
+      if (this.info) this.info = { ...this.info, host: this.host };
+    }
+    this.inbox.put(arrived);
+    // `join` fails, so nobody gets to see this room.
+    if (this.inbox.left?.reason === "join_failed") this.inbox.discard(this.inbox.left);
+  }
+
+  /** The room's listing is this now. */
+  shown(info: RoomInfo): void {
+    this.info = info;
+    this.host = info.host;
   }
 }
