@@ -279,11 +279,17 @@ async def _joined(play: Scene, agent: Agent) -> AgentRoom:
     return await agent.join((await play.server.node.rooms.create(Create("hall"))).room.id)
 
 
+def _lose(play: Scene, player: Visitor) -> None:
+    """Another server writes the player's session."""
+    assert play.server.node.recovery is not None
+    play.call(play.server.node.recovery.moved_away.lost, play.session(player))
+
+
 @case(Reason.MOVED, Released)
 async def _another_server_has_the_room() -> tuple[list[Event], Heard]:
     async with scene(hall(durability="commit"), store=FaultyStore()) as play:
         ada = await play.seated()
-        play.call(play.server.node.lost_to_another, play.session(ada))
+        _lose(play, ada)
         return play.events, await ada.closed_for()
 
 
@@ -412,7 +418,7 @@ async def _the_store_is_older_than_the_token() -> tuple[list[Event], Heard]:
 async def _the_session_is_elsewhere() -> tuple[list[Event], Heard]:
     async with scene(hall(durability="commit"), store=FaultyStore()) as play:
         ada = await play.seated()
-        play.call(play.server.node.lost_to_another, play.session(ada))
+        _lose(play, ada)
         return await _stranger(play, Hello(None, Resume(ada.session_id, ada.welcome.token)))
 
 

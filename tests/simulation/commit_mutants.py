@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.server.admission.resume import Resumer
-from holdfast.server.durability.bundles import Bundle
-from holdfast.server.durability.commits import Commits, Fates
+from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.durability.batches import Attempt, Committed, PendingBatch, StoreWriter
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.persistence import StorePersistence
@@ -22,10 +22,9 @@ from holdfast.stores.memory import MemoryData
 from tests.simulation.planting import durable_mutant, patched
 
 
-def _believe(committer: Fates, bundles: list[Bundle]) -> None:
-    """Go on as if they were written."""
-    for bundle in bundles:
-        committer.committed(bundle, [write.revision for write in bundle.writes])
+def _as_known(batch: PendingBatch) -> list[int]:
+    """The revisions before the batch: as if it had been written without a change."""
+    return [write.revision for write in batch.writes]
 
 
 # The gate
@@ -80,33 +79,23 @@ def a_welcome_does_not_wait_until_its_token_is_saved() -> Iterator[None]:
 
 @durable_mutant
 def a_refused_commit_counts_as_written() -> Iterator[None]:
-    async def _try(commits: Commits, bundles: list[Bundle]) -> list[Bundle]:
-        commit = commits._store.commit
+    async def write(writer: StoreWriter, batches: list[PendingBatch]) -> Attempt:
+        attempt = await right(writer, batches)
+        if not isinstance(attempt.error, Unavailable):
+            return attempt
+        return Attempt(committed=[(batch, _as_known(batch)) for batch in batches])
 
-        async def refused(batches: Any) -> Any:
-            try:
-                return await commit(batches)
-            except Unavailable:
-                return [[write.revision for write in batch] for batch in batches]
-
-        commits._store.commit = refused  # type: ignore[method-assign]  # for this one call
-        try:
-            return await right(commits, bundles)
-        finally:
-            commits._store.commit = commit  # type: ignore[method-assign]  # as it was
-
-    right = Commits._try
-    with patched(Commits, _try=_try):
+    right = StoreWriter.write
+    with patched(StoreWriter, write=write):
         yield
 
 
 @durable_mutant
 def a_commit_without_an_answer_counts_as_written() -> Iterator[None]:
-    async def _read_back(commits: Commits, bundles: list[Bundle]) -> list[Bundle]:
-        _believe(commits._fates, bundles)
-        return []
+    async def read_back(_: StoreWriter, batch: PendingBatch) -> Committed:
+        return Committed(_as_known(batch))
 
-    with patched(Commits, _read_back=_read_back):
+    with patched(StoreWriter, read_back=read_back):
         yield
 
 
@@ -115,10 +104,10 @@ def a_commit_without_an_answer_counts_as_written() -> Iterator[None]:
 
 @durable_mutant
 def a_conflict_is_ignored() -> Iterator[None]:
-    def fenced(committer: Committer, bundle: Bundle, *_: Any, **__: Any) -> None:
-        _believe(committer, [bundle])
+    def _fenced(committer: Committer, batch: PendingBatch, _: Any) -> None:
+        committer._committed(batch, _as_known(batch))
 
-    with patched(Committer, fenced=fenced):
+    with patched(Committer, _fenced=_fenced):
         yield
 
 
@@ -133,16 +122,16 @@ def the_store_does_not_look_at_revisions() -> Iterator[None]:
 
 @durable_mutant
 def a_fenced_room_lets_out_what_waited() -> Iterator[None]:
-    def fenced(committer: Committer, bundle: Bundle, *rest: Any, **options: Any) -> None:
-        for outlet in bundle.writer._leaving if bundle.writer is not None else ():
+    def _fenced(committer: Committer, batch: PendingBatch, fenced: Any) -> None:
+        for outlet in batch.room._leaving if batch.room is not None else ():
             outlet.release()
-            connection = committer._node.connection_of(outlet._session)
-            if connection is not None:
+            connection = outlet._session.connection
+            if isinstance(connection, LiveConnection):
                 connection.flush()
-        right(committer, bundle, *rest, **options)
+        right(committer, batch, fenced)
 
-    right = Committer.fenced
-    with patched(Committer, fenced=fenced):
+    right = Committer._fenced
+    with patched(Committer, _fenced=_fenced):
         yield
 
 
@@ -171,17 +160,17 @@ def what_was_said_is_not_in_the_record() -> Iterator[None]:
 
 @durable_mutant
 def a_seat_and_its_session_are_saved_apart() -> Iterator[None]:
-    def _bundles(committer: Committer) -> list[Bundle]:
-        bundles: list[Bundle] = []
-        for bundle in right(committer):
-            room = Bundle(bundle.writer, bundle.writes[: bundle._room_writes])
-            session = Bundle(None, [])
-            session.writes, session.sessions = bundle.writes[bundle._room_writes :], bundle.sessions
-            bundles += [each for each in (session, room) if each.writes]
-        return bundles
+    def _cut_batches(committer: Committer) -> list[PendingBatch]:
+        batches: list[PendingBatch] = []
+        for batch in right(committer):
+            room = PendingBatch(batch.room, batch.writes[: batch._room_writes])
+            session = PendingBatch(None, [])
+            session.writes, session.sessions = batch.writes[batch._room_writes :], batch.sessions
+            batches += [each for each in (session, room) if each.writes]
+        return batches
 
-    right = Committer._bundles
-    with patched(Committer, _bundles=_bundles):
+    right = Committer._cut_batches
+    with patched(Committer, _cut_batches=_cut_batches):
         yield
 
 

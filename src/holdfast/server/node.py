@@ -5,15 +5,12 @@ change means for the room, the connection and the timers is decided here, in one
 """
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.core.address_quota import AddressQuota, AddressShares
-from holdfast.core.connection import Connection
-from holdfast.core.errors import NotFound
 from holdfast.core.flood import Rates
 from holdfast.core.ids import new_id
 from holdfast.core.limits import Limits
@@ -54,12 +51,10 @@ from holdfast.server.context import Clock, Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.directory.requests import RequestDesk
 from holdfast.server.drain import Drain
-from holdfast.server.durability.bundles import SessionWriter
 from holdfast.server.durability.committer import Committer
-from holdfast.server.durability.lost_rooms import LostRooms
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.rollbacks import Rollbacks
-from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.durability.room_writer import RoomWriter, WriterContext
 from holdfast.server.faults import Faults
 from holdfast.server.health import Health
 from holdfast.server.placement.fleet import OwnFleet
@@ -81,9 +76,6 @@ if TYPE_CHECKING:
 log = get_logger("holdfast.server")
 
 _PLACEMENT_ID_BYTES = 9
-
-# Ends that no turn of a room has decided: they are in force whatever is saved.
-_NOT_WELCOME = frozenset({Reason.BANNED, Reason.SIGNED_OUT, Reason.TOKEN_REUSED})
 
 
 class Node:
@@ -200,7 +192,9 @@ class Node:
             loop, wall_clock=wall_clock, limits=limits, renew_taps=self._renew_taps, failed=self.faults.report
         )
         self.bus.observe(self.messages.record)
-        self.committer = Committer(self, loop, store, fatal=fatal) if store is not None else None
+        self.committer: Committer | None = None
+        if store is not None:
+            self.committer = Committer(context, store, lifecycle=lifecycle, metrics=self.metrics, fatal=fatal)
         self.outbox = Outbox(context, effects, store=store, broken=self._store_broke)
         self.saving = Saving(loop)
         reserved = ReservedSeats(limits.reservations_per_player_max)
@@ -216,12 +210,25 @@ class Node:
             reserved=reserved,
             shares=shares,
         )
-        make_writer = partial(RoomWriter, self)
-        factory = RoomFactory(services, self.committer, make_writer=make_writer, lost_to_another=self.lost_to_another)
+        writers = WriterContext(self.clock, limits, self.metrics, self.incarnation, self.outbox.start)
+        factory = RoomFactory(services, self.committer, make_writer=partial(RoomWriter, writers))
         self.rooms = Directory(self, loop, make_runner=factory.make, reserved=reserved)
-        self.recovery = None
+        self.recovery: Recovery | None = None
         if self.committer is not None:
-            self.recovery = Recovery(self, loop, self.committer, make_room=factory.make_durable)
+            self.recovery = Recovery(
+                context,
+                self.committer,
+                grace_s=grace_s,
+                directory=self.rooms,
+                make_room=factory.make_durable,
+                lifecycle=lifecycle,
+                outbox=self.outbox,
+                last_sign_out=lambda: self.access.sign_outs,
+                free_seat=lambda player, reason: self.rooms.runner_of(player).free(player, reason),
+            )
+            self.recovery.on_session += [self.access.came_back]
+            self.committer.on_session_lost = self.recovery.moved_away.lost
+            self.committer.on_room_lost = self.recovery.room_lost
         self.health = Health(
             loop,
             name=self.name,
@@ -306,28 +313,26 @@ class Node:
             changed=self._placement_changed,
         )
         lifecycle.graces.may_expire = lambda session: not self.stored.is_stuck(session)
-        lifecycle.close_connection = self._close_connection
         lifecycle.on_drop += [self.desk.dropped]
         lifecycle.on_detach += [self.rooms.listings.dropped, self.rooms.session_dropped]
         lifecycle.on_end += [lambda session, *_: self.rooms.listings.dropped(session)]
         if self.committer is not None:
-            committer = self.committer
-            lifecycle.on_end += [lambda session, *_: committer.ended(session)]
+            durable = self.committer.sessions
+            lifecycle.close_connection = durable.close_connection
+            lifecycle.on_end += [lambda session, *_: durable.ended(session)]
         lifecycle.on_end += [self.rooms.session_ended]
         lifecycle.on_release += [self.rooms.listings.dropped]
-        self.elsewhere: LostRooms | None = None
-        """What another server has taken over: not gone, only elsewhere."""
         if self.committer is not None and self.recovery is not None:
+            durable = self.committer.sessions
             self.stored.restore = self.recovery.restore_session
             self.stored.restore_of_player = self.recovery.restore_sessions_of
-            self.stored.hold = self.committer.hold
-            self.stored.moved = self.committer.moved
-            self.stored.changed = self.committer.changed
-            self.stored.is_saved = self.committer.__contains__
-            self.stored.is_stuck = self._is_stuck
-            self.stored.is_elsewhere = self.is_elsewhere
-            self.stored.end_saved = self._end_saved
-            self.elsewhere = LostRooms(loop, self.committer, self.recovery, sessions_max=limits.sessions_max)
+            self.stored.hold = durable.hold
+            self.stored.moved = durable.moved
+            self.stored.changed = durable.changed
+            self.stored.is_saved = durable.__contains__
+            self.stored.is_stuck = durable.is_stuck
+            self.stored.is_elsewhere = self.recovery.moved_away.asked_for
+            self.stored.end_saved = durable.end_saved
         self.exposition = Exposition(
             self.metrics,
             NodeView(
@@ -437,60 +442,9 @@ class Node:
         assert self.committer is not None
         self.committer.broken(error)
 
-    def _end_saved(self, session: Session) -> Callable[[], Awaitable[None]] | None:
-        assert self.committer is not None
-        writer = self.committer.keep_of(session)
-        return partial(self._wait_ended, writer) if writer is not None else None
-
-    async def _wait_ended(self, writer: SessionWriter) -> None:
-        if self.committer is not None and self.committer.keep_of(writer.session) is writer:
-            # If another server has taken the session over, it is not ours to end.
-            with contextlib.suppress(NotFound):
-                await writer.ended()
-
-    def _is_stuck(self, session: Session) -> bool:
-        return self.committer is not None and self.committer.is_failing and session in self.committer
-
-    def _close_connection(self, session: Session, connection: Connection, reason: Reason, message: str) -> None:
-        if self.committer is not None and session in self.committer:
-            # The turn that ended it may have said something before, and all of it may still be undone.
-            self.committer.close_after(session, partial(connection.close, reason, message))
-            self._loop.call_later(self.limits.store_patience_s, self._close_unsaved, connection, reason, message)
-        else:
-            connection.close(reason, message)
-
-    def _close_unsaved(self, connection: Connection, reason: Reason, message: str) -> None:
-        """The end of a session is not saved yet: if the store is not well, its link does not wait for that."""
-        if reason in _NOT_WELCOME:
-            connection.close(reason, message)
-        elif self.committer is not None and self.committer.is_failing:
-            self.turn_away(connection)
-        elif connection.is_open:  # its commit began later than this wait
-            self._loop.call_later(self.limits.store_patience_s, self._close_unsaved, connection, reason, message)
-
-    def lost_to_another(self, session: Session) -> None:
-        """Another server has written the session's record, or its room's: it goes on there."""
-        if self.elsewhere is not None:
-            self.elsewhere.add(session.id)
-        player = session.player
-        self.release_session(session, Reason.MOVED)
-        if player is not None and session.room is not None and session.room.durability == "memory":
-            self.rooms.runner_of(player).free(player, Reason.MOVED)
-
-    def is_elsewhere(self, wanted: str) -> bool:
-        """Whether another server has the session or room with this id."""
-        return self.elsewhere is not None and self.elsewhere.asked_for(wanted)
-
-    def is_here_again(self, session_id: str) -> None:
-        """The session came back to this server."""
-        if self.elsewhere is not None:
-            self.elsewhere.discard(session_id)
-
     async def stop(self) -> None:
         """End the rooms, then the connections, and see their links out."""
         await self.placements.close()
-        if self.elsewhere is not None:
-            self.elsewhere.stop()
         if self.recovery is not None:
             self.recovery.stop()
         await self.sign_in.stop()
@@ -504,7 +458,7 @@ class Node:
         self.connections.close_all(Reason.STOPPING, "the server is stopping", retry_after_s=RETRY_AFTER_STOP_S)
         self.rooms.suspend_all()
         for session in self.sessions:
-            if self.committer is not None and session in self.committer:
+            if self.committer is not None and session in self.committer.sessions:
                 self.release_session(session, Reason.STOPPING)
             else:
                 self.end_session(session, Reason.STOPPING)

@@ -24,8 +24,8 @@ def operations_of(node: Node, doors: Doors) -> Operations:
             recovery.restore_session(session_id)
 
     def saved_end(session: Session) -> Awaitable[None] | None:
-        keep = committer.keep_of(session) if committer is not None else None
-        return keep.ended() if keep is not None else None
+        writer = committer.sessions.of(session) if committer is not None else None
+        return writer.ended() if writer is not None else None
 
     def raised(error: Exception, where: str) -> None:
         # Looked up when it is called: a test replaces it on a running server.

@@ -42,12 +42,10 @@ class RoomFactory:
         committer: Committer | None,
         *,
         make_writer: MakeWriter,
-        lost_to_another: Callable[[Session], None],
     ) -> None:
         self._services = services
         self._committer = committer
         self._make_writer = make_writer
-        self._lost_to_another = lost_to_another
         self._random = services.context.random
         self._in_memory = InMemory(
             services.outbox, self._random, make_outlet=self._outlet, forget_session=self._forget_session
@@ -74,7 +72,6 @@ class RoomFactory:
             self._committer,
             self._services.context,
             overflowed=self._services.lifecycle.overflowed,
-            lost_to_another=self._lost_to_another,
         )
         runner = RoomRunner(
             room_type,
@@ -104,5 +101,5 @@ class RoomFactory:
     def _forget_session(self, session: Session) -> None:
         if self._committer is not None:
             # The client hears of the seat when the store has forgotten the session: it must not return without it.
-            self._committer.ended(session)
-            self._committer.hold(session)
+            self._committer.sessions.ended(session)
+            self._committer.sessions.hold(session)

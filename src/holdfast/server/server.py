@@ -249,9 +249,13 @@ class Server:
         )
         node.faults.on_error = self._raised
         if self._tracing is not None:
-            node.tracing = self._tracing.start(
+            tracing = node.tracing = self._tracing.start(
                 now=node.now, wall_clock=node.wall_clock, when_written=node.trace_written
             )
+            if node.committer is not None:
+                node.committer.on_cut.append(tracing.cut)
+                node.committer.on_committed.append(tracing.committed)
+                node.committer.on_removed.append(tracing.forget)
         node.rooms.offer(self.room_types)
         self._handlers.bind(node.bus)
         self._node = node

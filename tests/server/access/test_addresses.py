@@ -243,7 +243,7 @@ async def test_a_session_that_waits_since_before_a_restart_is_banned_by_its_last
         (session,) = server.sessions.of_player("ada")
         session.address = "203.0.113.7"
         assert server.node.committer is not None
-        server.node.committer.changed(session)
+        server.node.committer.sessions.changed(session)
         await a_moment()
         server.crash()
         await server.start()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Invalid, NotFound, Room, Throttled
+from holdfast import Invalid, NotFound, Reason, Room, Throttled
 from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.schemas.frames import Notice, Reply
@@ -243,7 +243,7 @@ async def test_a_watch_ends_with_its_connection_and_with_its_session(end: str) -
         elif end == "takeover":
             heard_by = await _resumed(server, ada)
         elif end == "loss":
-            server.machine.call(server.node.lost_to_another, server.sessions.of_player("ada")[0])
+            server.machine.call(server.node.release_session, server.sessions.of_player("ada")[0], Reason.MOVED)
         else:
             await server.operate.sessions.end(ada.welcome.session, "")
         await _change(server, room, level=1)

@@ -89,10 +89,11 @@ class Directory:
     def runner(self, room_id: str) -> RoomRunner:
         """The runner of a room, or `NotFound`."""
         runner = self._runners.get(room_id)
-        if runner is None and self._node.recovery is not None:
-            self._node.recovery.restore_room(room_id)
+        recovery = self._node.recovery
+        if runner is None and recovery is not None:
+            recovery.restore_room(room_id)
             runner = self._runners.get(room_id)
-        if runner is None and self._node.is_elsewhere(room_id):
+        if runner is None and recovery is not None and recovery.moved_away.asked_for(room_id):
             raise Throttled(f"room {room_id!r} went to another server; ask again in a moment, there or here")
         if runner is None:
             raise NotFound(f"there is no room {room_id!r}; it may have ended")

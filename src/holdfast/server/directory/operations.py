@@ -225,7 +225,7 @@ class DirectoryDesk:
         self._check_free(session)
         if self._node.committer is not None:
             # What happened in the room it has just left must not be saved after what happens in this one.
-            await self._node.committer.settled(session)
+            await self._node.committer.saved_without(session)
         self._doors[session] = runner
         await runner.join(session, runner.wire_outlet)
         return self._shown(session, runner)

@@ -56,7 +56,7 @@ class RequestDesk:
 
     def receive(self, session: Session, request: Request, is_throttled: bool = False) -> None:
         """A request came in: answer it, or answer it again; if there were too many, only say so."""
-        if self._is_stopped and self._node.committer is not None and session in self._node.committer:
+        if self._is_stopped and self._node.committer is not None and session in self._node.committer.sessions:
             # The connection is about to be closed, and the client asks the next server again.
             return
         is_new = request.id > session.last_request
@@ -139,7 +139,7 @@ class RequestDesk:
         """What a request did and its answer are saved together, and then heard of."""
         self._directory.settle(session)
         if self._node.committer is not None:
-            self._node.committer.hold(session)
+            self._node.committer.sessions.hold(session)
 
     async def _answer(self, session: Session, request: Request) -> _Answer | None:
         try:

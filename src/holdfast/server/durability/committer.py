@@ -1,47 +1,78 @@
-"""The ledger: one group commit for everything on this node that has to last, one in flight, the rest in the next.
+"""Group commit: everything durable that changed on this server is saved in one call of the store, one call at a time.
 
-When little happens a commit begins at once; under load it waits a few milliseconds for company. What a commit holds is
-let out when it has succeeded, and not before (R3). How it gets into the store, see `Commits`.
+    a turn ends → `turn_ended` marks the room → `_cut` takes a snapshot of every marked room between two turns, with its
+    staged messages and acknowledgements, and of every changed session → the store writes all of them → `_committed`
+    releases the outlets, which wake the connections
+
+When little happens a commit begins at once; under load it waits a few milliseconds for company. Messages and
+acknowledgements leave once their commit has succeeded, and not before (R3).
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from holdfast.core.errors import Refused
+from holdfast.core.session import Session
 from holdfast.logs import get_logger
-from holdfast.server.durability.bundles import Bundle, SessionWriter
-from holdfast.server.durability.commits import Commits
+from holdfast.observability.metrics import Metrics
+from holdfast.server.context import Context
+from holdfast.server.durability.batches import Committed, Fenced, PendingBatch, StoreWriter
 from holdfast.server.durability.room_writer import RoomWriter
-from holdfast.server.durability.session_book import SessionBook
-from holdfast.stores.port import Broken, Store
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+from holdfast.server.durability.session_writers import SessionWriters
+from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.stores.port import Broken, Store, Unavailable, Unknown
 
 log = get_logger("holdfast.server")
 
-# How much the last pause between two commits counts towards the usual one, and the longest that counts.
-_NEWS = 0.25
+# The weight of the last pause between two commits in the moving average, and the longest pause that counts.
+_PAUSE_GAIN = 0.25
 _PAUSE_MAX_S = 1.0
 
 
-class Committer(SessionBook):
-    """What changed, and its way into the store. `fatal` is told when this process must not go on."""
+@dataclass(frozen=True, slots=True)
+class FencedRoom:
+    """A room that this server has lost, because another one has written it or one of its sessions."""
+
+    id: str
+    is_elsewhere: bool
+    """Another server has the room. If not, it is to be read again: only what was not saved is lost."""
+    sessions: list[str]
+    """The sessions that were lost with it and are not known to be elsewhere."""
+
+
+class Committer:
+    """Collects what changed, and saves it."""
 
     def __init__(
-        self, node: "Node", loop: asyncio.AbstractEventLoop, store: Store, *, fatal: Callable[[Exception], None]
+        self,
+        context: Context,
+        store: Store,
+        *,
+        lifecycle: SessionLifecycle,
+        metrics: Metrics,
+        fatal: Callable[[Exception], None],
     ) -> None:
-        super().__init__(node)
-        self._loop = loop
-        self._limits = node.limits
+        """`fatal` is called when this process must not continue."""
+        self._loop = context.clock.loop
+        self._now = context.clock.now
+        self._limits = limits = context.limits
+        self._metrics = metrics
+        self._counters = context.counters
+        self._faults = context.faults
         self._fatal = fatal
         self.store = store
-        self._commits = Commits(store, node.limits, self)
+        self._store_writer = StoreWriter(store, limits)
+        self.sessions = SessionWriters(
+            context.clock, lifecycle, store_patience_s=limits.store_patience_s, save=self._save_session
+        )
         self.is_failing = False
         """The store has refused for so long that durable rooms stand still."""
-        self._keepers: dict[RoomWriter, None] = {}
+        self._rooms: dict[RoomWriter, None] = {}
         self._dirty_rooms: dict[RoomWriter, None] = {}
         self._paused: list[RoomWriter] = []
+        self._checkpoints: dict[RoomWriter, asyncio.TimerHandle] = {}
         self._turns = 0
         self._cut_at = 0.0
         self._pause_s = _PAUSE_MAX_S
@@ -51,90 +82,110 @@ class Committer(SessionBook):
         self._has_begun = False
         self._is_final = False
         self._all_saved: asyncio.Future[None] | None = None
-        self._checkpoints: dict[RoomWriter, asyncio.TimerHandle] = {}
-        self._failing: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+        self.on_cut: list[Callable[[list[str]], None]] = []
+        """A commit begins with the changes of these rooms."""
+        self.on_committed: list[Callable[[str], None]] = []
+        """The store has the changes of this room, which are about to leave."""
+        self.on_removed: list[Callable[[str], None]] = []
+        """This room is not saved here any more."""
+        self.on_session_lost: Callable[[Session], None] = lambda _: None
+        """Another server has written this session."""
+        self.on_room_lost: Callable[[FencedRoom], None] = lambda _: None
+        """Another server has written this room, or one of its sessions."""
 
     # Rooms
 
-    def add(self, writer: RoomWriter) -> None:
-        """Keep a room from now on."""
-        self._keepers[writer] = None
+    def add(self, room: RoomWriter) -> None:
+        """Save a room from now on."""
+        self._rooms[room] = None
         if self.is_failing:
-            writer.freeze()
+            room.freeze()
 
-    def remove(self, writer: RoomWriter) -> None:
-        """The room is not ours any more, or was never saved."""
-        self._keepers.pop(writer, None)
-        self._dirty_rooms.pop(writer, None)
-        if (timer := self._checkpoints.pop(writer, None)) is not None:
+    def remove(self, room: RoomWriter) -> None:
+        """Another server has the room, it has ended, or it was never saved."""
+        self._rooms.pop(room, None)
+        self._dirty_rooms.pop(room, None)
+        if (timer := self._checkpoints.pop(room, None)) is not None:
             timer.cancel()
-        if self._node.tracing is not None:
-            self._node.tracing.forget(writer.room_id)
-        writer.removed()
+        for heard in self.on_removed:
+            heard(room.room_id)
+        room.removed()
 
     @property
     def room_ids(self) -> set[str]:
-        """The rooms that are kept, also those that are only just being made."""
-        return {writer.room_id for writer in self._keepers}
+        """The rooms that are saved here, also those that are only just being created."""
+        return {room.room_id for room in self._rooms}
 
-    def turn_ended(self, writer: RoomWriter) -> None:
+    def turn_ended(self, room: RoomWriter) -> None:
         """A room took a turn: save it with the next commit, or with its next checkpoint."""
         self._turns += 1
-        if writer.is_dirty or writer.checkpoint_s is None:
-            self.mark(writer)
-        elif writer not in self._checkpoints:
-            self._checkpoints[writer] = self._loop.call_later(writer.checkpoint_s, self._checkpoint, writer)
+        if room.is_dirty or room.checkpoint_s is None:
+            self.mark(room)
+        elif room not in self._checkpoints:
+            self._checkpoints[room] = self._loop.call_later(room.checkpoint_s, self._checkpoint, room)
 
-    def _checkpoint(self, writer: RoomWriter) -> None:
-        self._checkpoints.pop(writer, None)
-        self.mark(writer)
+    def _checkpoint(self, room: RoomWriter) -> None:
+        self._checkpoints.pop(room, None)
+        self.mark(room)
 
-    def mark(self, writer: RoomWriter) -> None:
+    def mark(self, room: RoomWriter) -> None:
         """Save a room with the next commit."""
-        if not writer.is_dirty:
-            if writer not in self._keepers:
+        if not room.is_dirty:
+            if room not in self._rooms:
                 return
-            writer.is_dirty = True
-            self._dirty_rooms[writer] = None
-        # Also for one that is marked: the last cut may have passed it over in the middle of a turn.
+            room.is_dirty = True
+            self._dirty_rooms[room] = None
+        # Also for one that is marked: the last cut may have skipped it in the middle of a turn.
         if self._in_flight is None and self._next_cut is None:
             self._schedule()
 
-    async def saved(self, writer: RoomWriter) -> None:
+    def _save_session(self, home: RoomWriter | None) -> None:
+        if home is not None:
+            self.mark(home)
+        self._schedule()
+
+    async def saved(self, room: RoomWriter) -> None:
         """Save a room as it is, and wait until the store has it."""
-        await self._next_commit(writer)
+        await self._next_commit(room)
 
-    def once_saved(self, writer: RoomWriter, then: Callable[[], None]) -> None:
-        """The same, for somebody who cannot wait: `then` is called, unless the room cannot be saved."""
-        self._next_commit(writer).add_done_callback(lambda done: then() if done.exception() is None else None)
+    def once_saved(self, room: RoomWriter, then: Callable[[], None]) -> None:
+        """Save a room as it is, and call `then` when the store has it, unless it cannot be saved."""
+        self._next_commit(room).add_done_callback(lambda done: then() if done.exception() is None else None)
 
-    def _next_commit(self, writer: RoomWriter) -> asyncio.Future[None]:
+    def _next_commit(self, room: RoomWriter) -> asyncio.Future[None]:
         done = self._loop.create_future()
-        writer.waiters.append(done)
-        if writer in self._keepers:
-            self.mark(writer)
+        room.waiters.append(done)
+        if room in self._rooms:
+            self.mark(room)
         else:
-            writer.removed()
+            room.removed()
         return done
 
-    def _has(self, writer: RoomWriter) -> bool:
-        return writer in self._keepers
+    async def saved_without(self, session: Session) -> None:
+        """Wait until the room that the session has just left is saved without it."""
+        writer = self.sessions.of(session)
+        home = writer.home if writer is not None else None
+        if home is not None and home in self._rooms and session.player is None:
+            with contextlib.suppress(Refused):
+                await self.saved(home)
 
     # When
 
     def begin(self) -> None:
         """Write from now on."""
         self._has_begun = True
-        self._failing = self._loop.create_task(self._wait_for_failure())
+        self._watch = self._loop.create_task(self._watch_for_failure())
         self._schedule()
 
     def _schedule(self) -> None:
         if not self._has_begun or self._in_flight is not None or self._next_cut is not None:
             return
         wait_s = 0.0
-        # At once, unless commits have come so quickly of late that it pays to wait for company.
+        # At once, unless recent commits came so quickly that it pays to wait for company.
         if self._pause_s < 2 * self._limits.commit_s and self._turns < self._limits.commit_turns_max:
-            wait_s = self._cut_at + self._limits.commit_s - self._node.now()
+            wait_s = self._cut_at + self._limits.commit_s - self._now()
         if wait_s > 0:
             self._next_cut = self._loop.call_later(wait_s, self._cut)
         else:
@@ -144,166 +195,187 @@ class Committer(SessionBook):
 
     def _cut(self) -> None:
         self._next_cut = None
-        bundles = self._bundles()
-        if not bundles:
+        batches = self._cut_batches()
+        if not batches:
             self._check_all_saved()
         else:
-            now = self._node.now()
-            self._pause_s += _NEWS * (min(now - self._cut_at, _PAUSE_MAX_S) - self._pause_s)
+            now = self._now()
+            self._pause_s += _PAUSE_GAIN * (min(now - self._cut_at, _PAUSE_MAX_S) - self._pause_s)
             self._cut_at = now
             self._turns = 0
-            if self._node.tracing is not None:
-                self._node.tracing.cut([bundle.writer.room_id for bundle in bundles if bundle.writer is not None])
-            self._in_flight = self._loop.create_task(self._commit(bundles))
+            for heard in self.on_cut:
+                heard([batch.room.room_id for batch in batches if batch.room is not None])
+            self._in_flight = self._loop.create_task(self._commit(batches))
         # Not before the commit is in flight: the turns that have waited belong to the next one.
         paused, self._paused = self._paused, []
-        for writer in paused if not self.is_failing and not self._is_final else ():
-            writer.unpause()
+        for room in paused if not self.is_failing and not self._is_final else ():
+            room.unpause()
 
-    def _bundles(self) -> list[Bundle]:
-        """What can be saved now. A room in the middle of a turn waits for its end, which calls again."""
-        bundles: list[Bundle] = []
-        of_room: dict[RoomWriter, Bundle] = {}
+    def _cut_batches(self) -> list[PendingBatch]:
+        """Snapshots of what can be saved now. A room in the middle of a turn is saved after it."""
+        batches: list[PendingBatch] = []
+        of_room: dict[RoomWriter, PendingBatch] = {}
         size = 0
-        for writer in list(self._dirty_rooms):
-            if not writer.is_at_rest:
+        for room in list(self._dirty_rooms):
+            if not room.is_at_rest:
                 # Or turn would follow upon turn, and none of them be saved.
-                writer.pause()
+                room.pause()
                 continue
-            if len(bundles) >= self._limits.commit_batches_max or size >= self._limits.commit_bytes_max:
+            if len(batches) >= self._limits.commit_batches_max or size >= self._limits.commit_bytes_max:
                 break
-            del self._dirty_rooms[writer]
-            writer.is_dirty = False
-            self._paused.append(writer)
+            del self._dirty_rooms[room]
+            room.is_dirty = False
+            self._paused.append(room)
             try:
-                writes = writer.cut(is_final=self._is_final)
+                writes = room.cut(is_final=self._is_final)
             except Exception as error:  # noqa: BLE001 - the game's state, which cannot be saved as it is
-                writer.cannot_be_saved(error)
+                room.cannot_be_saved(error)
                 continue
-            bundle = of_room[writer] = Bundle(writer, writes)
-            bundles.append(bundle)
-            size += bundle.size
-        for keep in list(self._dirty_sessions):
-            with_room = of_room.get(keep.home) if keep.home is not None else None
+            batch = of_room[room] = PendingBatch(room, writes)
+            batches.append(batch)
+            size += batch.size
+        for session in list(self.sessions.dirty):
+            with_room = of_room.get(session.home) if session.home is not None else None
             if with_room is None:
-                must_wait = keep.is_moved and keep.home is not None and keep.home in self._keepers
-                if must_wait or len(bundles) >= self._limits.commit_batches_max:
+                must_wait = session.is_moved and session.home is not None and session.home in self._rooms
+                if must_wait or len(batches) >= self._limits.commit_batches_max:
                     continue
-                bundles.append(Bundle(None, []))
-            del self._dirty_sessions[keep]
-            (with_room or bundles[-1]).add(keep)
-        return bundles
+                batches.append(PendingBatch(None, []))
+            del self.sessions.dirty[session]
+            (with_room or batches[-1]).add(session)
+        return batches
 
     # How
 
-    async def _commit(self, bundles: list[Bundle]) -> None:
-        patience = self._loop.call_later(self._limits.store_patience_s, self._stand_still)
-        metrics, began_at = self._node.metrics, self._node.now()
+    async def _commit(self, batches: list[PendingBatch]) -> None:
+        patience = self._loop.call_later(self._limits.store_patience_s, self._stall)
+        began_at, count = self._now(), len(batches)
         try:
-            await self._commits.write(bundles)
+            await self._write(batches)
         except Broken as error:
             self.broken(error)
             return
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - our bug; going on would be worse than stopping
-            self._node.internal_error("commit", error)
+        except Exception as error:  # noqa: BLE001 - our bug; to continue would be worse than to stop
+            self._faults.report("commit", error)
             self._fatal(error)
             return
         finally:
             patience.cancel()
-        metrics.commit.observe(self._node.now() - began_at)
-        metrics.commit_batches.observe(len(bundles))
+        self._metrics.commit.observe(self._now() - began_at)
+        self._metrics.commit_batches.observe(count)
         self._in_flight = None
-        if self._dirty_rooms or self._dirty_sessions:
+        if self._dirty_rooms or self.sessions.dirty:
             self._schedule()
         self._check_all_saved()
 
-    def _check_all_saved(self) -> None:
-        if self._all_saved is not None and not self._all_saved.done() and not self._is_behind:
-            self._all_saved.set_result(None)
+    async def _write(self, batches: list[PendingBatch]) -> None:
+        """Write batches until each is committed or fenced."""
+        while batches:
+            attempt = await self._store_writer.write(batches)
+            if attempt.error is None:
+                self._accepted()
+            else:
+                self._refused(attempt.error)
+            for batch, revisions in attempt.committed:
+                self._committed(batch, revisions)
+            batches = attempt.not_written
+            if attempt.unclear:
+                batches = await self._read_back(attempt.unclear)
+            if batches:
+                await asyncio.sleep(self._limits.store_retry_s)
 
-    # `Fates`: what became of bundles
+    async def _read_back(self, batches: list[PendingBatch]) -> list[PendingBatch]:
+        """Act on what became of batches; returns those that were not written."""
+        not_written: list[PendingBatch] = []
+        for batch in batches:
+            match await self._outcome(batch):
+                case Committed(revisions):
+                    self._committed(batch, revisions)
+                case Fenced() as fenced:
+                    self._fenced(batch, fenced)
+                case None:
+                    not_written.append(batch)
+        if not not_written:
+            self._accepted()
+        return not_written
 
-    def committed(self, bundle: Bundle, revisions: list[int]) -> None:
+    async def _outcome(self, batch: PendingBatch) -> Committed | Fenced | None:
+        while True:
+            try:
+                return await self._store_writer.read_back(batch)
+            except (Unavailable, Unknown) as error:
+                self._refused(error)
+                await asyncio.sleep(self._limits.store_retry_s)
+
+    # What became of it
+
+    def _committed(self, batch: PendingBatch, revisions: list[int]) -> None:
         """The store has it: let it out."""
-        if self._node.tracing is not None and bundle.writer is not None:
-            self._node.tracing.committed(bundle.writer.room_id)
-        bundle.committed(revisions)
-        for keep, _ in bundle.sessions:
-            if keep.is_gone and keep.is_ended:
-                self._keeps.pop(keep.session, None)
-        if bundle.writer is not None and bundle.writer.is_gone:
-            self.remove(bundle.writer)
+        room = batch.room
+        if room is not None:
+            for heard in self.on_committed:
+                heard(room.room_id)
+        batch.committed(revisions)
+        for session, _ in batch.sessions:
+            self.sessions.committed(session)
+        if room is not None and room.is_gone:
+            self.remove(room)
 
-    def fenced(self, bundle: Bundle, elsewhere: list[SessionWriter], *, has_room: bool) -> None:
-        """Somebody else has written: what was not let out never happened here."""
-        lost = [keep for keep, _ in bundle.sessions]
-        writer = bundle.writer
-        if writer is not None:
-            self.remove(writer)
-            lost += [keep for keep in self._keeps.values() if keep.home is writer and keep not in lost]
-        for keep in lost:
-            self._lose(keep)
-        if writer is None:
+    def _fenced(self, batch: PendingBatch, fenced: Fenced) -> None:
+        """Another server has written: what was not let out never happened here."""
+        lost = [session for session, _ in batch.sessions]
+        room = batch.room
+        if room is not None:
+            self.remove(room)
+            lost += [session for session in self.sessions.at(room) if session not in lost]
+        for session in lost:
+            self.on_session_lost(session.session)
+            self.sessions.forget(session.session)
+            session.lost()
+        if room is None:
             return
-        writer.fenced()
-        if self._node.recovery is None:
-            return
-        if self._node.elsewhere is not None and writer.is_claimed and not has_room:
-            self._node.elsewhere.add(writer.room_id)
-        if not writer.is_claimed:
-            # Its former server wrote once more after we had read it: read again (R8).
-            self._node.recovery.read_again(writer.room_id, [str(keep.session.id) for keep in lost])
-        elif has_room:
-            # It is nobody else's: only what was not saved yet is lost with the session that went elsewhere.
-            here = [str(keep.session.id) for keep in lost if keep not in elsewhere]
-            self._node.recovery.read_again(writer.room_id, here)
+        room.fenced()
+        # Not claimed: its former server wrote once more after this one had read it (R8).
+        is_elsewhere = room.is_claimed and not fenced.is_room_ours
+        known = fenced.sessions if room.is_claimed else []
+        ids = [str(session.session.id) for session in lost if session not in known]
+        self.on_room_lost(FencedRoom(room.room_id, is_elsewhere, ids))
 
-    def _lose(self, keep: SessionWriter) -> None:
-        self._node.lost_to_another(keep.session)
-        self._keeps.pop(keep.session, None)
-        self._dirty_sessions.pop(keep, None)
-        keep.lost()
-
-    def refused(self, error: Exception) -> None:
+    def _refused(self, error: Exception) -> None:
         """Nothing is lost: it is tried again."""
         if not self._is_refused:
             self._is_refused = True
-            self._node.counters.commits_refused += 1
+            self._counters.commits_refused += 1
             log.warning("the store refuses to save; trying again", error=error)
 
-    def _stand_still(self) -> None:
+    def _stall(self) -> None:
         """A commit takes longer than anybody should wait."""
         self.is_failing = True
         log.error("the store does not save: durable rooms stand still", after_s=self._limits.store_patience_s)
-        for writer in self._keepers:
-            writer.freeze()
-        for keep in list(self._keeps.values()):
-            connection = self._node.connection_of(keep.session)
-            if connection is not None:
-                self._node.turn_away(connection)
+        for room in self._rooms:
+            room.freeze()
+        self.sessions.stall()
 
-    def accepted(self) -> None:
-        """If durable rooms stood still, they go on."""
-        self._node.counters.commits += 1
+    def _accepted(self) -> None:
+        """The store works: if durable rooms stood still, they continue."""
+        self._counters.commits += 1
         self._is_refused = False
         if self.is_failing and not self._is_final:
             self.is_failing = False
             log.warning("the store saves again: durable rooms go on")
-            for keep in self._keeps.values():
-                # They could not come back, and that is not theirs to pay for.
-                self._node.graces.renew(keep.session)
-            for writer in list(self._keepers):
-                writer.thaw()
+            self.sessions.proceed()
+            for room in list(self._rooms):
+                room.thaw()
 
     def broken(self, error: Broken) -> None:
-        """What was saved may be lost: this process must not go on."""
+        """What was saved may be lost: this process must not continue."""
         log.critical("the store cannot be trusted any more", error=error)
         self._fatal(error)
 
-    async def _wait_for_failure(self) -> None:
-        """Also if nobody writes: a store that is gone must not be found out by the next player."""
+    async def _watch_for_failure(self) -> None:
+        """Also while nothing is written: the next player should not be the one to find out."""
         self.broken(await self.store.failure())
 
     # The end
@@ -315,19 +387,19 @@ class Committer(SessionBook):
         self._is_final = True
         for timer in self._checkpoints.values():
             timer.cancel()
-        for writer in list(self._keepers):
-            writer.freeze()
-            self.mark(writer)
+        for room in list(self._rooms):
+            room.freeze()
+            self.mark(room)
         if self._is_behind:
             # A room in the middle of a turn is saved at its end.
             self._all_saved = self._loop.create_future()
             await asyncio.wait([self._all_saved], timeout=within_s)
         if self._is_behind:
-            rooms, sessions = self._backlog
+            rooms, sessions = len(self._dirty_rooms), len(self.sessions.dirty)
             log.error("not everything could be saved before the end", rooms=rooms, sessions=sessions)
         self._has_begun = False
-        if self._failing is not None:
-            self._failing.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
         if self._next_cut is not None:
             self._next_cut.cancel()
         if self._in_flight is not None:
@@ -336,8 +408,8 @@ class Committer(SessionBook):
 
     @property
     def _is_behind(self) -> bool:
-        return bool(self._dirty_rooms or self._dirty_sessions or self._in_flight)
+        return bool(self._dirty_rooms or self.sessions.dirty or self._in_flight)
 
-    @property
-    def _backlog(self) -> tuple[int, int]:
-        return len(self._dirty_rooms), len(self._dirty_sessions)
+    def _check_all_saved(self) -> None:
+        if self._all_saved is not None and not self._all_saved.done() and not self._is_behind:
+            self._all_saved.set_result(None)

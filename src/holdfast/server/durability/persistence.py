@@ -33,24 +33,14 @@ class StorePersistence:
     writer: RoomWriter
     """Both are set by `attach`, before the room takes its first turn."""
 
-    def __init__(
-        self,
-        committer: Committer,
-        context: Context,
-        *,
-        overflowed: Callable[[Session], None],
-        lost_to_another: Callable[[Session], None],
-    ) -> None:
-        """`overflowed` is called when more piles up for a client than may be kept, `lost_to_another` with the sessions
-        of a room that another server has.
-        """
+    def __init__(self, committer: Committer, context: Context, *, overflowed: Callable[[Session], None]) -> None:
+        """`overflowed` is called when more piles up for a client than may be kept."""
         self._committer = committer
         self._commit_timeout_s = context.limits.commit_timeout_s
         self._payload_bytes_max = context.limits.payload_bytes_max
         self._publish = context.publish
         self._counters = context.counters
         self._overflowed = overflowed
-        self._lost_to_another = lost_to_another
         # Clients that asked for a seat, or to give it back, and were not answered yet.
         self._arriving: set[Session] = set()
         self._leaving: dict[Session, Player[Any]] = {}
@@ -114,7 +104,7 @@ class StorePersistence:
         self._counters.rooms_fenced += 1
         self._publish(RoomReleased(room=runner.room.id, reason=Reason.MOVED))
         for player in runner.room.players:
-            self._lost_to_another(player.session)
+            self._committer.on_session_lost(player.session)
             if not isinstance(player.outlet, ChannelOutlet):
                 player.outlet.finish(SeatLeft(Reason.MOVED, "another server has this room"))
         runner.let_go()
@@ -123,10 +113,10 @@ class StorePersistence:
 
     def arriving(self, session: Session) -> None:
         # The client hears of the seat when it is saved.
-        self._committer.adopt(session, self.writer)
+        self._committer.sessions.adopt(session, self.writer)
         self._arriving.add(session)
-        self._committer.hold(session)
-        self._committer.moved(session)
+        self._committer.sessions.hold(session)
+        self._committer.sessions.moved(session)
 
     def leaving(self, session: Session) -> None:
         # The answer is saved together with the seat.
@@ -142,21 +132,21 @@ class StorePersistence:
         self._leaving.pop(session, None)
         self._changing.discard(session)
         # It may have been saved without its seat, for another reason: now it has its seat, and both say so.
-        self._committer.moved(session)
+        self._committer.sessions.moved(session)
         self.changed()
 
     def unseated(self, session: Session) -> None:
         self._arriving.discard(session)
         # A client that was told so would never look at the seat again: not before it is so.
-        self._committer.hold(session)
-        self._committer.moved(session)
+        self._committer.sessions.hold(session)
+        self._committer.sessions.moved(session)
 
     def restoring(self, session: Session) -> None:
         """A session is about to have its seat back from the store."""
-        if session in self._committer:
-            self._committer.adopt(session, self.writer)
+        if session in self._committer.sessions:
+            self._committer.sessions.adopt(session, self.writer)
             # Written together with the room at once: the former server may not write either of them any more.
-            self._committer.moved(session)
+            self._committer.sessions.moved(session)
 
     def outlet_of(self, session: Session, channel: Channel) -> ChannelOutlet:
         """Gated, unless the room is saved from time to time only."""
@@ -171,9 +161,9 @@ class StorePersistence:
             overflowed=self._overflowed,
             staged=self.writer.staged,
         )
-        keep = self._committer.keep_of(session)
-        assert keep is not None
-        keep.outlets.append(outlet)
+        session_writer = self._committer.sessions.of(session)
+        assert session_writer is not None
+        session_writer.outlets.append(outlet)
         return outlet
 
     # What the game asks for

@@ -1,4 +1,4 @@
-"""Notices that the store went back in time: by the first client that knows more than the store does."""
+"""Notices that the store went back in time: a client knows more than the store does."""
 
 from collections.abc import Callable
 
@@ -12,17 +12,17 @@ log = get_logger("holdfast.server")
 
 
 class Rollbacks:
-    """Tells the operator: loudly once for each start of the server, and counts the rest."""
+    """Tells the operator: in the log once per start of the server; later ones are counted and published."""
 
     def __init__(self, publish: Callable[[Event], None], counters: Counters) -> None:
         self._publish = publish
         self._counters = counters
-        self._is_told = False
+        self._is_logged = False
 
     def noticed(self, session: Session, resume: Resume, outcome: str, *, peer: str) -> None:
-        """A client comes back with more than the store has of its session."""
+        """A client resumes with more than the store has of its session."""
         if not session.lineage.forks:
-            # It has not come back from the store since its client was heard: the client is mistaken, or lies.
+            # It was not restored since its client was heard: the client is mistaken, or lies.
             return
         self._counters.clients_rolled_back += 1
         room = session.room.id if session.room is not None else ""
@@ -31,8 +31,8 @@ class Rollbacks:
         self._publish(
             RolledBack(session=session.id, player=session.player_id, outcome=outcome, room=room, age_s=age_s, peer=peer)
         )
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_logged:
+            self._is_logged = True
             log.error(
                 "the store is older than what a client has seen: a backup was restored, or the disk lost writes that "
                 "it had confirmed. What happened since is gone, and clients are told. If this was not on purpose, stop "

@@ -1,22 +1,26 @@
-"""The keeper of one durable room: turns it into a record between two turns, and remembers what the store has of it."""
+"""Turns a durable room into a record between two turns, and knows what the store has of it."""
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from holdfast.core.errors import Failed, NotFound
+from holdfast.core.limits import Limits
 from holdfast.core.player import Player
 from holdfast.core.records import digest, encode, encode_listed, room_key
 from holdfast.core.saved_types import saved_type, state_reader, unsavable_field
 from holdfast.core.saving import channel_record, listing_record
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
+from holdfast.observability.metrics import Metrics
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import EffectRecord, RoomRecord
 from holdfast.schemas.session import ChannelRecord
+from holdfast.server.context import Clock
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.record_lists import RecordLists
 from holdfast.server.durability.record_parts import PartChanges, RecordParts
@@ -25,25 +29,33 @@ from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.stores.port import ABSENT, Entry, Write
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-
 log = get_logger("holdfast.server")
 
-# A room that cannot be saved says so this often, not with every turn.
+# A room that cannot be saved is logged this often, not with every turn.
 _COMPLAINT_S = 10.0
 _encode = msgspec.msgpack.Encoder().encode
-
-
 _NOTHING = Raw(_encode(None))
 
 
+@dataclass(frozen=True, slots=True)
+class WriterContext:
+    """What all room writers of a server share."""
+
+    clock: Clock
+    limits: Limits
+    metrics: Metrics
+    incarnation: str
+    """Names this start of the server, and no other."""
+    start_effect: Callable[[str, EffectRecord, int], None]
+    """Carries out an effect that was saved under this key, at this revision."""
+
+
 class RoomWriter:
-    """What the store has of one room, and how to write what it has not."""
+    """Writes one room."""
 
     def __init__(
         self,
-        node: "Node",
+        context: WriterContext,
         runner: RoomRunner,
         *,
         is_at_rest: Callable[[], bool],
@@ -53,7 +65,8 @@ class RoomWriter:
         """`is_at_rest` says whether the room can be saved now; `changed` is called when there is something to save,
         `fenced` when another server has the room.
         """
-        self._node = node
+        self._context = context
+        self._clock = context.clock
         self._runner = runner
         self._is_at_rest = is_at_rest
         self._changed = changed
@@ -61,28 +74,28 @@ class RoomWriter:
         self._room = room = runner.room
         self._key = room_key(room.id)
         self.checkpoint_s = room.checkpoint_s if room.durability == "checkpoint" else None
-        """How often it is saved; None: with every commit."""
+        """How often the room is saved; None: with every commit."""
         self.epoch = 1
         self.index = 0
         self.previous = b""
         self.revision = ABSENT
         self.is_dirty = False
-        """Whether the ledger has it in its list."""
+        """Whether it is to be saved with the next commit."""
         self.is_claimed = True
-        """Whether the store's record is one of ours: not yet for a room that has just come back."""
+        """Whether this server has written the store's record: not yet for a room that was just restored."""
         self.is_ended = False
         self.is_gone = False
-        """The store has been told of its end."""
+        """Its record is deleted."""
         self.waiters: list[asyncio.Future[None]] = []
-        """Who waits for the next commit."""
+        """They wait for the next commit."""
         self._end_waiters: list[asyncio.Future[None]] = []
         self._waiting: list[GatedOutlet] = []
         self._waiting_since = self._leaving_since = 0.0
         self._leaving: list[GatedOutlet] = []
         self._leaving_waiters: list[asyncio.Future[None]] = []
         self._parts = parts = RecordParts(self._key)
-        self._state = StateWriter(saved_type(type(room)), parts, inline_bytes_max=node.limits.record_state_bytes_max)
-        self._lists = RecordLists(parts, inline_bytes_max=node.limits.record_list_bytes_max)
+        self._state = StateWriter(saved_type(type(room)), parts, inline_bytes_max=context.limits.record_state_bytes_max)
+        self._lists = RecordLists(parts, inline_bytes_max=context.limits.record_list_bytes_max)
         self._seats: dict[Player[Any], tuple[tuple[Any, ...], bytes]] = {}
         self._pending = _Pending(parts.unchanged())
         self._effects: list[EffectRecord] = []
@@ -92,7 +105,7 @@ class RoomWriter:
         self._unsavable_since: float | None = None
 
     def restored(self, record: RoomRecord, entries: list[Entry]) -> None:
-        """Go on from what a former node has left; the next record is ours."""
+        """Continue from what a former server has saved; the next record is this one's."""
         self.is_claimed = False
         self.epoch = record.epoch + 1
         self.index = record.index
@@ -113,24 +126,24 @@ class RoomWriter:
         return self._room.id
 
     def has_seat_of(self, session: Session) -> bool:
-        """Whether the session's seat is in this room, and the room has heard of it."""
+        """Whether the session has a seat in this room, and the room has heard of it."""
         player = session.player
         return player is not None and player.host is self._runner and self._runner.has_joined(player)
 
     def staged(self, outlet: GatedOutlet) -> None:
-        """Something waits for the next commit."""
+        """An outlet has something that waits for the next commit."""
         outlet.is_waiting = True
         if not self._waiting:
-            self._waiting_since = self._node.now()
+            self._waiting_since = self._clock.now()
         self._waiting.append(outlet)
         self._changed()
 
     def freeze(self) -> None:
-        """Take no further turn: the store does not save them."""
+        """Take no further turn: the store does not save."""
         self._runner.turns.freeze()
 
     def thaw(self) -> None:
-        """Go on."""
+        """Take turns again."""
         self._runner.turns.thaw()
 
     def pause(self) -> None:
@@ -139,7 +152,7 @@ class RoomWriter:
         self._runner.turns.freeze()
 
     def unpause(self) -> None:
-        """The room was cut: go on."""
+        """The room was cut: take turns again."""
         if self._is_paused:
             self._is_paused = False
             self._runner.turns.thaw()
@@ -147,18 +160,18 @@ class RoomWriter:
     # A commit
 
     def cut(self, *, is_final: bool) -> list[Write]:
-        """What the store must be told; the room is at rest. Raises if the game's own data cannot be saved."""
+        """A snapshot of the room, which is between two turns. Raises if the game's own data cannot be saved."""
         if self.is_ended:
             self._cut_outlets()
             pending = _Pending(self._parts.deletions())
         else:
-            # What is the game's own comes first: it may fail, and then nothing has happened.
+            # The game's own data comes first: encoding it may fail, and then nothing has happened.
             properties = Raw(_encode(dict(self._room.properties)))
             self._check_settings()
             data = {player: self._cut_data(player) for player in self._room.players if self._runner.has_joined(player)}
-            dice = self._room.random
-            if not isinstance(dice, SplitMix64):
-                raise TypeError("`random` of a durable room is saved with it: do not put another in its place")
+            random = self._room.random
+            if not isinstance(random, SplitMix64):
+                raise TypeError("`random` of a durable room is saved with it: do not replace it")
             pending = _Pending(self._parts.unchanged())
             state = self._state.cut(self._room.snapshot(), pending.parts)
             self._cut_outlets()
@@ -167,7 +180,7 @@ class RoomWriter:
                 pending.parts,
                 properties=properties,
                 data=data,
-                position=dice.position,
+                position=random.position,
                 is_final=is_final,
             )
             pending.record = encode(record)
@@ -188,14 +201,14 @@ class RoomWriter:
             outlet.cut()
 
     def _cut_effects(self, pending: "_Pending") -> None:
-        # With the life of the server: after a rollback the store counts the same records again, for other effects.
-        record = f"{self._node.incarnation}.{self.epoch}.{self.index + 1}"
+        # With the incarnation: after a rollback of the store the same record numbers are used again, for other effects.
+        record = f"{self._context.incarnation}.{self.epoch}.{self.index + 1}"
         for number, effect in enumerate(self._effects):
             pending.effects[f"effect/{self._room.id}/{record}.{number}"] = effect
         self._effects.clear()
 
     def committed(self, revisions: list[int]) -> None:
-        """The store has it: open the gate."""
+        """The store has the snapshot: release its messages and acknowledgements."""
         pending = self._pending
         ahead = iter(revisions)
         if pending.record or self.revision != ABSENT:
@@ -210,10 +223,10 @@ class RoomWriter:
             self.previous = digest(pending.record)
         self._parts.committed(pending.parts, ahead)
         for key, effect in pending.effects.items():
-            self._node.outbox.start(key, effect, next(ahead))
+            self._context.start_effect(key, effect, next(ahead))
         leaving, self._leaving = self._leaving, []
         if leaving:
-            self._node.metrics.gate_wait.observe(self._node.now() - self._leaving_since)
+            self._context.metrics.gate_wait.observe(self._clock.now() - self._leaving_since)
         for outlet in leaving:
             outlet.release()
         waiters, self._leaving_waiters = self._leaving_waiters, []
@@ -223,20 +236,20 @@ class RoomWriter:
 
     @property
     def effects_wanted(self) -> int:
-        """How many wait for the next commit."""
+        """How many effects wait for the next commit."""
         return len(self._effects)
 
     def wants(self, effect: EffectRecord) -> None:
-        """Have something done outside once the present turn is saved."""
+        """Carry out an effect once the current turn is saved."""
         self._effects.append(effect)
 
     def fenced(self) -> None:
-        """Somebody else has written the room: nothing of what waits may leave."""
+        """Another server has written the room: nothing that waits may leave."""
         log.error("the room was taken over by another server", room=self._room.id, kind=self._room.kind)
         self._fenced()
 
     def removed(self) -> None:
-        """No commit of the room follows: whoever waits for one hears whether the last has ended it."""
+        """No commit of the room follows: tell those who wait for one whether its record was deleted."""
         for waiter in [*self.waiters, *self._leaving_waiters, *self._end_waiters]:
             if waiter.done():
                 continue
@@ -248,17 +261,17 @@ class RoomWriter:
         self._end_waiters.clear()
 
     async def ended(self) -> None:
-        """Wait until the room, which ends, has no record any more."""
+        """Wait until the record of the room, which ends, is deleted."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._end_waiters.append(ended)
         await ended
 
     def cannot_be_saved(self, error: Exception) -> None:
-        """The game has put something into the room that has no place in a record: its players wait until it is out."""
-        now = self._node.now()
+        """The game has put a value into the room that cannot be encoded: its players wait until it is gone."""
+        now = self._clock.now()
         if self._unsavable_since is None:
             self._unsavable_since = now
-        self._node.counters.turns_failed += 1
+        self._context.metrics.counters.turns_failed += 1
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_exception(Failed(f"the room cannot be saved: {error}"))
@@ -290,11 +303,11 @@ class RoomWriter:
         room = self._room
         return RoomRecord(
             kind=room.kind,
-            node=self._node.incarnation,
+            node=self._context.incarnation,
             epoch=self.epoch,
             index=self.index + 1,
             previous=self.previous,
-            saved_at=self._node.wall_clock(),
+            saved_at=self._clock.wall_clock(),
             phase=room.phase,
             is_locked=room.is_locked,
             max_players=room.max_players,
@@ -306,12 +319,12 @@ class RoomWriter:
             seats=self._lists.cut_seats(self._cut_seats(data), change),
             objects=self._lists.cut_objects(room.objects, change),
             timers=self._lists.cut_timers(self._runner.timers.pending, change),
-            # Behind those: they add to it.
+            # After the lists, which add to it.
             parts=change.sum,
             created_at=room.listing.created_at,
             is_final=is_final,
-            listing=listing_record(room, self._node.now(), self._node.wall_clock()),
-            clock=self._node.now(),
+            listing=listing_record(room, self._clock.now(), self._clock.wall_clock()),
+            clock=self._clock.now(),
         )
 
     def _cut_seats(self, data: dict[Player[Any], bytes]) -> dict[int, bytes]:
@@ -342,7 +355,7 @@ class RoomWriter:
     def _cut_seat(self, player: Player[Any], data: bytes) -> tuple[tuple[Any, ...], bytes]:
         channel = self.channel_record(player)
         if channel is not None and player in self._runner.resyncs:
-            # Saved before `on_resync` had its turn: if that never comes, the next server begins the stream anew again.
+            # Saved before `on_resync` had its turn: if that never comes, the next server restarts the stream again.
             channel = msgspec.structs.replace(channel, is_overflowed=True)
         session = player.session
         facts = (data, channel, session, session.rewound_s)
@@ -355,7 +368,7 @@ class RoomWriter:
 
     @staticmethod
     def channel_record(player: Player[Any]) -> ChannelRecord | None:
-        """The streams of a seat; None for an agent's."""
+        """The streams of a seat; None for an agent's seat."""
         if isinstance(player.outlet, GatedOutlet):
             return player.outlet.record()
         channel = player.session.channel
@@ -363,9 +376,9 @@ class RoomWriter:
 
 
 class _Pending(msgspec.Struct):
-    """What will be so once the commit has succeeded."""
+    """What the store has once the commit has succeeded."""
 
     parts: PartChanges
     record: bytes | None = None
-    """None: the room's is deleted."""
+    """None: it is deleted."""
     effects: dict[str, EffectRecord] = {}

@@ -1,0 +1,261 @@
+"""Durable sessions: what the store has of each, which changes it does not have yet, and what must wait for it."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from holdfast.core.channel import Channel
+from holdfast.core.connection import Connection
+from holdfast.core.errors import NotFound, Refused
+from holdfast.core.reasons import Reason
+from holdfast.core.records import encode, session_key
+from holdfast.core.saving import channel_record, session_record
+from holdfast.core.session import Session
+from holdfast.schemas.session import ChannelRecord
+from holdfast.server.context import Clock
+from holdfast.server.durability.gate import GatedOutlet
+from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.stores.port import ABSENT, Write
+
+# Ends that no turn of a room has decided: they are in force whatever is saved.
+_NOT_WELCOME = frozenset({Reason.BANNED, Reason.SIGNED_OUT, Reason.TOKEN_REUSED})
+
+
+class SessionWriter:
+    """Turns one session into a record, and knows what the store has of it."""
+
+    __slots__ = (
+        "_end_waiters",
+        "_leaving",
+        "close",
+        "held",
+        "home",
+        "is_ended",
+        "is_gone",
+        "is_moved",
+        "outlets",
+        "revision",
+        "session",
+    )
+
+    def __init__(self, session: Session, revision: int) -> None:
+        self.session = session
+        self.revision = revision
+        self.home: RoomWriter | None = None
+        """The durable room in which it has its seat, or which it has just left."""
+        self.is_moved = False
+        """It took or left a seat: the room and the session must be saved in one batch."""
+        self.is_ended = False
+        self.is_gone = False
+        """The delete of its record is in a commit, or was."""
+        self.held: Connection | None = None
+        """The connection that is not written to before the next commit."""
+        self._leaving: Connection | None = None
+        self.close: Callable[[], None] | None = None
+        """Called once the end of the session is saved."""
+        self._end_waiters: list[asyncio.Future[None]] = []
+        self.outlets: list[GatedOutlet] = []
+        """Of the seat, and of former ones whose last messages are not acknowledged."""
+
+    def cut(self) -> list[Write]:
+        """What the next commit writes of the session."""
+        key = session_key(self.session.id)
+        # A seat that the room has not heard of is not in its record: its session must not be alone in knowing it.
+        self.is_moved = self.is_joining
+        if self.is_ended or not self.is_joining:
+            self._leaving, self.held = self.held, None
+        self.is_gone = self.is_ended
+        if self.is_ended:
+            return [Write(key, None, self.revision)] if self.revision != ABSENT else []
+        session = self.session
+        channels = list(session.channels())
+        self.outlets = [outlet for outlet in self.outlets if outlet.channel in channels]
+        room_id = self.home.room_id if self.home is not None and self.home.has_seat_of(session) else ""
+        if session.player is None:
+            self.home = None
+        closing = [self._record(channel) for channel in session.closing]
+        return [Write(key, encode(session_record(session, room_id, closing)), self.revision)]
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether its room has not heard of its seat: that is not saved yet, and the client must wait."""
+        home, session = self.home, self.session
+        return home is not None and session.player is not None and not home.has_seat_of(session)
+
+    def _record(self, channel: Channel) -> ChannelRecord:
+        outlet = next((outlet for outlet in self.outlets if outlet.channel is channel), None)
+        return outlet.record() if outlet is not None else channel_record(channel)
+
+    def committed(self, revision: int) -> None:
+        """The store has it: write to its connection again."""
+        self.revision = revision
+        leaving, self._leaving = self._leaving, None
+        if leaving is not None:
+            leaving.release()
+        if self.is_gone:
+            self._close(None)
+
+    def lost(self) -> None:
+        """Another server has written it: if the session had ended here, that is never saved."""
+        self._close(NotFound("another server has this session"))
+
+    def _close(self, error: Refused | None) -> None:
+        if self.close is not None:
+            self.close()
+        for waiter in self._end_waiters:
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+        self._end_waiters.clear()
+
+    async def ended(self) -> None:
+        """Wait until the record of the session, which has ended here, is deleted."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._end_waiters.append(ended)
+        await ended
+
+
+class SessionWriters:
+    """The durable sessions of this server, and those of them to be saved with the next commit."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        lifecycle: SessionLifecycle,
+        *,
+        store_patience_s: float,
+        save: Callable[[RoomWriter | None], None],
+    ) -> None:
+        """`save` is called when a session has changed, with the room that must be saved together with it."""
+        self._loop = clock.loop
+        self._lifecycle = lifecycle
+        self._store_patience_s = store_patience_s
+        self._save = save
+        self._writers: dict[Session, SessionWriter] = {}
+        self.dirty: dict[SessionWriter, None] = {}
+        self._is_failing = False
+        """Whether the store refuses to save."""
+
+    def __contains__(self, session: Session) -> bool:
+        return session in self._writers
+
+    def of(self, session: Session) -> SessionWriter | None:
+        """The writer of a session; None if it is not durable."""
+        return self._writers.get(session)
+
+    def at(self, home: RoomWriter) -> list[SessionWriter]:
+        """The sessions whose seat is in this room, or was until a moment ago."""
+        return [writer for writer in self._writers.values() if writer.home is home]
+
+    # Changes
+
+    def adopt(self, session: Session, home: RoomWriter | None, revision: int = ABSENT) -> SessionWriter:
+        """The session has its seat in a durable room, or is back from the store: save it until it ends."""
+        writer = self._writers.get(session)
+        if writer is None:
+            writer = self._writers[session] = SessionWriter(session, revision)
+        writer.home = home
+        writer.is_ended = False
+        return writer
+
+    def changed(self, session: Session) -> None:
+        """Save the session with the next commit; its client does not wait for it."""
+        writer = self._writers.get(session)
+        if writer is not None:
+            self._mark(writer, None)
+
+    def hold(self, session: Session) -> None:
+        """Save the session with the next commit, and write nothing to its client before that."""
+        writer = self._writers.get(session)
+        if writer is None:
+            return
+        connection = session.connection
+        if connection is not None and connection is not writer.held:
+            connection.hold()
+            writer.held = connection
+        self._mark(writer, None)
+
+    def moved(self, session: Session) -> None:
+        """The session took or left a seat of its home: save both in one batch."""
+        writer = self._writers.get(session)
+        if writer is not None:
+            writer.is_moved = True
+            self._mark(writer, writer.home)
+
+    def ended(self, session: Session) -> None:
+        """The session is over, or its seat is in a memory room: delete its record."""
+        writer = self._writers.get(session)
+        if writer is not None:
+            writer.is_ended = writer.is_moved = True
+            self._mark(writer, writer.home)
+
+    def _mark(self, writer: SessionWriter, home: RoomWriter | None) -> None:
+        if writer not in self.dirty or home is not None:
+            self.dirty[writer] = None
+            self._save(home)
+
+    def forget(self, session: Session) -> None:
+        """Save nothing more of this session: the store keeps what it has."""
+        writer = self._writers.pop(session, None)
+        if writer is not None:
+            self.dirty.pop(writer, None)
+
+    def committed(self, writer: SessionWriter) -> None:
+        """A commit held this session: if it has ended, nothing of it is left."""
+        if writer.is_gone and writer.is_ended:
+            self._writers.pop(writer.session, None)
+
+    # The store fails, and recovers
+
+    def stall(self) -> None:
+        """The store refuses to save: close the connections, whose clients may return when it does not."""
+        self._is_failing = True
+        for writer in list(self._writers.values()):
+            if writer.session.connection is not None:
+                self._lifecycle.turn_away(writer.session.connection)
+
+    def proceed(self) -> None:
+        """The store saves again: the players, who could not return, have a new grace."""
+        self._is_failing = False
+        for writer in self._writers.values():
+            self._lifecycle.graces.renew(writer.session)
+
+    # The end of a session
+
+    def is_stuck(self, session: Session) -> bool:
+        """Whether the session is durable and the store refuses to save: its player cannot return."""
+        return self._is_failing and session in self._writers
+
+    def close_connection(self, session: Session, connection: Connection, reason: Reason, message: str) -> None:
+        """Close the connection of a session that ended, once that is saved: until then it may still be undone."""
+        writer = self._writers.get(session)
+        if writer is None:
+            connection.close(reason, message)
+        else:
+            writer.close = partial(connection.close, reason, message)
+            self._loop.call_later(self._store_patience_s, self._close_unsaved, connection, reason, message)
+
+    def _close_unsaved(self, connection: Connection, reason: Reason, message: str) -> None:
+        """If the store fails, the connection does not wait until the end of its session is saved."""
+        if reason in _NOT_WELCOME:
+            connection.close(reason, message)
+        elif self._is_failing:
+            self._lifecycle.turn_away(connection)
+        elif connection.is_open:  # its commit began later than this wait
+            self._loop.call_later(self._store_patience_s, self._close_unsaved, connection, reason, message)
+
+    def end_saved(self, session: Session) -> Callable[[], Awaitable[None]] | None:
+        """How to wait until the end of a session is saved; None if it is not durable."""
+        writer = self._writers.get(session)
+        return partial(self._wait_ended, writer) if writer is not None else None
+
+    async def _wait_ended(self, writer: SessionWriter) -> None:
+        if self._writers.get(writer.session) is writer:
+            # If another server has taken it over, it is not ours to end.
+            with contextlib.suppress(NotFound):
+                await writer.ended()
