@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import holdfast
-from holdfast import Limits, Message, Player, PlayerData, Room, Server, on
+from holdfast import Limits, Message, Player, PlayerData, Room, Server, WebSocket, on
 from holdfast.stores import Batch, MemoryStore
 
 KINDS = ("players", "own objects", "server's objects", "timers")
@@ -79,7 +79,7 @@ async def measure(kind: str, size: int, messages: int) -> tuple[float, float]:
     store = CountingStore()
     limits = Limits(sessions_max=200_000)
     async with (
-        Server([Hall], port=0, tcp_port=None, store=store, limits=limits) as server,
+        Server([Hall], listen=[WebSocket(port=0)], store=store, limits=limits) as server,
         holdfast.connect(server.url, messages=[Pong]) as session,
     ):
         room = await session.join_or_create("hall")

@@ -187,7 +187,7 @@ async def measure(server: holdfast.Server, agents: list[Agent], options: argpars
 async def run(options: argparse.Namespace) -> None:
     """Fill a node, look at its clock, print."""
     console = Console()
-    server = holdfast.Server([Arena, Metronome], port=None, tcp_port=None, limits=LIMITS)
+    server = holdfast.Server([Arena, Metronome], listen=[], limits=LIMITS)
     await server.start()
     filled, agents = await fill(server, options.rooms, options.seats, Random(1))
     create_us, join_us = filled.create_s / options.rooms * 1e6, filled.join_s / options.seats * 1e6

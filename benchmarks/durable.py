@@ -114,7 +114,7 @@ async def serve(mode: str, folder: Path) -> int:
         FsyncEcho.database.execute("PRAGMA synchronous=FULL")
         FsyncEcho.database.execute("CREATE TABLE room (id TEXT PRIMARY KEY, state BLOB)")
     store = f"sqlite:{folder / 'rooms.db'}" if kind is CommitEcho else None
-    server = holdfast.Server([kind], port=0, tcp_port=None, store=store, limits=UNLIMITED)
+    server = holdfast.Server([kind], listen=[holdfast.WebSocket(port=0)], store=store, limits=UNLIMITED)
     await server.start()
     return server.addresses["websocket"][1]
 

@@ -61,7 +61,7 @@ class Echo(Room[PlayerData]):
 async def serve_holdfast() -> int:
     """A Holdfast server with an echo room."""
     # The checks of the limits are made all the same.
-    server = holdfast.Server([Echo], port=0, tcp_port=None, limits=UNLIMITED)
+    server = holdfast.Server([Echo], listen=[holdfast.WebSocket(port=0)], limits=UNLIMITED)
     await server.start()
     return server.addresses["websocket"][1]
 

@@ -71,7 +71,7 @@ class PartedWorld(World):
 
 async def measure(kind: type[World], url: str, commits: int) -> tuple[float, float]:
     """CPU microseconds and milliseconds for each commit."""
-    server = holdfast.Server([kind], port=None, tcp_port=None, store=url)
+    server = holdfast.Server([kind], listen=[], store=url)
     await server.start()
     room = await server.create_room(kind.kind)
     runner = server.rooms.runner(room.id)

@@ -95,7 +95,7 @@ def run_server(pipe: Connection, core: int | None) -> None:
     pin(core)
 
     async def main() -> None:
-        async with holdfast.Server([Hall], port=0, tcp_port=None) as server:
+        async with holdfast.Server([Hall], listen=[holdfast.WebSocket(port=0)]) as server:
             # As `holdfast.run` does.
             gc.collect()
             gc.freeze()

@@ -47,7 +47,9 @@ class Durable(Room[PlayerData]):
 
 def a_server(url: str, pace: Pace = "eager") -> holdfast.Server:
     """A server on that store."""
-    return holdfast.Server([Durable], port=0, tcp_port=None, store=url, recovery=pace, limits=LIMITS)
+    return holdfast.Server(
+        [Durable], listen=[holdfast.WebSocket(port=0)], store=holdfast.Storage(url, recovery=pace), limits=LIMITS
+    )
 
 
 async def fill(url: str, rooms: int) -> None:

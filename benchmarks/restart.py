@@ -88,7 +88,7 @@ class Hall(Room[PlayerData]):
 
 def run_server(pipe: Connection, store: str, port: int) -> None:
     """Serve on that port until killed."""
-    server = holdfast.Server([Hall], port=port, tcp_port=None, store=store)
+    server = holdfast.Server([Hall], listen=[holdfast.WebSocket(port=port)], store=store)
     holdfast.run(server, ready=lambda server: pipe.send(server.addresses["websocket"][1]))
 
 

@@ -49,7 +49,7 @@ async def round_of(url: str, saved: Path | None, messages: int) -> float:
 async def run(messages: int, rounds: int, folder: Path) -> None:
     """Rounds of both, and their medians."""
     times: dict[str, list[float]] = {"in memory": [], "saved in a file": []}
-    async with holdfast.Server([Quiet], port=0, tcp_port=None) as server:
+    async with holdfast.Server([Quiet], listen=[holdfast.WebSocket(port=0)]) as server:
         for _ in range(rounds):
             times["in memory"].append(await round_of(server.url, None, messages))
             times["saved in a file"].append(await round_of(server.url, folder / "ada.session", messages))

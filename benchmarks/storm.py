@@ -127,7 +127,9 @@ def run_server(pipe: Connection) -> None:
         signal.raise_signal(signal.SIGTERM)
 
     holdfast.run(
-        holdfast.Server([Hall], port=0, tcp_port=0, limits=replace(Limits(), drain_s=0.1)),
+        holdfast.Server(
+            [Hall], listen=[holdfast.WebSocket(port=0), holdfast.Tcp(port=0)], limits=replace(Limits(), drain_s=0.1)
+        ),
         ready=lambda server: tasks.add(asyncio.ensure_future(answer(server))),
     )
 

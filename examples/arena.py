@@ -3,7 +3,7 @@
 import asyncio
 
 import holdfast
-from holdfast import Message, Player, PlayerData, Reason, Room, Server, on
+from holdfast import Message, Player, PlayerData, Reason, Room, Server, WebSocket, on
 
 
 class Move(Message):
@@ -77,7 +77,7 @@ class Arena(Room[Hero]):
 async def main() -> None:
     """One hero walks east, drops, and finds themself where they stopped, banner in hand."""
     async with (
-        Server([Arena], port=0, tcp_port=None) as server,
+        Server([Arena], listen=[WebSocket(port=0)]) as server,
         holdfast.connect(server.url, messages=[World, Banner]) as session,
     ):
         room = await session.join_or_create("arena")

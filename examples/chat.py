@@ -6,7 +6,7 @@ Bo's connection is cut while Ada talks. He misses nothing and hears nothing twic
 import asyncio
 
 import holdfast
-from holdfast import Message, Player, PlayerData, Reason, Room, Server, on
+from holdfast import Message, Player, PlayerData, Reason, Room, Server, WebSocket, on
 
 
 class Say(Message):
@@ -40,7 +40,7 @@ class Chat(Room[PlayerData]):
 
 async def main() -> None:
     """Two people talk; the connection of one is cut in the middle."""
-    async with Server([Chat], port=0, tcp_port=None) as server:
+    async with Server([Chat], listen=[WebSocket(port=0)]) as server:
         url = server.url
         async with holdfast.connect(url, messages=[Said]) as ada, holdfast.connect(url, messages=[Said]) as bo:
             bo.on_resume = lambda outcome: print(f"   bo is back: {outcome.kind}, {outcome.replayed} replayed")

@@ -3,7 +3,19 @@
 import asyncio
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, RoomInfo, RoomWatch, Server, on
+from holdfast import (
+    ClientRoom,
+    ClientSession,
+    Message,
+    Player,
+    PlayerData,
+    Room,
+    RoomInfo,
+    RoomWatch,
+    Server,
+    WebSocket,
+    on,
+)
 
 
 class Ready(Message):
@@ -62,7 +74,7 @@ async def play(name: str, session: ClientSession, room: ClientRoom) -> None:
 
 async def main() -> None:
     async with (
-        Server([Quest], port=0, tcp_port=None) as server,
+        Server([Quest], listen=[WebSocket(port=0)]) as server,
         holdfast.connect(server.url, messages=[Begun]) as ada,
         holdfast.connect(server.url, messages=[Begun]) as bob,
         holdfast.connect(server.url, messages=[Begun]) as cleo,

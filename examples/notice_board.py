@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 import holdfast
-from holdfast import Message, Player, PlayerData, Room, Server, on
+from holdfast import Message, Player, PlayerData, Room, Server, WebSocket, on
 
 
 class Pin(Message):
@@ -51,7 +51,7 @@ async def main() -> None:
     with TemporaryDirectory() as folder:
         store = f"sqlite:{Path(folder) / 'board.db'}"
         saved = Path(folder) / "ada.session"
-        async with Server([NoticeBoard], port=0, tcp_port=None, store=store) as server:
+        async with Server([NoticeBoard], listen=[WebSocket(port=0)], store=store) as server:
             session = await holdfast.connect(server.url, messages=[Board], saved=saved)
             room = await session.join_or_create("notice_board")
             await room.send(Pin("lost: one parrot"))
@@ -60,7 +60,7 @@ async def main() -> None:
 
         # The same with `kill -9`: try the key c in `holdfast demo`.
         async with (
-            Server([NoticeBoard], port=0, tcp_port=None, store=store) as server,
+            Server([NoticeBoard], listen=[WebSocket(port=0)], store=store) as server,
             holdfast.connect(server.url, messages=[Board], saved=saved) as session,
         ):
             print("back:", session.outcome)

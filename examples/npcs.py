@@ -3,7 +3,7 @@
 import asyncio
 
 import holdfast
-from holdfast import Agent, Message, Player, PlayerData, Room, Server, on
+from holdfast import Agent, Message, Player, PlayerData, Room, Server, WebSocket, on
 
 NPCS = 10
 
@@ -41,7 +41,7 @@ async def live(agent: Agent, room_id: str) -> None:
 
 async def main() -> None:
     """A player walks in and greets every NPC; each greets back."""
-    async with Server([Tavern], port=0, tcp_port=None) as server, asyncio.TaskGroup() as lives:
+    async with Server([Tavern], listen=[WebSocket(port=0)]) as server, asyncio.TaskGroup() as lives:
         tavern = await server.create_room("tavern")
         agents = [server.open_agent(f"npc-{number}") for number in range(1, NPCS + 1)]
         for agent in agents:

@@ -3,7 +3,7 @@
 import asyncio
 
 import holdfast
-from holdfast import Message, Player, PlayerData, Refused, Room, Server, on
+from holdfast import Message, Player, PlayerData, Refused, Room, Server, WebSocket, on
 
 LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
 
@@ -65,7 +65,7 @@ class TicTacToe(Room[Side]):
 
 async def main() -> None:
     """A game; x drops in the middle of it and wins all the same."""
-    async with Server([TicTacToe], port=0, tcp_port=None) as server:
+    async with Server([TicTacToe], listen=[WebSocket(port=0)]) as server:
         url, messages = server.url, [Board]
         async with holdfast.connect(url, messages=messages) as x, holdfast.connect(url, messages=messages) as o:
             table = await x.create("tic_tac_toe")

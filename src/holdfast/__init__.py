@@ -45,18 +45,20 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import Session, SessionFlags
 from holdfast.core.sessions import Sessions
+from holdfast.http.api import HttpApi
 from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.frames import Auth, Outcome
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import PlacedPlayer
 from holdfast.schemas.room import RoomInfo
-from holdfast.server.admission.tls import Tls
 from holdfast.server.agents import Agent
 from holdfast.server.collector import tune_gc
 from holdfast.server.rooms.effects import Effect
 from holdfast.server.run import run
-from holdfast.server.server import Server
+from holdfast.server.server import Server, Storage
+from holdfast.transports.listeners import Tcp, WebSocket
+from holdfast.transports.tls import Tls
 
 __version__ = "0.1.0"
 
@@ -74,6 +76,7 @@ __all__ = [
     "Failed",
     "HoldfastError",
     "HostChanged",
+    "HttpApi",
     "Invalid",
     "LatencyPolicy",
     "Limits",
@@ -113,11 +116,14 @@ __all__ = [
     "SessionFlags",
     "SessionStorage",
     "Sessions",
+    "Storage",
+    "Tcp",
     "Throttled",
     "Tls",
     "Unconfirmed",
     "Untyped",
     "WaitInfo",
+    "WebSocket",
     "WrongPassword",
     "__version__",
     "connect",

@@ -42,7 +42,7 @@ DURABLE_CHAT = """
 """
 
 BREAKING_STORE = """
-    from holdfast import Server
+    from holdfast import Server, WebSocket
     from holdfast.stores import Broken, SqliteStore
 
     class BreakingStore(SqliteStore):
@@ -51,7 +51,7 @@ BREAKING_STORE = """
                 raise Broken("the disk has failed")
             return await super().commit(batches)
 
-    server = Server([Chat], port=0, tcp_port=None, store=BreakingStore("game.db"))
+    server = Server([Chat], listen=[WebSocket(port=0)], store=BreakingStore("game.db"))
 """
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import holdfast
-from holdfast import PlayerData, Room, Server
+from holdfast import PlayerData, Room, Server, WebSocket
 from holdfast.cli.main import main
 from holdfast.events import Dropped, Ended, Event
 from holdfast.http.api import HttpApi
@@ -45,7 +45,7 @@ class Desk:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    async with Server([Hall], port=0, tcp_port=None, http=HttpApi(port=0), grace_s=0.2) as server:
+    async with Server([Hall], listen=[WebSocket(port=0)], http=HttpApi(port=0), grace_s=0.2) as server:
         news: asyncio.Queue[Event] = asyncio.Queue()
         server.on(Event, news.put_nowait)
         host, port = server.addresses["http"]

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import holdfast
-from holdfast import Queue, Room, Server
+from holdfast import Queue, Room, Server, WebSocket
 from holdfast.cli.main import main
 from holdfast.cli.operate import showing
 from holdfast.http.api import HttpApi
@@ -51,7 +51,7 @@ KEY = "0123456789abcdef"
 async def desk(request: pytest.FixtureRequest) -> AsyncIterator[Desk]:
     keys = request.param
     api = HttpApi(port=0, keys=keys)
-    async with Server([Hall], port=0, tcp_port=None, http=api, queues=[Queue("all", ("*",))]) as server:
+    async with Server([Hall], listen=[WebSocket(port=0)], http=api, queues=[Queue("all", ("*",))]) as server:
         host, port = server.addresses["http"]
         yield Desk(server, f"http://{host}:{port}", KEY if keys else "")
 
@@ -132,7 +132,7 @@ async def test_a_node_that_is_not_there_is_said_to_be(desk: Desk) -> None:
 
 async def test_a_wrong_key_is_refused_and_nothing_is_shown() -> None:
     api = HttpApi(port=0, keys=[ApiKey(KEY, ["read"])])
-    async with Server([Hall], port=0, tcp_port=None, http=api) as server:
+    async with Server([Hall], listen=[WebSocket(port=0)], http=api) as server:
         host, port = server.addresses["http"]
         desk = Desk(server, f"http://{host}:{port}")
 

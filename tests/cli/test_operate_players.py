@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import holdfast
-from holdfast import Reason, Room, Server, SessionEnded
+from holdfast import Reason, Room, Server, SessionEnded, WebSocket
 from holdfast.cli.main import main
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
@@ -46,7 +46,7 @@ class Desk:
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
     api = HttpApi(port=0, keys=[ApiKey(KEY, ["admin"])])
-    async with Server([Hall], port=0, tcp_port=None, http=api) as server:
+    async with Server([Hall], listen=[WebSocket(port=0)], http=api) as server:
         yield Desk(server, KEY)
 
 
@@ -123,7 +123,7 @@ async def test_a_player_is_signed_out_everywhere(desk: Desk) -> None:
 
 async def test_bans_need_a_key_for_operators() -> None:
     api = HttpApi(port=0, keys=[ApiKey(KEY, ["rooms"])])
-    async with Server([Hall], port=0, tcp_port=None, http=api) as server:
+    async with Server([Hall], listen=[WebSocket(port=0)], http=api) as server:
         desk = Desk(server, KEY)
 
         for words in (["bans"], ["ban", "ada"], ["unban", "ada"], ["sign-out", "ada"]):

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import holdfast
-from holdfast import PlayerData, Room, Server
+from holdfast import PlayerData, Room, Server, WebSocket
 from holdfast.cli.main import main
 from holdfast.http.api import HttpApi
 
@@ -20,7 +20,7 @@ class Hall(Room[PlayerData]):
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    async with Server([Hall], port=0, tcp_port=None, http=HttpApi(port=0)) as server:
+    async with Server([Hall], listen=[WebSocket(port=0)], http=HttpApi(port=0)) as server:
         yield server
 
 

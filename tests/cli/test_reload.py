@@ -13,7 +13,7 @@ import pytest
 
 import holdfast
 from holdfast import Message
-from holdfast.cli.reload.supervisor import Door, free_ports
+from holdfast.cli.reload.supervisor import PortOption, free_ports
 from holdfast.cli.reload.watching import changed, snapshot, syntax_errors
 from tests.cli.served_games import CHAT, Say, write
 from tests.deadlines import DEADLINE_S
@@ -300,7 +300,9 @@ async def test_what_a_server_started_ends_with_it_when_it_has_to_be_killed(tmp_p
 
 
 async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> None:
-    own = CHAT + "\n    from holdfast import Server\n    server = Server([Chat], port=0, tcp_port=None)\n"
+    own = (
+        CHAT + "\n    from holdfast import Server, WebSocket\n    server = Server([Chat], listen=[WebSocket(port=0)])\n"
+    )
     game = write(tmp_path, own)
 
     async with supervised("serve", "game.py", "--reload", cwd=tmp_path) as process:
@@ -318,16 +320,16 @@ async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> No
 
 
 def test_each_door_that_takes_any_port_is_given_one_of_its_own() -> None:
-    doors = [Door(f"--{number}", "127.0.0.1", 0 if number % 2 else 7777) for number in range(100)]
+    ports = [PortOption(f"--{number}", "127.0.0.1", 0 if number % 2 else 7777) for number in range(100)]
 
-    options = free_ports(doors)
+    options = free_ports(ports)
 
     assert options[::2] == [f"--{number}" for number in range(1, 100, 2)]
     assert len({int(port) for port in options[1::2]} - {0}) == 50
 
 
 def test_an_address_that_is_not_ours_is_left_to_the_server_to_complain_of() -> None:
-    assert free_ports([Door("--port", "192.0.2.1", 0)]) == []
+    assert free_ports([PortOption("--port", "192.0.2.1", 0)]) == []
 
 
 # What is watched

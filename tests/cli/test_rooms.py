@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast import Auth, Effect, Message, Parts, Player, PlayerData, Room, RoomUpdated, Server, on
+from holdfast import Auth, Effect, Message, Parts, Player, PlayerData, Room, RoomUpdated, Server, WebSocket, on
 from holdfast.core.records import decode_room, digest
 from holdfast.stores import SqliteStore
 from holdfast.stores.port import Entry
@@ -128,7 +128,7 @@ class Picture(msgspec.Struct):
 
 
 def make_server(path: Path, **settings: Any) -> Server:
-    return Server([Mine], port=0, tcp_port=None, store=f"sqlite:{path}", secret=SECRET, **settings)
+    return Server([Mine], listen=[WebSocket(port=0)], store=f"sqlite:{path}", secret=SECRET, **settings)
 
 
 class Played(msgspec.Struct):

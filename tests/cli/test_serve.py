@@ -122,7 +122,9 @@ async def test_a_list_of_rooms_says_what_is_served(tmp_path: Path) -> None:
 
 async def test_a_server_of_the_game_s_own_is_run_as_it_is(tmp_path: Path) -> None:
     game = write(
-        tmp_path, CHAT + "\n    from holdfast import Server\n    server = Server([Chat], port=0, tcp_port=None)\n"
+        tmp_path,
+        CHAT
+        + "\n    from holdfast import Server, WebSocket\n    server = Server([Chat], listen=[WebSocket(port=0)])\n",
     )
 
     async with holdfast_process("serve", str(game)) as process:

@@ -123,7 +123,11 @@ async def test_an_address_of_another_machine_is_refused(chat: Path) -> None:
 
 
 async def test_options_for_a_server_that_the_game_makes_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, CHAT + "\n    from holdfast import Server\n    server = Server([Chat], port=0, tcp_port=None)\n")
+    write(
+        tmp_path,
+        CHAT
+        + "\n    from holdfast import Server, WebSocket\n    server = Server([Chat], listen=[WebSocket(port=0)])\n",
+    )
 
     line = only_line(await result_of("serve", "game.py", "--port", "5", cwd=tmp_path))
 

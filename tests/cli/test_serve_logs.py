@@ -53,7 +53,7 @@ def game(tmp_path: Path) -> Path:
 @pytest.fixture
 def own_server(game: Path) -> Path:
     """A game that makes its server itself."""
-    own = "from holdfast import Server\nserver = Server([Chat], port=0, tcp_port=None)\n"
+    own = "from holdfast import Server, WebSocket\nserver = Server([Chat], listen=[WebSocket(port=0)])\n"
     game.write_text(game.read_text("utf-8") + own, "utf-8")
     return game
 

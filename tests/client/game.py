@@ -7,7 +7,20 @@ from random import Random
 from typing import Any, TypeVar
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, Message, Outcome, Player, PlayerData, Refused, Room, Server, on
+from holdfast import (
+    ClientRoom,
+    ClientSession,
+    Message,
+    Outcome,
+    Player,
+    PlayerData,
+    Refused,
+    Room,
+    Server,
+    Tcp,
+    WebSocket,
+    on,
+)
 from tests.deadlines import DEADLINE_S
 
 T = TypeVar("T")
@@ -85,7 +98,7 @@ class AtOnce(Random):
 
 
 def serve(**options: Any) -> Server:
-    return Server([Echo], **{"port": 0, "tcp_port": 0, **options})
+    return Server([Echo], **{"listen": [WebSocket(port=0), Tcp(port=0)], **options})
 
 
 def url_of(server: Server, transport: str = "websocket") -> str:

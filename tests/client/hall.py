@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast import PlayerData, Room, Server
+from holdfast import PlayerData, Room, Server, Tcp, WebSocket
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
 from holdfast.testing import generous
@@ -20,4 +20,5 @@ def serve_halls(**options: Any) -> Server:
     """Changes are told at once; who asks for a room on the moon can wait."""
     queues = [Queue("here", ("*",)), Queue("moon", ("region:moon",), timeout_s=300.0)]
     limits = generous(Limits(watch_s=0.01))
-    return Server([Hall], **{"port": 0, "tcp_port": 0, "limits": limits, "queues": queues, **options})
+    listen = [WebSocket(port=0), Tcp(port=0)]
+    return Server([Hall], **{"listen": listen, "limits": limits, "queues": queues, **options})

@@ -15,6 +15,7 @@ from holdfast import (
     RoomFull,
     RoomLocked,
     Server,
+    WebSocket,
 )
 from holdfast.client.subscriptions import RoomsChanged, RoomWatch
 from holdfast.core.errors import Conflict, NotAllowed, WrongPassword
@@ -241,7 +242,7 @@ async def test_a_watch_goes_on_when_the_server_restarts_and_the_session_is_reset
         watch = await session.watch("hall")
         assert [info.id for info in (await watch.receive()).changed] == [old.id]
 
-    async with serve_halls(secret=secret, port=port) as server:
+    async with serve_halls(secret=secret, listen=[WebSocket(port=port)]) as server:
         assert (await soon(watch.receive())).removed == [old.id]
         made = await server.create_room("hall")
 

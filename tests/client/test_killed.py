@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast import Server, SessionEnded
+from holdfast import Server, SessionEnded, WebSocket
 from holdfast.client.connection import dial
 from holdfast.client.journal import SessionJournal
 from holdfast.sync import connect
@@ -90,7 +90,7 @@ def play_blocking(url: str, disk: Disk, notebook: Notebook, life: Life) -> None:
 
 
 async def test_the_blocking_client_killed_in_any_write_sends_nothing_twice_and_loses_nothing() -> None:
-    async with Server([Tally], port=0, tcp_port=None) as server:
+    async with Server([Tally], listen=[WebSocket(port=0)]) as server:
 
         async def play(disk: Disk, notebook: Notebook, life: Life) -> None:
             await asyncio.to_thread(play_blocking, server.url, disk, notebook, life)

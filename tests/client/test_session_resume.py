@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import Invalid, Limits, NotSeated, Outcome, Reason, Refused, Resynced, RoomUpdated, Server
+from holdfast import Invalid, Limits, NotSeated, Outcome, Reason, Refused, Resynced, RoomUpdated, Server, WebSocket
 from holdfast.testing import MemoryStorage
 from tests.client.game import AtOnce, Said, Say, connect, echo, seated, serve, soon, texts, until_back, url_of
 from tests.saved_sessions import storage_of, suspended
@@ -93,7 +93,7 @@ async def test_a_server_that_restarts_resets_the_session_and_the_player_stays_wh
         session.on_resume = told.set_result
 
     asked = asyncio.create_task(session.search())
-    async with serve(secret=secret, port=port) as server:
+    async with serve(secret=secret, listen=[WebSocket(port=port)]) as server:
         assert await soon(told) == Outcome("reset", reason=Reason.EXPIRED)
         with pytest.raises(Refused, match="ask again"):
             await asked

@@ -15,7 +15,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 import holdfast
-from holdfast import ClientSession, HoldfastError, Limits, Message, Player, PlayerData, Room, Server, on
+from holdfast import ClientSession, HoldfastError, Limits, Message, Player, PlayerData, Room, Server, Tcp, WebSocket, on
 from holdfast.http.api import HttpApi
 from holdfast.http.limits import HttpLimits
 from tests.deadlines import DEADLINE_S
@@ -89,7 +89,11 @@ async def play(folder: Path) -> Game:
     limits = Limits(ping_s=0.2, messages_burst=30, messages_per_s=5.0, violations_warned_max=5)
     api = HttpApi(port=0, limits=HttpLimits(metrics_sessions_max=2))
     server = Server(
-        [Arena, Vault, Ruin], port=0, tcp_port=0, store=f"sqlite:{folder / 'game.db'}", limits=limits, http=api
+        [Arena, Vault, Ruin],
+        listen=[WebSocket(port=0), Tcp(port=0)],
+        store=f"sqlite:{folder / 'game.db'}",
+        limits=limits,
+        http=api,
     )
     scrapes: list[Scrape] = []
     async with asyncio.timeout(DEADLINE_S), server, contextlib.AsyncExitStack() as stack:

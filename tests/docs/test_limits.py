@@ -19,8 +19,10 @@ SOURCES = [
 UNITS = {"KiB": KIB, "MiB": MIB}
 
 
-def read(default: str) -> float | str:
+def read(default: str) -> float | str | tuple[str, ...]:
     """A default as it stands on the page."""
+    if default == "none":
+        return ()
     if default.startswith("`"):
         return default.strip('`"')
     number, *unit = default.replace(",", "").split(" ")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import PlayerData, Room, Server
+from holdfast import PlayerData, Room, Server, WebSocket
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
 from holdfast.search import parse_query
@@ -145,7 +145,7 @@ class Arena(Room[PlayerData]):
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
     api = HttpApi(port=0, keys=[ApiKey(KEY, ["admin"])])
-    async with Server([Arena], port=0, tcp_port=None, http=api) as server:
+    async with Server([Arena], listen=[WebSocket(port=0)], http=api) as server:
         yield server
 
 

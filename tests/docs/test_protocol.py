@@ -11,7 +11,7 @@ import msgspec
 import msgspec.inspect as mi
 import pytest
 
-from holdfast import Limits, Server
+from holdfast import Limits, Server, Tcp, WebSocket
 from holdfast.client.connector import SETTLED_S
 from holdfast.client.subscriptions import PlacementProgress, WaitlistPlace, WatchedRooms
 from holdfast.core.backoff import FIRST_S, LONG_OUTAGE_S, LONGEST_S, STRETCH_MAX
@@ -388,7 +388,7 @@ async def hear(peer: Foreigner, names: Names, block: Block) -> None:
 
 async def test_the_conversation_takes_place() -> None:
     names, played = Names(), game()
-    async with Server([played["Arena"]], port=0, tcp_port=0) as server, AsyncExitStack() as stack:
+    async with Server([played["Arena"]], listen=[WebSocket(port=0), Tcp(port=0)]) as server, AsyncExitStack() as stack:
         door = Door("websocket", JSON.name)
         peer = await stack.enter_async_context(door.enter(server.addresses))
         for block in blocks():

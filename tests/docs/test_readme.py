@@ -21,7 +21,7 @@ async def test_the_client_of_the_readme_plays_the_game_of_the_readme() -> None:
     printed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     names: dict[str, Any] = {"holdfast": holdfast, "print": printed.set_result}
     exec(block("python"), names)  # noqa: S102 - the page is ours
-    async with holdfast.Server([names["Arena"]], port=0, tcp_port=None) as server:
+    async with holdfast.Server([names["Arena"]], listen=[holdfast.WebSocket(port=0)]) as server:
         client = block("python client").replace("ws://127.0.0.1:7777", server.url)
         source = "async def play():\n" + textwrap.indent(client, "    ")
         exec(source, names)  # noqa: S102 - the page is ours

@@ -3,7 +3,7 @@
 import pytest
 
 import holdfast
-from holdfast import Server
+from holdfast import Server, WebSocket
 from tests.e2e.counter import Counter
 from tests.e2e.counting import Ask, Counting, Report, Up
 
@@ -27,7 +27,7 @@ def test_a_client_notices_a_ledger_that_is_not_right(received: int, wrong: list[
 
 
 async def test_the_room_notices_numbers_that_are_missing_doubled_or_out_of_order() -> None:
-    async with Server([Counting], port=0, tcp_port=None) as server:
+    async with Server([Counting], listen=[WebSocket(port=0)]) as server:
         host, port = server.addresses["websocket"]
         async with holdfast.connect(f"ws://{host}:{port}", messages=[Report]) as session:
             room = await session.join_or_create("counting")

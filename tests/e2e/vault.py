@@ -8,7 +8,7 @@ from pathlib import Path
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
-from holdfast import Message, Player, PlayerData, Room, Server, on
+from holdfast import Message, Player, PlayerData, Room, Server, Tcp, WebSocket, on
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
 from holdfast.identity import Approach, Argon2Settings, Guest, Hook, Password, Tickets
@@ -60,8 +60,7 @@ def _tracing() -> Tracing:
 
 server = Server(
     [Vault],
-    port=0,
-    tcp_port=0,
+    listen=[WebSocket(port=0), Tcp(port=0)],
     auth=[Guest(), Password(settings=Argon2Settings(memory_kib=64, passes=1)), Tickets(), Hook(approve)],
     secret=os.environ["VAULT_SECRET"].encode(),
     store="sqlite:vault.db",

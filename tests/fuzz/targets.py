@@ -27,6 +27,7 @@ from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
 from holdfast.identity import Guest, NotAuthentic
 from holdfast.schemas.frames import Hello
 from holdfast.search import parse_query
+from holdfast.server.environment import Environment
 from holdfast.transports import tcp, websocket
 from holdfast.transports.arrivals import Arrival, Arrivals
 from holdfast.transports.forwarded import TrustedProxies
@@ -178,7 +179,7 @@ class Handshake:
         self._runner = asyncio.Runner()
         # Nobody waits, and nobody is turned away for coming too often.
         limits = replace(Limits(), hellos_per_address_burst=10**9, sign_ins_per_s=1e9, resumes_per_s=1e9)
-        self._server = Server([Chat], port=None, tcp_port=None, limits=limits, random=Random(0))
+        self._server = Server([Chat], listen=[], limits=limits, _environment=Environment(random=Random(0)))
         self._runner.run(self._server.start())
 
     def __call__(self, data: bytes) -> None:

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from holdfast import NotFound, Reason
+from holdfast import NotFound, Reason, Storage
 from holdfast.schemas.events import Dropped, Ended
 from holdfast.schemas.frames import Hello, Resume
 from holdfast.schemas.session import TimelineInfo
+from holdfast.server.durability.recovery import Pace
 from holdfast.testing import FaultyStore
 from tests.observability.scene import Say, Scene, Visitor, hall, scene
 from tests.server.durability.bench import in_virtual_time, until
@@ -144,8 +145,8 @@ async def test_a_server_that_stopped() -> None:
 
 @pytest.mark.parametrize("recovery", ["eager", "lazy"])
 @in_virtual_time
-async def test_a_session_that_came_back_from_the_store(recovery: str) -> None:
-    async with scene(hall(durability="commit"), store=FaultyStore(), recovery=recovery) as play:
+async def test_a_session_that_came_back_from_the_store(recovery: Pace) -> None:
+    async with scene(hall(durability="commit"), store=Storage(FaultyStore(), recovery=recovery)) as play:
         ada = await play.seated()
         operator = play.server.operate
         await play.server.stop()

@@ -11,7 +11,7 @@ from tests.server.world import World
 
 # Where time is of the essence, what holds on uvloop, which `holdfast.run` takes, must hold on Python's own loop too.
 _ON_BOTH_LOOPS = {
-    "test_doors.py",
+    "test_listeners.py",
     "test_latency.py",
     "test_outside_work.py",
     "test_resume.py",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import holdfast
-from holdfast import Limits, Message, Player, PlayerData, Refused, Room, Server, on
+from holdfast import Limits, Message, Player, PlayerData, Refused, Room, Server, Tcp, WebSocket, on
 from holdfast.testing import generous
 from tests.deadlines import DEADLINE_S
 from tests.server.foreign import Door, Foreigner
@@ -167,7 +167,7 @@ async def a_world(limits: Limits) -> AsyncIterator[World]:
     logging.getLogger().addHandler(errors)
     try:
         # All of them come from one address, and many are refused.
-        async with Server([Hall], port=0, tcp_port=0, limits=generous(limits)) as server:
+        async with Server([Hall], listen=[WebSocket(port=0), Tcp(port=0)], limits=generous(limits)) as server:
             hall = await server.create_room("hall")
             assert isinstance(hall, Hall)
             host, port = server.addresses["websocket"]

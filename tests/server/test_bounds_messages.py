@@ -13,6 +13,7 @@ from holdfast import (
     PlayerData,
     Room,
     Server,
+    WebSocket,
     connect,
     on,
 )
@@ -101,7 +102,7 @@ async def test_a_message_that_one_dialect_cannot_carry_reaches_nobody_rather_tha
         def count(self, player: Player[PlayerData], count: Count) -> None:
             self.broadcast(count)
 
-    async with Server([Counting], port=0, tcp_port=None) as server:
+    async with Server([Counting], listen=[WebSocket(port=0)]) as server:
         json = await connect(server.url, messages=[Count], dialect="holdfast.v1.json")
         msgpack = await connect(server.url, messages=[Count])
         rooms = [await session.join_or_create("counting") for session in (json, msgpack)]

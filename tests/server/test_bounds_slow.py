@@ -14,6 +14,7 @@ from holdfast import (
     Resynced,
     Room,
     Server,
+    WebSocket,
     connect,
     on,
 )
@@ -249,7 +250,7 @@ async def test_what_a_client_piles_up_in_a_busy_room_is_bounded_in_bytes() -> No
 
     done = asyncio.Event()
     limits = Limits(window_bytes_max=10_000)
-    async with Server([Busy], port=0, tcp_port=None, limits=limits) as server, connect(server.url) as session:
+    async with Server([Busy], listen=[WebSocket(port=0)], limits=limits) as server, connect(server.url) as session:
         room = await session.join_or_create("busy")
         session.protocol.limits = replace(session.protocol.limits, window_bytes_max=10**9, kept_bytes_max=10**9)
         session.protocol.channels.agree(session.protocol.limits)

@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from holdfast import Limits, Server, SessionFlags
+from holdfast import Limits, Server, SessionFlags, WebSocket
 from holdfast.schemas.events import LimitExceeded
 from tests.server.foreign import JSON, MSGPACK, Foreigner, WebSocketWire
 from tests.server.world import World, chat, url_of
@@ -54,7 +54,7 @@ def message(payload: bytes) -> bytes:
 
 @pytest.mark.parametrize("dialect", [MSGPACK, JSON])
 async def test_a_browser_plays_over_a_compressed_link(world: World, dialect: str) -> None:
-    server = await world.serve(chat(), compression=True)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, compression=True)])
     room = await server.create_room("chat")
 
     async with browser(server, dialect) as client:
@@ -80,7 +80,7 @@ async def test_without_the_setting_the_offer_is_declined(world: World) -> None:
 
 
 async def test_the_welcome_with_its_token_is_not_compressed(world: World) -> None:
-    server = await world.serve(chat(), compression=True)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, compression=True)])
 
     async with raw_browser(server) as (peer, _):
         peer.write(message(b'[["hello",{"scheme":"guest"}]]'))
@@ -96,7 +96,7 @@ async def test_the_welcome_with_its_token_is_not_compressed(world: World) -> Non
 
 async def test_a_thousand_bombs_in_one_segment_cost_no_more_than_may_wait(world: World) -> None:
     limits = Limits()
-    server = await world.serve(chat(), compression=True, limits=limits)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, compression=True)], limits=limits)
     told: asyncio.Queue[LimitExceeded] = asyncio.Queue()
     server.on(LimitExceeded, told.put_nowait)
     # An array without frames, and blanks: a payload like any other.

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from holdfast import Limits, SessionFlags
+from holdfast import Limits, SessionFlags, Tcp, WebSocket
 from holdfast.client.connection import dial
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Ack, Ping, Pong
@@ -128,7 +128,7 @@ async def test_an_answer_counts_once(world: World) -> None:
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
 async def test_a_client_that_says_nothing_for_too_long_has_dropped(world: World, transport: str) -> None:
     kind = chat()
-    server = await world.serve(kind, limits=QUICK, tcp_port=0)
+    server = await world.serve(kind, limits=QUICK, listen=[WebSocket(port=0), Tcp(port=0)])
     silent = await world.raw(server, transport=transport)
     welcome = await silent.sign_in()
     await silent.join()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import Auth, SessionFlags, Tls
+from holdfast import Auth, SessionFlags, Tcp, Tls, WebSocket
 from holdfast.core.errors import Invalid
 from holdfast.identity.port import Approach, Identity
 from holdfast.sync import connect as connect_blocking
@@ -30,8 +30,8 @@ def tls(certificates: Certificates) -> Tls:
 async def test_an_operator_sees_which_sessions_are_encrypted(
     world: World, certificates: Certificates, tls: Tls
 ) -> None:
-    safe = await world.serve(chat(), tcp_port=0, tls=tls)
-    plain = await world.serve(chat(), tcp_port=0)
+    safe = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)])
+    plain = await world.serve(chat(), listen=[WebSocket(port=0), Tcp(port=0)])
 
     ada = await world.connect(safe, transport="tcp", ssl=certificates.trust)
     bob = await world.connect(plain, transport="tcp")
@@ -52,7 +52,7 @@ async def test_an_authenticator_is_told_whether_the_link_is_encrypted(
             told.append(approach)
             return Identity(credential)
 
-    safe = await world.serve(chat(), tcp_port=0, tls=tls, auth=[Recording()])
+    safe = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)], auth=[Recording()])
     plain = await world.serve(chat(), auth=[Recording()])
 
     await world.connect(safe, transport="tcp", ssl=certificates.trust, auth=Auth("recording", "ada"))
@@ -62,7 +62,7 @@ async def test_an_authenticator_is_told_whether_the_link_is_encrypted(
 
 
 async def test_a_client_that_comes_back_is_encrypted_again(world: World, certificates: Certificates, tls: Tls) -> None:
-    server = await world.serve(chat(), tcp_port=0, tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)])
     session = await world.connect(server, transport="tcp", ssl=certificates.trust)
 
     outcome = await until_resumed(session, session.cut)
@@ -129,7 +129,7 @@ async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def test_what_anybody_on_the_way_can_say_does_not_end_a_session_that_comes_back(
     world: World, certificates: Certificates, tls: Tls, transport: str, scheme: str
 ) -> None:
-    server = await world.serve(chat(), tcp_port=0, tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)])
     relay = Relay(server.addresses[transport])
     async with await asyncio.start_server(relay.serve, "127.0.0.1", 0) as listener:
         url = f"{scheme}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"

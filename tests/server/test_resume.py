@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from holdfast import Limits, Outcome, Player, on
+from holdfast import Limits, Outcome, Player, Tcp, WebSocket, on
 from holdfast.schemas.frames import Reply, Request
 from tests.server.world import (
     Chat,
@@ -105,7 +105,7 @@ async def test_nothing_is_lost_doubled_or_reordered_in_either_direction_however_
     world: World, transport: str
 ) -> None:
     kind = chat(Metronome)
-    server = await world.serve(kind, tcp_port=0)
+    server = await world.serve(kind, listen=[WebSocket(port=0), Tcp(port=0)])
     session = await world.connect(server, transport=transport)
     room = await session.join_or_create("chat")
     said = [str(number) for number in range(400)]

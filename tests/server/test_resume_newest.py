@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast import Outcome, Player, Reason, SessionEnded
+from holdfast import Outcome, Player, Reason, SessionEnded, Tcp, WebSocket
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.schemas.frames import Data, Position
 from tests.saved_sessions import storage_of
@@ -103,7 +103,7 @@ async def test_a_later_server_never_uses_a_connection_id_again(world: World) -> 
 
 async def test_a_drop_on_websocket_may_be_resumed_on_tcp_and_back(world: World) -> None:
     kind = chat()
-    server = await world.serve(kind, tcp_port=0)
+    server = await world.serve(kind, listen=[WebSocket(port=0), Tcp(port=0)])
     gate = Gate()
     session = await world.connect(server, dial=gate)
     room = await session.join_or_create("chat")

@@ -16,6 +16,7 @@ from holdfast import (
     RoomFull,
     Server,
     Throttled,
+    WebSocket,
     connect,
 )
 from tests.server.slow_room import Slow, gate_of
@@ -263,7 +264,7 @@ async def test_a_room_whose_game_spoiled_its_properties_is_found_and_joined_all_
         def on_created(self) -> None:
             self.properties["map"] = object()
 
-    async with Server([Spoiled], port=0, tcp_port=None) as server, connect(server.url) as session:
+    async with Server([Spoiled], listen=[WebSocket(port=0)]) as server, connect(server.url) as session:
         room = await session.join_or_create("spoiled")
         [found] = await session.search("spoiled")
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from holdfast import Limits, Message, MessageRefused, Player, PlayerData, Reason, Room, Server, on
+from holdfast import Limits, Message, MessageRefused, Player, PlayerData, Reason, Room, Server, WebSocket, on
 from tests.server.slow_room import Slow, gate_of
 from tests.server.world import Chat, Say, World, chat, hear, texts_until
 
@@ -95,7 +95,7 @@ async def test_what_an_agent_says_before_it_leaves_is_applied_before() -> None:
         def on_leave(self, player: Player[PlayerData], reason: Reason) -> None:
             self.state.append("left")
 
-    async with Server([Slow], port=0, tcp_port=None) as server:
+    async with Server([Slow], listen=[WebSocket(port=0)]) as server:
         slow = await server.create_room("slow")
         seat = await server.open_agent("npc").join(slow.id)
 

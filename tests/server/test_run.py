@@ -3,7 +3,7 @@ import gc
 from pathlib import Path
 
 import holdfast
-from holdfast import PlayerData, Room, Server
+from holdfast import PlayerData, Room, Server, WebSocket
 from tests.e2e.serving import end_of, python_process
 
 
@@ -14,7 +14,7 @@ class Hall(Room[PlayerData]):
 GAME = """
 import gc, os, signal
 import holdfast
-from holdfast import PlayerData, Room, Server
+from holdfast import PlayerData, Room, Server, WebSocket
 
 class Hall(Room[PlayerData]):
     pass
@@ -23,7 +23,7 @@ def ready(server):
     print(gc.get_freeze_count() > 10_000)
     os.kill(os.getpid(), signal.SIGINT)
 
-holdfast.run(Server([Hall], port=0, tcp_port=None), ready=ready)
+holdfast.run(Server([Hall], listen=[WebSocket(port=0)]), ready=ready)
 print(gc.get_freeze_count())
 """
 
@@ -40,7 +40,7 @@ def test_a_server_of_its_own_leaves_the_garbage_collector_alone() -> None:
     before = (gc.get_threshold(), gc.get_freeze_count())
 
     async def play() -> tuple[tuple[int, int, int], int]:
-        async with Server([Hall], port=0, tcp_port=None):
+        async with Server([Hall], listen=[WebSocket(port=0)]):
             return gc.get_threshold(), gc.get_freeze_count()
 
     assert asyncio.run(play()) == before
@@ -60,7 +60,7 @@ def test_one_call_tunes_the_garbage_collector_and_what_it_returns_puts_it_back()
 RELOADED = """
 import asyncio, os, signal
 import holdfast
-from holdfast import PlayerData, Room, Server
+from holdfast import PlayerData, Room, Server, WebSocket
 
 class Hall(Room[PlayerData]):
     pass
@@ -69,7 +69,7 @@ def ready(server):
     os.kill(os.getpid(), signal.SIGHUP)
     asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGINT)
 
-holdfast.run(Server([Hall], port=0, tcp_port=None), ready=ready)
+holdfast.run(Server([Hall], listen=[WebSocket(port=0)]), ready=ready)
 print("stopped by SIGINT")
 """
 
@@ -82,7 +82,7 @@ async def test_sighup_does_not_end_a_server_without_a_certificate() -> None:
 
 
 async def test_a_server_that_is_starting_is_not_started_a_second_time(tmp_path: Path) -> None:
-    server = Server([Hall], port=0, tcp_port=None, store=f"sqlite:{tmp_path / 'game.db'}")
+    server = Server([Hall], listen=[WebSocket(port=0)], store=f"sqlite:{tmp_path / 'game.db'}")
 
     first, second = await asyncio.gather(server.start(), server.start(), return_exceptions=True)
 

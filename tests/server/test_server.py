@@ -20,11 +20,15 @@ from holdfast import (
     Room,
     Server,
     SessionEnded,
+    Storage,
+    Tcp,
+    WebSocket,
     connect,
 )
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.schemas.frames import Data
+from holdfast.transports.listeners import Listen
 from tests.deadlines import DEADLINE_S
 from tests.saved_sessions import storage_of, suspended
 from tests.server.world import (
@@ -49,7 +53,7 @@ SECRET = bytes(range(32))
 
 
 async def test_a_server_is_a_block(world: World) -> None:
-    async with Server([chat()], port=0, tcp_port=0) as server:
+    async with Server([chat()], listen=[WebSocket(port=0), Tcp(port=0)]) as server:
         assert set(server.addresses) == {"websocket", "tcp"}
         async with holdfast.connect(url_of(server), messages=[Said]) as session:
             room = await session.join_or_create("chat")
@@ -83,12 +87,11 @@ async def test_two_servers_in_one_process_share_nothing(world: World) -> None:
     assert await texts_until(bob_room, "still two") == ["still two"]
 
 
-@pytest.mark.parametrize("door", ["port", "tcp_port"])
-async def test_a_port_that_is_taken_is_an_error_that_names_it(world: World, door: str) -> None:
+@pytest.mark.parametrize("port", [WebSocket, Tcp])
+async def test_a_port_that_is_taken_is_an_error_that_names_it(world: World, port: type[Listen]) -> None:
     first = await world.serve(chat())
     _, taken = first.addresses["websocket"]
-    ports: dict[str, Any] = {"port": 0, "tcp_port": None, door: taken}
-    second = Server([chat()], **ports)
+    second = Server([chat()], listen=[port(port=taken)])
 
     with pytest.raises(OSError, match=str(taken)) as failure:
         await second.start()
@@ -100,7 +103,7 @@ async def test_a_port_that_is_taken_is_an_error_that_names_it(world: World, door
 
 
 async def test_a_server_may_be_started_again(world: World) -> None:
-    server = Server([chat()], port=0, tcp_port=None)
+    server = Server([chat()], listen=[WebSocket(port=0)])
 
     for _ in range(2):
         await server.start()
@@ -139,7 +142,7 @@ async def test_clients_of_a_server_that_was_restarted_are_the_same_players_in_ne
     resuming = asyncio.create_task(until_resumed(session, lambda: None))
 
     await first.stop()
-    second = await world.serve(chat(), secret=SECRET, port=port)
+    second = await world.serve(chat(), secret=SECRET, listen=[WebSocket(port=port)])
     outcome = await resuming
 
     assert outcome == Outcome("reset", reason=Reason.EXPIRED)
@@ -289,7 +292,7 @@ def test_player_data_without_defaults_is_an_error_before_anybody_joins() -> None
 
 @pytest.mark.parametrize("durability", ["checkpoint", "commit"])
 async def test_with_a_store_a_room_may_be_durable(durability: str) -> None:
-    async with Server([chat(durability=durability)], port=0, tcp_port=None, store="memory:") as server:
+    async with Server([chat(durability=durability)], listen=[WebSocket(port=0)], store="memory:") as server:
         room = await server.create_room("chat")
 
         assert room.durability == durability
@@ -330,7 +333,7 @@ def test_a_durable_room_whose_state_could_not_be_read_again_is_an_error_at_the_s
 
 def test_an_unknown_pace_of_recovery_is_an_error_that_says_which_there_are() -> None:
     with pytest.raises(ValueError, match="eager, lazy"):
-        Server([chat()], store="memory:", recovery="slowly")  # type: ignore[arg-type]  # the mistake
+        Server([chat()], store=Storage("memory:", recovery="slowly"))  # type: ignore[arg-type]  # the mistake
 
 
 async def test_two_kinds_of_rooms_with_one_name_are_an_error(world: World) -> None:
@@ -360,7 +363,7 @@ async def test_the_servers_own_rooms_and_the_clients_are_found_alike(world: Worl
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
 async def test_json_does_all_that_msgpack_does(world: World, transport: str) -> None:
     kind = chat()
-    server = await world.serve(kind, tcp_port=0)
+    server = await world.serve(kind, listen=[WebSocket(port=0), Tcp(port=0)])
     session = await world.connect(server, transport=transport, dialect=JSON.name)
     other = await world.connect(server)
     room, other_room = await session.join_or_create("chat"), await other.join_or_create("chat")
@@ -438,7 +441,7 @@ async def test_everybody_hears_a_room_in_the_same_order(world: World) -> None:
 async def test_a_guest_is_known_after_a_restart_only_if_the_server_kept_its_secret(
     secrets: tuple[bytes | None, bytes | None], end: str
 ) -> None:
-    before = Server([chat()], port=0, tcp_port=None, secret=secrets[0])
+    before = Server([chat()], listen=[WebSocket(port=0)], secret=secrets[0])
     await before.start()
     port = before.addresses["websocket"][1]
     session = await connect(before.url)
@@ -447,7 +450,7 @@ async def test_a_guest_is_known_after_a_restart_only_if_the_server_kept_its_secr
     room = await session.join_or_create("chat")
 
     await before.stop()
-    async with Server([chat()], port=port, tcp_port=None, secret=secrets[1]), asyncio.timeout(30):
+    async with Server([chat()], listen=[WebSocket(port=port)], secret=secrets[1]), asyncio.timeout(30):
         try:
             while True:
                 await room.receive()

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import holdfast
-from holdfast import Invalid, Limits, Server, Tls
+from holdfast import Invalid, Limits, Server, Tcp, Tls, WebSocket
 from holdfast.sync import connect
 from holdfast.transports.port import DialError
 from tests.deadlines import DEADLINE_S
@@ -53,7 +53,7 @@ async def seen(server: Server, certificates: Certificates, transport: str = "web
 async def test_players_come_in_encrypted_by_every_door(
     world: World, certificates: Certificates, tls: Tls, transport: str, scheme: str
 ) -> None:
-    server = await world.serve(chat(), tcp_port=0, tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)])
 
     session = await world.connect(server, transport=transport, ssl=certificates.trust)
     room = await session.join_or_create("chat")
@@ -69,7 +69,7 @@ async def test_players_come_in_encrypted_by_every_door(
 
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
 async def test_who_does_not_believe_the_certificate_does_not_connect(world: World, tls: Tls, transport: str) -> None:
-    server = await world.serve(chat(), tcp_port=0, tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)])
 
     with pytest.raises(DialError, match="certificate"):
         await holdfast.connect(url_of(server, transport))
@@ -77,7 +77,7 @@ async def test_who_does_not_believe_the_certificate_does_not_connect(world: Worl
 
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
 async def test_who_does_not_speak_tls_gets_no_answer(world: World, tls: Tls, transport: str) -> None:
-    server = await world.serve(chat(), tcp_port=0, tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)])
 
     with pytest.raises(DialError):
         await holdfast.connect(url_of(server, transport).replace("s://", "://"))
@@ -86,7 +86,7 @@ async def test_who_does_not_speak_tls_gets_no_answer(world: World, tls: Tls, tra
 async def test_a_client_without_an_event_loop_is_encrypted_too(
     world: World, certificates: Certificates, tls: Tls
 ) -> None:
-    server = await world.serve(chat(), tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls)])
 
     def play() -> str:
         with connect(server.url, ssl=certificates.trust) as session:
@@ -117,7 +117,7 @@ CBC += [name.replace("RSA", "ECDSA") for name in CBC[:3]]
 async def test_of_tls_1_2_only_suites_that_authenticate_what_they_encrypt_are_spoken(
     world: World, certificates: Certificates, tls: Tls, ciphers: str, *, is_spoken: bool
 ) -> None:
-    server = await world.serve(chat(), tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls)])
     context = certificates.trust
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
@@ -141,14 +141,14 @@ def test_old_versions_of_tls_are_not_spoken(tls: Tls) -> None:
 async def test_a_renewed_certificate_is_for_new_connections_and_open_ones_go_on(
     world: World, certificates: Certificates, tls: Tls, transport: str
 ) -> None:
-    server = await world.serve(chat(), tcp_port=0, tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)])
     session = await world.connect(server, transport=transport, ssl=certificates.trust)
     room = await session.join_or_create("chat")
     old = certificates.shown()
     assert await seen(server, certificates, transport) == old
 
     certificates.renew()
-    server.doors.reload()
+    server.reload_certificates()
 
     assert await seen(server, certificates, transport) == certificates.shown() != old
     await room.send(Say("still here"))
@@ -159,7 +159,7 @@ async def test_a_renewed_certificate_is_for_new_connections_and_open_ones_go_on(
 async def test_a_certificate_that_changed_is_noticed_without_a_word(
     world: World, certificates: Certificates, tls: Tls
 ) -> None:
-    server = await world.serve(chat(), tls=tls, limits=QUICK)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls)], limits=QUICK)
 
     certificates.renew()
 
@@ -173,7 +173,7 @@ async def test_a_certificate_that_was_renewed_before_the_start_is_the_one_that_c
 ) -> None:
     certificates.renew()
 
-    server = await world.serve(chat(), tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls)])
 
     assert await seen(server, certificates) == certificates.shown()
 
@@ -182,7 +182,7 @@ async def test_a_certificate_that_was_renewed_before_the_start_is_the_one_that_c
 async def test_a_certificate_that_cannot_be_used_is_logged_and_the_old_one_stays(
     world: World, certificates: Certificates, tls: Tls, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = await world.serve(chat(), tls=tls)
+    server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls)])
     old, old_key = certificates.shown(), certificates.key.read_bytes()
     match fault:
         case "broken":
@@ -193,14 +193,14 @@ async def test_a_certificate_that_cannot_be_used_is_logged_and_the_old_one_stays
         case _:
             certificates.key.unlink()
 
-    server.doors.reload()
+    server.reload_certificates()
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert str(certificates.certificate) in caplog.text
     assert await seen(server, certificates) == old
 
     certificates.renew()
-    server.doors.reload()
+    server.reload_certificates()
     assert await seen(server, certificates) == certificates.shown()
 
 

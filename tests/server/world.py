@@ -7,7 +7,20 @@ from random import Random
 from typing import Any, ClassVar
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, Message, Outcome, Player, PlayerData, Reason, Room, Server, Session, on
+from holdfast import (
+    ClientRoom,
+    ClientSession,
+    Message,
+    Outcome,
+    Player,
+    PlayerData,
+    Reason,
+    Room,
+    Server,
+    Session,
+    WebSocket,
+    on,
+)
 from holdfast.client.connection import dial
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits
@@ -153,7 +166,7 @@ class World:
         self._stack = stack
 
     async def serve(self, *rooms: type[Room[Any]], **options: Any) -> Server:
-        options = {"port": 0, "tcp_port": None, **options}
+        options = {"listen": [WebSocket(port=0)], **options}
         return await self._stack.enter_async_context(Server(rooms, **options))
 
     async def connect(
@@ -169,7 +182,7 @@ class World:
 
 
 def url_of(server: Server, transport: str = "websocket") -> str:
-    return server.doors.urls[transport]
+    return server.urls[transport]
 
 
 def room_of(server: Server, client_room: ClientRoom) -> Room[Hero]:

@@ -9,7 +9,7 @@ from msgspec import Raw
 from holdfast import Auth
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Close, Data, Frame, FromServer, Hello, Reply, Request, Resume, Seat, Welcome
-from holdfast.server.admission.doors import DIALECTS
+from holdfast.server.server import DIALECTS
 from holdfast.testing.server import URL
 from holdfast.transports.port import DialError, Transport, TransportLimits
 from tests.simulation.checker import Op, Stream

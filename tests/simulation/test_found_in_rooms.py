@@ -8,7 +8,7 @@ from msgspec import Raw
 from holdfast import Auth, Limits, NotSeated, Player, PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Hello, Request, Welcome
-from holdfast.server.admission.doors import DIALECTS
+from holdfast.server.server import DIALECTS
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import TransportLimits

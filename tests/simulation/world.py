@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from holdfast import Auth, ClientSession, connect
-from holdfast.server.admission.doors import DIALECTS
+from holdfast.server.server import DIALECTS, Storage
 from holdfast.testing import Disk, FaultyStore, MemoryServer, run
 from holdfast.testing.server import URL
 from tests.simulation.audit import Auditor
@@ -148,7 +148,7 @@ class World:
         random = Random(f"{self.options.seed}/store/{life.number}")
         self.store = FaultyStore(self.disk, latency_s=options.latency_s, jitter_s=options.jitter_s, random=random)
         self.auditor.lives[self.store] = life
-        return {"store": self.store, "recovery": options.recovery, "effects": {"pay": self.cashier.pay}}
+        return {"store": Storage(self.store, recovery=options.recovery), "effects": {"pay": self.cashier.pay}}
 
     def fell(self, server: MortalServer, *, is_orderly: bool = False) -> None:
         """A server is about to go, or to be replaced."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import uvloop
 
-from holdfast import Limits, Server
+from holdfast import Limits, Server, WebSocket
 from tests.soak.game import ROOMS
 
 # Everybody comes from one address. What is kept of sessions and rooms that ended has limits; these are small, so that
@@ -52,7 +52,7 @@ async def _serve(pipe: Connection, folder: Path) -> None:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     store = f"sqlite:{folder / 'soak.db'}"
-    async with Server(ROOMS, port=0, tcp_port=None, store=store, limits=LIMITS, grace_s=1.0) as server:
+    async with Server(ROOMS, listen=[WebSocket(port=0)], store=store, limits=LIMITS, grace_s=1.0) as server:
         # As `holdfast.run` does.
         gc.collect()
         gc.freeze()

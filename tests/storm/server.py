@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import holdfast
-from holdfast import Effect, Server
+from holdfast import Effect, Server, Storage, WebSocket
 from holdfast.server.durability.recovery import Pace
 from holdfast.stores import SqliteStore
 from holdfast.testing import UNLIMITED
@@ -50,12 +50,9 @@ def main(store: Path, folder: Path, life: int, pace: Pace) -> None:
     trail = Writer(folder / f"audit-{life}.jsonl")
     server = Server(
         [Storm],
-        port=0,
-        tcp_port=None,
-        store=AuditStore(SqliteStore(store), trail, say=say),
-        recovery=pace,
-        # A zombie that is stopped does not let go of the file.
-        takeover=True,
+        listen=[WebSocket(port=0)],
+        # Taken over: a zombie that is stopped does not let go of the file.
+        store=Storage(AuditStore(SqliteStore(store), trail, say=say), recovery=pace, takeover=True),
         effects={"pay": Cashier(folder / "effects.jsonl").pay},
         limits=UNLIMITED,
     )

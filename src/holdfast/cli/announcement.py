@@ -1,4 +1,4 @@
-"""What `holdfast serve` says when the doors are open."""
+"""What `holdfast serve` says when it listens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from rich.text import Text
 
 import holdfast
 from holdfast import Room, Server
-from holdfast.cli.door_options import door_facts
+from holdfast.cli.listen_options import listen_facts
 from holdfast.cli.loading import Game
 from holdfast.cli.reload.supervised import Supervised
 from holdfast.http.api import HttpApi
@@ -41,7 +41,7 @@ def announce(console: Console, server: Server, game: Game, keeping: Keeping) -> 
 
 def _facts(server: Server, game: Game, keeping: Keeping) -> list[tuple[str, str]]:
     facts = [("rooms", ", ".join(map(_room_words, game.rooms)))]
-    facts += door_facts(server)
+    facts += listen_facts(server)
     if isinstance(server.http, HttpApi) and server.http.web is not None:
         facts.append(("play", f"{server.http.scheme}://{peer_name(server.addresses['http'])}{PLAY}/"))
     if keeping.supervised is not None:

@@ -34,6 +34,8 @@ def _parsed(request: str) -> tuple[str, Any]:
 
 def _value(name: str, text: str) -> Any:
     kind = _TYPES[name]
+    if kind == tuple[str, ...]:
+        return tuple(each.strip() for each in text.split(","))
     if choices := get_args(kind):
         if text not in choices:
             raise ValueError(f"{name} is one of {', '.join(choices)}; got {text!r}")

@@ -12,25 +12,24 @@ from click.core import ParameterSource
 from rich.console import Console
 
 import holdfast
-from holdfast import Server, Tls
+from holdfast import HttpApi, Server, Storage, Tls
 from holdfast.cli.announcement import FORGETFUL, Keeping, announce
-from holdfast.cli.door_options import EXPOSED_ADVICE, DoorOptions, door_options, tls_for_http
 from holdfast.cli.limit_option import limit_option
+from holdfast.cli.listen_options import EXPOSED_ADVICE, ListenOptions, listen_options, tls_for_http
 from holdfast.cli.loading import Game, load
 from holdfast.cli.log_options import LOG_OPTIONS, log_options
 from holdfast.cli.reload.supervised import Supervised
-from holdfast.cli.reload.supervisor import Door, supervise
+from holdfast.cli.reload.supervisor import PortOption, supervise
 from holdfast.cli.removed import removed_options
 from holdfast.cli.secrets import API_KEY_VARIABLE, SECRET_VARIABLE, read_api_keys, read_secret
 from holdfast.cli.stores import store_failed
 from holdfast.core.limits import Limits
-from holdfast.http.api import HttpApi
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.static import PLAY
 from holdfast.schemas.events import NodeDraining
-from holdfast.server.admission.doors import Exposed
 from holdfast.server.durability.recovery import Pace
 from holdfast.stores.port import StoreError
+from holdfast.transports.listeners import Exposed
 
 _PORT = click.IntRange(0, 65535)
 
@@ -47,9 +46,6 @@ _PORT = click.IntRange(0, 65535)
     "--tcp-port", type=_PORT, default=7779, show_default=True, metavar="PORT", help="For TCP; 0 is any free one."
 )
 @removed_options
-@click.option(
-    "--compression", is_flag=True, help="Compress the links of browsers, and of others that offer permessage-deflate."
-)
 @click.option(
     "--http-port",
     type=_PORT,
@@ -97,7 +93,7 @@ _PORT = click.IntRange(0, 65535)
     type=click.Choice(get_args(Pace)),
     default="eager",
     show_default=True,
-    help="Rooms that were kept come back before the doors open, or each when it is asked for.",
+    help="Rooms that were kept come back before the server listens, or each when it is asked for.",
 )
 @click.option(
     "--takeover",
@@ -128,7 +124,7 @@ _PORT = click.IntRange(0, 65535)
 )
 @click.option("--supervised", type=click.Path(path_type=Path), hidden=True)
 @limit_option
-@door_options
+@listen_options
 @log_options
 @click.pass_context
 def serve(  # noqa: PLR0913 - one parameter for each option
@@ -138,7 +134,6 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     host: str,
     port: int,
     tcp_port: int,
-    compression: bool,
     http_port: int,
     http_host: str,
     no_http: bool,
@@ -154,7 +149,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     reload: bool,
     supervised: Path | None,
     limits: Limits,
-    doors: DoorOptions,
+    listening: ListenOptions,
     verbose: int,
 ) -> None:
     """Run a game until Ctrl-C.
@@ -167,8 +162,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     trusted any more, as after a failed fsync: start again, and what was saved comes back.
     """
     if reload:
-        websocket, tcp = Door("--port", host, port), Door("--tcp-port", host, tcp_port)
-        context.exit(supervise(game, [websocket, tcp, Door("--http-port", http_host, http_port)]))
+        websocket, tcp = PortOption("--port", host, port), PortOption("--tcp-port", host, tcp_port)
+        context.exit(supervise(game, [websocket, tcp, PortOption("--http-port", http_host, http_port)]))
     parent = None if supervised is None else Supervised(supervised)
     if parent is not None:
         parent.obey()
@@ -186,29 +181,20 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     secret = read_secret(secret_file)
     if context.get_parameter_source("drain") is ParameterSource.COMMANDLINE:
         limits = replace(limits, drain_s=drain)
+    if listening.full_share:
+        limits = replace(limits, full_share=(*limits.full_share, *listening.full_share))
     try:
         server = Server(
             loaded.rooms,
-            host=host,
-            port=port,
-            tcp_port=tcp_port,
-            compression=compression,
-            tls=doors.tls,
-            origins=doors.origins,
-            trusted_proxies=doors.trusted_proxies,
-            proxy_protocol=doors.proxy_protocol,
-            full_share=doors.full_share,
-            insecure=doors.insecure,
+            listen=listening.listen(host, port, tcp_port),
             grace_s=grace,
             secret=secret,
-            store=store,
-            recovery=recovery,
-            takeover=takeover,
+            store=None if store is None else Storage(store, recovery=recovery, takeover=takeover),
             name=name,
             region=region,
             queues=loaded.queues,
             limits=limits,
-            http=None if no_http else _api(http_host, http_port, tls_for_http(doors, http_host), web),
+            http=None if no_http else _api(http_host, http_port, tls_for_http(listening.tls, http_host), web),
         )
     except Exposed as error:
         raise click.ClickException(f"{game}: {error}. {EXPOSED_ADVICE}") from None
@@ -249,7 +235,7 @@ def _false_start(error: OSError | ValueError | StoreError, game: Game, keeping: 
         case StoreError():
             return store_failed(keeping.store or f"of {game.name}", error)
         case OSError():
-            return click.ClickException(_closed_door(error, game))
+            return click.ClickException(_not_listening(error, game))
         case _:
             return click.ClickException(f"{game.name}: {error}")
 
@@ -271,7 +257,7 @@ def _api(host: str, port: int, tls: Tls | None, web: Path | None) -> HttpApi:
         raise click.ClickException(f"{error} On the command line: {advice}.") from None
 
 
-def _closed_door(error: OSError, game: Game) -> str:
+def _not_listening(error: OSError, game: Game) -> str:
     """Which address could not be opened, and what to do about it."""
     found = re.search(r"\('(?P<host>[^']*)', (?P<port>\d+)", str(error))
     if found is None or error.errno is None:

@@ -25,7 +25,7 @@ class AddressShares:
     def __init__(self, share: float, full_share: Iterable[str] = ()) -> None:
         """`ValueError` for what is neither an address ("203.0.113.7") nor a network ("10.0.0.0/8")."""
         if isinstance(full_share, str):
-            raise ValueError(f"full_share is a list, as in [{full_share!r}]")  # noqa: TRY004 - as for what is in it
+            raise ValueError(f"full_share is a tuple, as in ({full_share!r},)")  # noqa: TRY004 - as for what is in it
         self.share = share
         self.names = tuple(full_share)
         self._full = [_network(name) for name in self.names]

@@ -8,6 +8,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 FloodPolicy = Literal["warn", "drop", "disconnect"]
+SessionsPolicy = Literal["replace", "refuse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,8 @@ class Limits:
     # sockets, connections, sessions, rooms, live searches, placements, and the places in a room's line. A school behind
     # one address has 5,000 connections and rooms; two addresses together have half of a pool.
     address_share: float = 0.25
+    # Addresses and networks ("198.51.100.0/24") that may hold whole pools: a tournament's hall, a load test.
+    full_share: tuple[str, ...] = ()
     # The part of `connections_max`, and of each address's share of it, that only those who resume may use: a node that
     # is full of new players still takes back those whom it has.
     resume_reserve: float = 0.1
@@ -154,6 +157,9 @@ class Limits:
     connections_max: int = 20_000
     sessions_max: int = 50_000
     sessions_per_player_max: int = 8
+    # A player who has that many signs in once more. "replace": the session that is away longest ends, or else the
+    # oldest. "refuse": the new session is rejected.
+    sessions_policy: SessionsPolicy = "replace"
     rooms_max: int = 20_000
 
     # Per room.
@@ -297,8 +303,9 @@ class Limits:
             value = getattr(self, limit.name)
             if isinstance(value, int | float):
                 _check(limit.name, value, is_whole=isinstance(limit.default, int))
-        if self.flood_policy not in get_args(FloodPolicy):
-            raise ValueError(f"flood_policy must be one of {', '.join(get_args(FloodPolicy))}; got {self.flood_policy}")
+        for name, choices in (("flood_policy", get_args(FloodPolicy)), ("sessions_policy", get_args(SessionsPolicy))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)}")
 
 
 # What is never earned back, or of which nobody may have one, would stop everything.

@@ -84,7 +84,7 @@ WORDS: Mapping[Reason, Words] = {
         refusal="too many came at once, and they were asked to come back in a while",
         advice="Many players behind one address, a storm of them after a break, or an attack: see "
         "Limits.hellos_per_address_per_s, resumes_per_s, sign_ins_per_s, address_share and resume_reserve. Name "
-        "networks with many players behind few addresses in Server(full_share=[…]), and proxies in trusted_proxies.",
+        "networks with many players behind few addresses in Limits(full_share=(…)), and proxies in trusted_proxies.",
     ),
     _R.FLOODING: Words(
         drop="The client said far more than is allowed, so its connection was closed",

@@ -36,7 +36,7 @@ from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.admission.handshake import Handshake
 from holdfast.server.admission.linking import Linking
 from holdfast.server.admission.resume import Resumer
-from holdfast.server.admission.sign_in import SessionMaker, SignIn, TooManySessions
+from holdfast.server.admission.sign_in import SessionMaker, SignIn
 from holdfast.server.admission.welcome import Welcomer
 from holdfast.server.agents import AgentServices
 from holdfast.server.alarms import Alarms
@@ -98,7 +98,6 @@ class Node:
         name: str,
         region: str,
         queues: Iterable[Queue],
-        too_many_sessions: TooManySessions,
         hashing: Hashing | None,
     ) -> None:
         self._loop = loop
@@ -109,7 +108,6 @@ class Node:
         self.random = random
         self.grace_s = grace_s
         self.region = region
-        self.too_many_sessions = too_many_sessions
         self.hashing = hashing
         """For the passwords of rooms; None for argon2id."""
         self.incarnation = printable(random.randbytes(6))
@@ -280,7 +278,6 @@ class Node:
             access=self.access,
             limiter=self.connection_limiter,
             is_draining=lambda: self.drain.is_on,
-            too_many_sessions=too_many_sessions,
         )
         self.agents = AgentServices(
             context=context,

@@ -5,7 +5,6 @@ from collections.abc import Awaitable
 from holdfast.core.session import Session
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.node import SettingsInfo
-from holdfast.server.admission.doors import Doors
 from holdfast.server.node import Node
 from holdfast.server.operate.accounts import AccountOperations
 from holdfast.server.operate.node import NodeOverview, limits_in_force, store_kind
@@ -13,9 +12,10 @@ from holdfast.server.operate.operations import Operations
 from holdfast.server.operate.players import PlayerOperations
 from holdfast.server.operate.rooms import RoomOperations
 from holdfast.server.operate.sessions import SessionOperations
+from holdfast.transports.listeners import Listeners
 
 
-def operations_of(node: Node, doors: Doors) -> Operations:
+def operations_of(node: Node, listeners: Listeners) -> Operations:
     """Everything that can be operated on a running node."""
     recovery, committer, started_at = node.recovery, node.committer, node.wall_clock()
 
@@ -35,12 +35,12 @@ def operations_of(node: Node, doors: Doors) -> Operations:
         return SettingsInfo(
             version=holdfast_version(),
             started_at=started_at,
-            urls=dict(doors.urls),
-            origins=list(doors.settings.origins),
+            urls=dict(listeners.urls),
+            origins=listeners.origins,
             auth=sorted(node.authenticators),
             store=store_kind(committer.store if committer is not None else None),
             grace_s=node.grace_s,
-            too_many_sessions=node.too_many_sessions,
+            too_many_sessions=node.limits.sessions_policy,
             limits=limits_in_force(node.limits),
         )
 

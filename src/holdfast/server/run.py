@@ -10,7 +10,7 @@ from holdfast.server.server import Server
 
 
 def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> None:
-    """Start the server and run it until it is told to stop; `ready` is called when its doors are open.
+    """Start the server and run it until it is told to stop; `ready` is called when it listens.
 
     SIGTERM drains it first (`Server.drain`), SIGINT does not; a second signal ends the process at once. SIGHUP has the
     certificate read again, and does nothing if there is none.
@@ -44,7 +44,7 @@ async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None
         loop.add_signal_handler(number, stop, number)
     if sys.platform != "win32":
         # Also where there is nothing to read again: left alone, the signal would end the process.
-        loop.add_signal_handler(signal.SIGHUP, server.doors.reload)
+        loop.add_signal_handler(signal.SIGHUP, server.reload_certificates)
     async with server:
         put_back = tune_gc()
         try:

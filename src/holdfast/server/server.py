@@ -1,12 +1,13 @@
-"""`Server`: doors open on the network, a node behind them."""
+"""`Server`: what games make and start."""
 
 import asyncio
-import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from holdfast.core.address_quota import AddressShares
+from holdfast.core.codec import CODECS
 from holdfast.core.errors import Invalid
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
@@ -14,7 +15,6 @@ from holdfast.core.registry import SessionRegistry
 from holdfast.core.removed import removed
 from holdfast.core.room import Room
 from holdfast.identity.guest import Guest
-from holdfast.identity.hashing import Hashing
 from holdfast.identity.port import AuthContext, Authenticator, memory_store
 from holdfast.observability.bus import EventHandlers
 from holdfast.observability.log_lines import LineLimitFilter
@@ -24,13 +24,10 @@ from holdfast.schemas.requests import Ban, Create
 from holdfast.schemas.room import Visibility
 from holdfast.server.admission.authenticators import by_scheme, close, kept_secret, prepare
 from holdfast.server.admission.bans import subject_of
-from holdfast.server.admission.doors import Doors, DoorSettings
-from holdfast.server.admission.sign_in import TooManySessions
-from holdfast.server.admission.tls import Tls
 from holdfast.server.agents import Agent
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
-from holdfast.server.fatal import end_process
+from holdfast.server.environment import Environment
 from holdfast.server.node import Node
 from holdfast.server.operate.operations import Operations, OperatorApi
 from holdfast.server.operations import operations_of
@@ -38,6 +35,9 @@ from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.stores import open_store
 from holdfast.stores.port import Claim, Store
+from holdfast.transports.arrivals import Arrivals
+from holdfast.transports.listeners import Listen, Listeners, Tcp, WebSocket
+from holdfast.transports.port import Dialect, TransportLimits
 
 if TYPE_CHECKING:
     from holdfast.observability.tracing import Tracing
@@ -45,124 +45,112 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
+"""What a server speaks, in the order it prefers."""
+
+_LISTEN = "it belongs to what listens, as in listen=[WebSocket({0}), Tcp({0})]"
 _REMOVED = {
-    "tcp_key": 'encrypt TCP with TLS, as in tls=Tls("cert.pem", "key.pem"); clients connect to tcps://host:port',
-    "tcp_plain": "a TCP port with TLS accepts encrypted connections only; one without needs insecure=True in public",
+    **{name: _LISTEN.format(f"{name}=…") for name in ("host", "tls", "trusted_proxies", "proxy_protocol", "insecure")},
+    "port": "say what listens, as in listen=[WebSocket(port=7777), Tcp(port=7779)]; listen=[] opens nothing",
+    "tcp_port": "say what listens, as in listen=[WebSocket(port=7777), Tcp(port=7779)]; listen=[] opens nothing",
+    "origins": 'it belongs to what listens, as in listen=[WebSocket(origins=["https://game.example"])]',
+    "compression": "it belongs to what listens, as in listen=[WebSocket(compression=True)]",
+    "tcp_key": 'encrypt TCP with TLS, as in listen=[Tcp(tls=Tls("cert.pem", "key.pem"))]; clients use tcps://host:port',
+    "tcp_plain": "a port with TLS accepts encrypted connections only; one without needs insecure=True in public",
+    "full_share": 'it is a limit, as in limits=Limits(full_share=("198.51.100.0/24",))',
+    "too_many_sessions": 'it is a limit, as in limits=Limits(sessions_policy="refuse")',
+    "recovery": 'it belongs to the store, as in store=Storage("sqlite:game.db", recovery="lazy")',
+    "takeover": 'it belongs to the store, as in store=Storage("sqlite:game.db", takeover=True)',
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A store, and how the server uses it: `Server(rooms, store=Storage("sqlite:game.db", recovery="lazy"))`."""
+
+    store: str | Store
+    """A URL such as "sqlite:game.db", or a store of your own."""
+    _: KW_ONLY
+    recovery: Pace = "eager"
+    """Whether all durable rooms are back before the server listens ("eager"), or each when it is asked for ("lazy")."""
+    takeover: bool = False
+    """Start although another server uses the store, and take its durable rooms over. Without it there is one server."""
+
+    def __post_init__(self) -> None:
+        """`ValueError` for an unknown recovery."""
+        if self.recovery not in get_args(Pace):
+            raise ValueError(f"recovery must be one of {', '.join(get_args(Pace))}; got {self.recovery!r}")
+
+
 class Server:
-    """A game server. Everything it needs to know is given here; `start` opens its doors."""
+    """A game server. Everything it needs to know is given here; `start` opens its ports."""
 
     @removed(**_REMOVED)
     def __init__(  # noqa: PLR0913 - settings, all by keyword
         self,
         rooms: Iterable[type[Room[Any]]],
         *,
-        host: str = "127.0.0.1",
-        port: int | None = 7777,
-        tcp_port: int | None = 7779,
-        compression: bool = False,
-        tls: Tls | None = None,
-        origins: Sequence[str] = (),
-        trusted_proxies: Sequence[str] = (),
-        proxy_protocol: bool = False,
-        full_share: Sequence[str] = (),
-        insecure: bool = False,
+        listen: Sequence[Listen] | None = None,
         auth: Sequence[Authenticator] = (),
         secret: bytes | None = None,
-        store: str | Store | None = None,
-        recovery: Pace = "eager",
-        takeover: bool = False,
+        store: str | Store | Storage | None = None,
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
-        too_many_sessions: TooManySessions = "replace",
+        limits: Limits | None = None,
         http: OperatorApi | None = None,
         tracing: "Tracing | None" = None,
         name: str = "",
         region: str = "local",
         queues: Iterable[Queue] = (),
-        limits: Limits | None = None,
-        random: Random | None = None,
-        now: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
-        hashing: Hashing | None = None,
-        fatal: Callable[[Exception], None] = end_process,
+        _environment: Environment | None = None,
     ) -> None:
-        """A port of None stays closed, 0 lets the system choose.
+        """Serve these kinds of rooms.
 
-        With `tls` the doors speak wss:// and tcps://. `origins` are the sites whose pages may connect; programs always
-        may. `trusted_proxies` ("10.0.0.0/8") are believed about whose connection they pass on: by what they say in HTTP
-        headers, and with `proxy_protocol` in front of each connection. Where others could listen in on the players, the
-        server does not start; `insecure` is for networks of your own. Addresses in `full_share` ("198.51.100.0/24") may
-        hold all connections, sessions and rooms, others `Limits.address_share` of them.
-
-        `auth` are the ways to sign in, from `holdfast.identity`; if it is empty, guests only. `secret` keeps guests
-        known across restarts; a `store` does the same.
-
-        With `compression`, WebSocket clients that offer permessage-deflate get it, as browsers do by themselves.
-
-        `store` ("sqlite:game.db") is where durable rooms are kept; `recovery` says whether all of them are back before
-        the doors open, or each when it is asked for. A file has one server: a second does not start, unless `takeover`
-        tells it to, and then the first loses its durable rooms to it. `effects` carry out what rooms want done outside.
-        `fatal` is called when what was saved may be lost, as after a failed fsync: going on would break our word.
-
-        `too_many_sessions` says what happens when a player who has `Limits.sessions_per_player_max` sessions signs in
-        once more: "replace" ends the one that is away longest, or else the oldest; "refuse" lets the new one not in.
-
-        `http` is the API for backends and operators, as in `HttpApi(port=7778)` from `holdfast.http.api`. `queues` are
-        where placements can be started; `name` and `region` say which node this is and where it stands, for their
-        destinations and latency policies (without a name it makes one up at each start).
-        `tracing` sends the way of some messages to OpenTelemetry: see `holdfast.observability.tracing`.
-
-        `random`, `now`, `wall` and `hashing` (of the passwords of rooms: argon2id) are replaced in tests; `now` must
-        count as the event loop's timers do. (uvloop's own clock ticks in milliseconds: too coarse for a round trip on a
-        local network.)
+        - `listen`: the ports for players, `WebSocket` and `Tcp`; both at 127.0.0.1 if you say nothing, none if it is
+          empty.
+        - `auth`: the ways to sign in, from `holdfast.identity`; guests only if it is empty. `secret` keeps guests known
+          across restarts; a `store` does the same.
+        - `store`: where durable rooms are saved, "sqlite:game.db", a store of your own, or a `Storage` with options.
+        - `effects`: carry out what rooms want done outside.
+        - `grace_s`: how long a session without a seat outlives its connection; in a room, `Room.grace_s` counts.
+        - `limits`: every bound, with its default.
+        - `http`: the API for backends and operators, as in `HttpApi(port=7778)`.
+        - `tracing`: sends the way of some messages to OpenTelemetry: see `holdfast.observability.tracing`.
+        - `name`, `region`: which node this is and where it stands, for the destinations and latency policies of
+          `queues`, where placements can be started. Without a name it makes one up at each start.
         """
         handlers = self._handlers = EventHandlers()
         self.on = handlers.on
         self.off = handlers.off
-        self._hashing = hashing
+        if isinstance(listen, WebSocket | Tcp):
+            raise TypeError(f"listen is a list, as in listen=[{type(listen).__name__}(port={listen.port})]")
+        self._environment = _environment or Environment()
+        if store is not None and not isinstance(store, Storage):
+            store = Storage(store)
         self.room_types = room_types(rooms)
         """The kinds of rooms that it serves."""
         for room_type in self.room_types:
             check_room_type(room_type, has_store=store is not None)
-        self._store = open_store(store) if store is not None else None
-        if recovery not in get_args(Pace):
-            raise ValueError(f"recovery must be one of {', '.join(get_args(Pace))}; got {recovery!r}")
-        self._recovery: Pace = recovery
-        self._claim: Claim = "takeover" if takeover else "sole"
-        if too_many_sessions not in get_args(TooManySessions):
-            known = ", ".join(get_args(TooManySessions))
-            raise ValueError(f"too_many_sessions must be one of {known}; got {too_many_sessions!r}")
-        self._too_many_sessions: TooManySessions = too_many_sessions
+        self._store = open_store(store.store) if store is not None else None
+        self._recovery: Pace = store.recovery if store is not None else "eager"
+        self._claim: Claim = "takeover" if store is not None and store.takeover else "sole"
         self._effects = dict(effects or {})
         self.http = http
         self._tracing = tracing
         self._name = name
         self._region = region
         self._queues = list(queues)
-        self._wall_clock = wall_clock
-        self._fatal = fatal
-        self._limits = limits or Limits()
-        self.doors = Doors(
-            DoorSettings(
-                host=host,
-                port=port,
-                tcp_port=tcp_port,
-                compression=compression,
-                tls=tls,
-                origins=origins,
-                trusted_proxies=trusted_proxies,
-                proxy_protocol=proxy_protocol,
-                full_share=full_share,
-                insecure=insecure,
-            ),
-            self._limits,
+        self.limits = limits or Limits()
+        """Its limits."""
+        self._shares = AddressShares(self.limits.address_share, self.limits.full_share)
+        self._transport_limits = TransportLimits.of(self.limits)
+        self.listeners = Listeners(
+            (WebSocket(), Tcp()) if listen is None else listen,
+            self._transport_limits,
+            certificate_check_s=self.limits.certificate_check_s,
         )
-        self._random = random or SystemRandom()
+        """What listens, and where."""
         self._grace_s = grace_s
-        self._now = now
         self._auth = by_scheme(auth or (Guest(),))
         self._secret = secret
         self._node: Node | None = None
@@ -171,7 +159,7 @@ class Server:
         self._is_starting = False
         self._is_stopping = False
         self.addresses: dict[str, tuple[str, int]] = {}
-        """Where the doors are, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
+        """Where it listens, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
 
     @property
     def node(self) -> Node:
@@ -189,10 +177,19 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where clients connect: "ws://127.0.0.1:7777"; the TCP door if there is no other."""
-        for url in self.doors.urls.values():
+        """Where clients connect: "ws://127.0.0.1:7777", the first of `urls`."""
+        for url in self.listeners.urls.values():
             return url
-        raise RuntimeError("the server has no open door: await server.start() first, with a port")
+        raise RuntimeError("the server does not listen: await server.start() first, with something in `listen`")
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Where clients connect, by transport: {"websocket": "ws://127.0.0.1:7777", "tcp": "tcp://127.0.0.1:7779"}."""
+        return dict(self.listeners.urls)
+
+    def reload_certificates(self) -> None:
+        """Read the certificates again at once; when their files change, that happens by itself within a minute."""
+        self.listeners.reload()
 
     @property
     def sessions(self) -> SessionRegistry:
@@ -210,7 +207,7 @@ class Server:
         return self.node.counters
 
     async def start(self) -> None:
-        """Open the doors. A port that is taken is an `OSError` that says so."""
+        """Open the ports. A port that is taken is an `OSError` that says so."""
         if self._node is not None or self._is_starting:
             raise RuntimeError("the server is running already")
         self._is_starting = True
@@ -232,20 +229,19 @@ class Server:
         node = Node(
             loop,
             authenticators=self._auth,
-            limits=self._limits,
-            shares=self.doors.shares,
-            random=self._random,
+            limits=self.limits,
+            shares=self._shares,
+            random=self._environment.random,
             grace_s=self._grace_s,
-            now=self._now,
-            wall_clock=self._wall_clock,
+            now=self._environment.now,
+            wall_clock=self._environment.wall_clock,
             effects=self._effects,
             store=self._store,
-            fatal=self._fatal,
+            fatal=self._environment.fatal,
             name=self._name,
             region=self._region,
             queues=self._queues,
-            too_many_sessions=self._too_many_sessions,
-            hashing=self._hashing,
+            hashing=self._environment.hashing,
         )
         node.faults.on_error = self._raised
         if self._tracing is not None:
@@ -259,7 +255,7 @@ class Server:
         node.rooms.offer(self.room_types)
         self._handlers.bind(node.bus)
         self._node = node
-        self._operations = operations_of(node, self.doors)
+        self._operations = operations_of(node, self.listeners)
         if self._line_limit is not None:
             self._line_limit.stop()  # of a start that was never stopped: a simulated crash
         self._line_limit = LineLimitFilter(node.lines)
@@ -269,10 +265,11 @@ class Server:
                 await node.recovery.recover(self._recovery)
             # From here on strangers can cause lines; what a recovery has to say was said in full.
             self._line_limit.start()
-            self.addresses |= await self.doors.open(node.accept, node.connection_limiter.turned_away)
+            arrivals = Arrivals(self._transport_limits, node.connection_limiter.turned_away, self._shares)
+            self.addresses |= await self.listeners.open(node.accept, DIALECTS, arrivals)
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(self.operate)
-                self.doors.http = (self.http.scheme, self.addresses["http"])
+                self.listeners.http = (self.http.scheme, self.addresses["http"])
             # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
             if node.recovery is not None and node.committer is not None:
                 node.committer.begin()
@@ -294,11 +291,11 @@ class Server:
         """Without a store, the records of authenticators last until the server stops."""
         return AuthContext(
             secret=self._secret or await kept_secret(self._store),
-            random=self._random,
-            now=self._now,
-            wall_clock=self._wall_clock,
-            limits=self._limits,
-            store=self._store if self._store is not None else memory_store(self._limits),
+            random=self._environment.random,
+            now=self._environment.now,
+            wall_clock=self._environment.wall_clock,
+            limits=self.limits,
+            store=self._store if self._store is not None else memory_store(self.limits),
         )
 
     async def drain(self, within_s: float | None = None) -> None:
@@ -307,10 +304,10 @@ class Server:
         It returns as soon as nobody is in a room that ends with this server, at the latest after `Limits.drain_s` or so
         many seconds. `stop` is the next step.
         """
-        await self.node.drain.run(self._limits.drain_s if within_s is None else within_s)
+        await self.node.drain.run(self.limits.drain_s if within_s is None else within_s)
 
     async def stop(self) -> None:
-        """Close the doors, end the rooms, and tell every client to come back later."""
+        """Close the ports, end the rooms, and tell every client to come back later."""
         node = self._node
         if node is None or self._is_stopping:
             return
@@ -319,7 +316,7 @@ class Server:
             node.heartbeat.stop()
             node.loop_lag.stop()
             node.health.stop()
-            await self.doors.close()
+            await self.listeners.close()
             self.addresses.clear()
             await node.stop()
             await close(self._auth.values())

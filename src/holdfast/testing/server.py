@@ -14,11 +14,9 @@ from holdfast.core.room import Room
 from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
 from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Create
-from holdfast.server.admission.doors import DIALECTS
-from holdfast.server.admission.sign_in import TooManySessions
-from holdfast.server.durability.recovery import Pace
+from holdfast.server.environment import Environment
 from holdfast.server.rooms.effects import Carry
-from holdfast.server.server import Server
+from holdfast.server.server import DIALECTS, Server, Storage
 from holdfast.stores.port import Store
 from holdfast.testing.failures import Allowed, Failures, GameFailed
 from holdfast.testing.hashing import QuickHashing
@@ -59,23 +57,20 @@ class MemoryServer(Server):
     It runs on a machine of its own, which can crash: `server.crash()`, then `await server.start()` again.
     """
 
-    def __init__(  # noqa: PLR0913 - settings, all by keyword
+    def __init__(
         self,
         rooms: Iterable[type[Room[Any]]],
         *,
         seed: int | str = 0,
         network: Network | None = None,
         auth: Sequence[Authenticator] = (Named(),),
-        store: str | Store | None = None,
-        recovery: Pace = "eager",
+        store: str | Store | Storage | None = None,
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
-        too_many_sessions: TooManySessions = "replace",
         name: str = "",
         region: str = "local",
         queues: Iterable[Queue] = (),
         limits: Limits | None = None,
-        full_share: Sequence[str] = (),
         allow_errors: Allowed = (),
     ) -> None:
         """Everything that is left to chance follows from `seed`: ids, tokens, jitter, the network.
@@ -87,27 +82,20 @@ class MemoryServer(Server):
         random = Random(f"{seed}/server")
         super().__init__(
             rooms,
-            port=None,
-            tcp_port=None,
+            listen=[],
             auth=auth,
             secret=_SECRET,
             store=store,
-            recovery=recovery,
             effects=effects,
             grace_s=grace_s,
-            too_many_sessions=too_many_sessions,
             name=name,
             region=region,
             queues=queues,
             limits=limits,
-            full_share=full_share,
-            random=random,
-            now=_now,
-            wall_clock=_now,
-            hashing=QuickHashing(),
-            fatal=self._failed,
+            _environment=Environment(
+                random=random, now=_now, wall_clock=_now, hashing=QuickHashing(), fatal=self._failed
+            ),
         )
-        self.limits = limits or Limits()
         self.network = network or Network(Random(f"{seed}/network"))
         self.failures = Failures(allow_errors)
         """What the game's code raised."""

@@ -111,7 +111,9 @@ async def test_a_folder_that_is_not_there_is_named(arena: Path) -> None:
 
 async def test_the_rooms_of_a_server_of_the_game_s_own_are_found(tmp_path: Path) -> None:
     game = write(
-        tmp_path, CHAT + "\n    from holdfast import Server\n    server = Server([Chat], port=0, tcp_port=None)\n"
+        tmp_path,
+        CHAT
+        + "\n    from holdfast import Server, WebSocket\n    server = Server([Chat], listen=[WebSocket(port=0)])\n",
     )
 
     assert "export interface ChatMessages" in (await types(game)).stdout

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from holdfast import Limits, Server
+from holdfast import Limits, Server, WebSocket
 from tests.conformance.sdks.game import Counting, Tally, pour_down
 from tests.conformance.sdks.programs import Program
 from tests.conformance.sdks.throttle import Throttle
@@ -24,7 +24,7 @@ BREAKS_AFTER_BYTES = 8_000.0
 async def backlog(client: Program) -> AsyncIterator[tuple[Throttle, Tally]]:
     """A client that is away, and much that waits on both ends."""
     async with (
-        Server([Counting], port=0, tcp_port=None, limits=LIMITS) as server,
+        Server([Counting], listen=[WebSocket(port=0)], limits=LIMITS) as server,
         Throttle(*server.addresses["websocket"]) as link,
     ):
         host, port = link.address

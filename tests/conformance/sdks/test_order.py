@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from holdfast import Limits, Room, Server
+from holdfast import Limits, Room, Server, WebSocket
 from holdfast.cli.demo.proxy import Proxy
 from tests.conformance.sdks.game import Lasting, Ordered, Word
 from tests.conformance.sdks.programs import Program
@@ -20,7 +20,7 @@ LIMITS = Limits(window_messages_max=4, kept_messages_max=8)
 
 @asynccontextmanager
 async def serving(kind: type[Room], store: str | None = None) -> AsyncIterator[Server]:  # type: ignore[type-arg]  # of any data
-    async with Server([kind], port=0, tcp_port=None, limits=LIMITS, store=store) as server:
+    async with Server([kind], listen=[WebSocket(port=0)], limits=LIMITS, store=store) as server:
         yield server
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast import Limits, Player, Server
+from holdfast import Limits, Player, Server, WebSocket
 from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.core.codec import CODECS
 from tests.conformance.sdks.game import Counting, Tally, pour_down
@@ -44,7 +44,7 @@ class World(NamedTuple):
 @asynccontextmanager
 async def a_world() -> AsyncIterator[World]:
     async with (
-        Server([Counting], port=0, tcp_port=None, limits=LIMITS, secret=SECRET) as server,
+        Server([Counting], listen=[WebSocket(port=0)], limits=LIMITS, secret=SECRET) as server,
         Proxy(*server.addresses["websocket"], random=Random(7), silent_s=0.2) as proxy,
     ):
         yield World(server, proxy)

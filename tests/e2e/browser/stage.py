@@ -9,7 +9,7 @@ import msgspec
 from playwright.async_api import Page
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, Server, on
+from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, Server, WebSocket, on
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
 from tests.deadlines import DEADLINE_S
@@ -84,7 +84,7 @@ async def staged(keys: Sequence[ApiKey] = (), port: int = 0, **settings: Any) ->
     """A server from here to the end of the block."""
     http = HttpApi(port=port, keys=keys)
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(Server([Chat], port=0, tcp_port=None, http=http, **settings))
+        server = await stack.enter_async_context(Server([Chat], listen=[WebSocket(port=0)], http=http, **settings))
         yield Stage(server, stack)
 
 

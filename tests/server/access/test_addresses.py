@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Invalid, NotFound, Player, PlayerData, Reason, Server, on
+from holdfast import Invalid, NotFound, Player, PlayerData, Reason, Server, Tcp, WebSocket, on
 from holdfast.core.addresses import host_of
 from holdfast.server.durability.recovery import Pace
 from holdfast.testing import FaultyStore
@@ -37,7 +37,7 @@ async def calling(server: Server, address: str) -> AsyncIterator[Foreigner]:
 
 
 async def serve(world: World, **options: Any) -> Server:
-    return await world.serve(chat(), tcp_port=0, **options)
+    return await world.serve(chat(), listen=[WebSocket(port=0), Tcp(port=0)], **options)
 
 
 async def refusal(server: Server, address: str, hello: Frame) -> tuple[int, str]:

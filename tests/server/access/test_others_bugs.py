@@ -39,9 +39,9 @@ async def test_naming_a_player_is_not_being_them(world: World) -> None:
 )
 @in_virtual_time
 async def test_a_refusal_takes_nothing_from_the_player_whose_name_was_used(why: str) -> None:
-    limits = holdfast.Limits(sessions_per_player_max=2, ping_s=3600.0, silence_s=7200.0)
+    limits = holdfast.Limits(sessions_per_player_max=2, sessions_policy="refuse", ping_s=3600.0, silence_s=7200.0)
     kind = hall(max_players=1, duplicate="reject")
-    async with serving(kind, limits=limits, too_many_sessions="refuse") as server:
+    async with serving(kind, limits=limits) as server:
         ada = await seated(server, "ada")
         (room,) = server.rooms
         session, token = ada.welcome.session, ada.welcome.token
@@ -97,7 +97,7 @@ async def test_a_session_of_before_a_restart_is_never_somebody_else_s_afterwards
 async def test_sessions_and_connections_of_two_starts_have_nothing_in_common(world: World) -> None:
     ids: list[str] = []
     for _ in range(2):
-        async with holdfast.Server([chat()], port=0, tcp_port=None) as server:
+        async with holdfast.Server([chat()], listen=[holdfast.WebSocket(port=0)]) as server:
             for _ in range(3):
                 client = await world.raw(server)
                 welcome = await client.sign_in()

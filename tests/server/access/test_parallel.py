@@ -1,8 +1,6 @@
 """How many sessions one player may have at a time, and what happens to one more (ASVS 7.1.2)."""
 
-import pytest
-
-from holdfast import Reason, Server
+from holdfast import Reason
 from holdfast.schemas.events import LimitExceeded
 from holdfast.testing import FaultyStore
 from tests.server.access.kit import back, hall, lose, refused, seated, serving, sign_in, turned_away
@@ -10,6 +8,7 @@ from tests.server.directory.seats import patient
 from tests.server.durability.bench import a_moment, in_virtual_time
 
 TWO = patient(sessions_per_player_max=2)
+TWO_REFUSED = patient(sessions_per_player_max=2, sessions_policy="refuse")
 
 
 # Replace
@@ -111,7 +110,7 @@ async def test_agents_are_not_counted() -> None:
 
 @in_virtual_time
 async def test_one_more_is_refused_and_the_others_notice_nothing() -> None:
-    async with serving(limits=TWO, too_many_sessions="refuse") as server:
+    async with serving(limits=TWO_REFUSED) as server:
         told: list[LimitExceeded] = []
         server.on(LimitExceeded, told.append)
         first, second = await seated(server, "ada"), await sign_in(server, "ada")
@@ -131,8 +130,8 @@ async def test_one_more_is_refused_and_the_others_notice_nothing() -> None:
 
 @in_virtual_time
 async def test_a_session_that_still_lies_in_the_store_keeps_its_place() -> None:
-    one = patient(sessions_per_player_max=1)
-    async with serving(hall(), recovery="lazy", limits=one, too_many_sessions="refuse") as server:
+    one = patient(sessions_per_player_max=1, sessions_policy="refuse")
+    async with serving(hall(), recovery="lazy", limits=one) as server:
         left = await seated(server, "ada")
         await left.tell("leave")
         for number in range(9):
@@ -148,7 +147,7 @@ async def test_a_session_that_still_lies_in_the_store_keeps_its_place() -> None:
 
 @in_virtual_time
 async def test_there_is_space_again_when_a_session_has_ended() -> None:
-    async with serving(limits=TWO, too_many_sessions="refuse") as server:
+    async with serving(limits=TWO_REFUSED) as server:
         first, _ = await sign_in(server, "ada"), await sign_in(server, "ada")
         assert (await turned_away(server, "ada")).reason == Reason.REFUSED
 
@@ -161,8 +160,8 @@ async def test_there_is_space_again_when_a_session_has_ended() -> None:
 
 @in_virtual_time
 async def test_a_session_that_is_away_counts_until_its_grace_is_over() -> None:
-    limits = patient(sessions_per_player_max=1)
-    async with serving(limits=limits, too_many_sessions="refuse", grace_s=30.0) as server:
+    limits = patient(sessions_per_player_max=1, sessions_policy="refuse")
+    async with serving(limits=limits, grace_s=30.0) as server:
         first = await sign_in(server, "ada")
         await lose(server, first)
 
@@ -178,8 +177,8 @@ async def test_a_session_that_is_away_counts_until_its_grace_is_over() -> None:
 @in_virtual_time
 async def test_a_seat_whose_session_was_lost_in_a_crash_does_not_keep_its_player_out() -> None:
     store = FaultyStore()
-    limits = patient(sessions_per_player_max=1)
-    async with serving(store=store, limits=limits, too_many_sessions="refuse") as server:
+    limits = patient(sessions_per_player_max=1, sessions_policy="refuse")
+    async with serving(store=store, limits=limits) as server:
         ada = await seated(server, "ada")
         server.crash()
         del store.disk.entries[f"session/{ada.welcome.session}"]
@@ -188,8 +187,3 @@ async def test_a_seat_whose_session_was_lost_in_a_crash_does_not_keep_its_player
         again = await seated(server, "ada")
 
         assert [seat.session.id for room in server.rooms for seat in room.players] == [again.welcome.session]
-
-
-def test_a_policy_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ValueError, match="one of replace, refuse; got 'allow'"):
-        Server([], too_many_sessions="allow")  # type: ignore[arg-type]  # that it is refused is the claim

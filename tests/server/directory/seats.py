@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from holdfast import Auth, ClientRoom, ClientSession, Limits, Player, PlayerData, Room
+from holdfast import Auth, ClientRoom, ClientSession, Limits, Player, PlayerData, Room, Storage
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
 from holdfast.schemas.events import NodeReady
@@ -17,6 +17,7 @@ from holdfast.schemas.frames import Hello, Notice, Reply, Welcome
 from holdfast.schemas.player import SeatInfo, WaitInfo
 from holdfast.schemas.requests import Create
 from holdfast.schemas.room import RoomInfo
+from holdfast.server.durability.recovery import Pace
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL
 from holdfast.transports.port import Dialect, TransportLimits
@@ -123,8 +124,10 @@ async def call(server: MemoryServer, name: str) -> Caller:
 
 
 @asynccontextmanager
-async def served(*kinds: type[Room[Any]], **options: Any) -> AsyncIterator[MemoryServer]:
+async def served(*kinds: type[Room[Any]], recovery: Pace | None = None, **options: Any) -> AsyncIterator[MemoryServer]:
     """A server that made no mistake of its own by the end."""
+    if recovery is not None:
+        options["store"] = Storage(options["store"], recovery=recovery)
     async with MemoryServer(kinds, **{"limits": PATIENT, **options}) as server:
         yield server
         assert server.counters.internal_errors == 0, "an internal error was logged"

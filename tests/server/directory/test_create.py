@@ -19,6 +19,7 @@ from holdfast import (
     WrongPassword,
 )
 from holdfast.core.listing import CODE_LENGTH, CODE_LETTERS
+from holdfast.server.environment import Environment
 from tests.server.world import Chat, World, chat
 
 
@@ -240,7 +241,7 @@ class Repeats(Random):
 
 async def test_no_two_rooms_have_the_same_code_also_when_they_are_made_at_the_same_time(world: World) -> None:
     kind = gated()
-    server = await world.serve(kind, random=Repeats())
+    server = await world.serve(kind, _environment=Environment(random=Repeats()))
     making = [asyncio.create_task(server.create_room("chat")) for _ in range(4)]
     await kind.story.has("begin", times=4)
 
@@ -256,7 +257,7 @@ async def test_no_two_rooms_have_the_same_code_also_when_they_are_made_at_the_sa
 async def test_the_code_of_a_room_that_was_not_made_is_free_again(world: World) -> None:
     kind = gated()
     open_gate(kind)
-    server = await world.serve(kind, random=Repeats())
+    server = await world.serve(kind, _environment=Environment(random=Repeats()))
 
     for _ in range(2):
         with pytest.raises(Refused):

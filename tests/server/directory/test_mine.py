@@ -4,6 +4,7 @@ import pytest
 
 from holdfast import ClientSession, NotFound
 from holdfast.core.errors import Duplicate
+from holdfast.server.durability.recovery import Pace
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import a_room, arena, call, connected, patient, seats, served
 from tests.server.durability.bench import a_moment, in_virtual_time, until
@@ -161,7 +162,7 @@ async def test_nobody_leads_a_player_away_from_their_seat_with_a_newer_room() ->
 
 @pytest.mark.parametrize("recovery", ["eager", "lazy"])
 @in_virtual_time
-async def test_the_rooms_of_a_player_are_known_after_a_crash(recovery: str) -> None:
+async def test_the_rooms_of_a_player_are_known_after_a_crash(recovery: Pace) -> None:
     kind = arena(durability="commit", grace_s=60.0)
     async with served(kind, store=FaultyStore(), recovery=recovery, limits=patient(rooms_per_player_max=100)) as server:
         sat, kept, left, *_ = [await a_room(server, "ada") for _ in range(100)]

@@ -5,6 +5,7 @@ import pytest
 from holdfast import Message, Player, PlayerData, Queue, Room, on
 from holdfast.core.errors import NotAllowed
 from holdfast.schemas.requests import Reserve
+from holdfast.server.durability.recovery import Pace
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import a_room, arena, call, connected, guarded, patient, seats, served
 from tests.server.durability.bench import a_moment, in_virtual_time, until
@@ -295,7 +296,7 @@ async def _restarted(server: MemoryServer) -> None:
 @pytest.mark.parametrize("comes_back", [True, False])
 @in_virtual_time
 async def test_after_a_crash_a_creator_without_a_seat_has_the_grace_to_sign_in_again(
-    recovery: str, comes_back: bool
+    recovery: Pace, comes_back: bool
 ) -> None:
     kind = arena(max_players=4, durability="commit")
     async with served(kind, store=FaultyStore(), recovery=recovery, grace_s=20.0) as server:

@@ -8,6 +8,7 @@ from holdfast import Message, Player, PlayerData, RoomFull, Throttled, on
 from holdfast.core.errors import NotAllowed
 from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import Reserve
+from holdfast.server.durability.recovery import Pace
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import (
     Arena,
@@ -28,7 +29,7 @@ from tests.server.durability.bench import a_moment, in_virtual_time, until
 @pytest.mark.parametrize("durability", ["commit", "checkpoint"])
 @pytest.mark.parametrize("recovery", ["eager", "lazy"])
 @in_virtual_time
-async def test_a_reservation_outlives_a_crash_with_the_time_that_is_left(durability: str, recovery: str) -> None:
+async def test_a_reservation_outlives_a_crash_with_the_time_that_is_left(durability: str, recovery: Pace) -> None:
     kind = arena(max_players=1, durability=durability)
     limits = patient(reservations_per_player_max=1)
     async with served(kind, store=FaultyStore(latency_s=0.05), limits=limits, recovery=recovery) as server:

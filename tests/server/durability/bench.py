@@ -9,11 +9,12 @@ from typing import Any
 from unittest.mock import patch
 
 import holdfast.server.server as server_module
-from holdfast import Auth, ClientRoom, ClientSession, Limits, Message, Outcome, Room, Server, connect
+from holdfast import Auth, ClientRoom, ClientSession, Limits, Message, Outcome, Room, Server, Storage, connect
 from holdfast.core.codec import MSGPACK
-from holdfast.server.admission.doors import DIALECTS
 from holdfast.server.durability.recovery import Pace
+from holdfast.server.environment import Environment
 from holdfast.server.rooms.effects import Carry
+from holdfast.server.server import DIALECTS
 from holdfast.stores import Entry, MemoryData
 from holdfast.testing import Dialer, Link, Named, Network, run
 from holdfast.testing.hashing import QuickHashing
@@ -179,19 +180,19 @@ class Bench:
         self._loop = MortalLoop(asyncio.get_running_loop())
         self.server = Server(
             self.rooms,
-            port=None,
-            tcp_port=None,
+            listen=[],
             auth=[Named()],
             grace_s=self._grace_s,
             limits=self.limits,
-            random=Random(f"server {self.started}"),
-            now=asyncio.get_running_loop().time,
-            hashing=QuickHashing(),
-            wall_clock=lambda: DAY_ONE + asyncio.get_running_loop().time() + self.clock_off_s,
-            store=self.store,
-            recovery=self.recovery,
+            store=Storage(self.store, recovery=self.recovery),
             effects=self.effects,
-            fatal=self.fatal.append,
+            _environment=Environment(
+                random=Random(f"server {self.started}"),
+                now=asyncio.get_running_loop().time,
+                hashing=QuickHashing(),
+                wall_clock=lambda: DAY_ONE + asyncio.get_running_loop().time() + self.clock_off_s,
+                fatal=self.fatal.append,
+            ),
         )
         with patch.object(server_module, "asyncio", SimpleNamespace(get_running_loop=lambda: self._loop)):
             await self.server.start()

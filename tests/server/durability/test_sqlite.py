@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Auth, ClientSession, Server, connect
+from holdfast import Auth, ClientSession, Server, Storage, WebSocket, connect
 from holdfast.stores import Held, MemoryData, MemoryStore
 from tests.deadlines import DEADLINE_S
 from tests.server.durability.rooms import MESSAGES, Said, Say, table
@@ -27,7 +27,7 @@ async def hear(room: Any, text: str) -> list[str]:
 
 
 def serve(store: Any, port: int = 0, *, takeover: bool = False, **settings: Any) -> Server:
-    return Server([table(**settings)], port=port, tcp_port=None, store=store, takeover=takeover)
+    return Server([table(**settings)], listen=[WebSocket(port=port)], store=Storage(store, takeover=takeover))
 
 
 def copy_files(path: Path, copy: Path) -> None:

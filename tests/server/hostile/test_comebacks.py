@@ -2,7 +2,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from holdfast import Server
+from holdfast import Server, Tcp, WebSocket
 from tests.server.foreign import DOORS, JSON, MSGPACK, Door, Foreigner
 from tests.server.hostile.peers import Seated, closed
 from tests.server.hostile_world import Hall, World
@@ -129,7 +129,7 @@ async def test_what_follows_a_bye_is_not_heard_and_holds_up_nobody(world: World,
 
 async def test_who_only_listens_hears_the_room_after_somebody_elses_bye(subtests: pytest.Subtests) -> None:
     """Nobody else may speak here: a payload would set right what a bye had left in disorder."""
-    async with Server([Hall], port=0, tcp_port=0) as server:
+    async with Server([Hall], listen=[WebSocket(port=0), Tcp(port=0)]) as server:
         hall = await server.create_room("hall")
         for door in DOORS:
             async with door.enter(server.addresses) as listener, door.enter(server.addresses) as leaver:

@@ -7,6 +7,7 @@ import pytest
 from holdfast import Auth, Conflict, Invalid, Limits, NotAllowed, NotFound, Reason, SessionEnded, Throttled
 from holdfast.identity import Busy, Guest, Jwt, Password
 from holdfast.schemas.events import Authenticated, SignInFailed
+from holdfast.server.environment import Environment
 from holdfast.sync import connect as connect_blocking
 from tests.identity.issuer import AUDIENCE, ISSUER, Signer
 from tests.identity.plain import PlainHashing
@@ -70,7 +71,7 @@ async def test_a_guest_takes_an_account_that_waits_for_a_player_with_its_roles(w
 async def test_a_guest_is_linked_to_a_token_of_an_identity_provider(world: World) -> None:
     key = bytes(range(32))
     jwt = Jwt(issuer=ISSUER, audience=AUDIENCE, algorithms=["HS256"], keys=key)
-    server = await world.serve(chat(), auth=doors(jwt), wall_clock=lambda: 1_700_000_000.0)
+    server = await world.serve(chat(), auth=doors(jwt), _environment=Environment(wall_clock=lambda: 1_700_000_000.0))
     session = await world.connect(server)
     token = Auth("jwt", Signer("HS256", key).token())
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast import Limits, Server
+from holdfast import Limits, Server, Tcp, WebSocket
 from tests.deadlines import DEADLINE_S
 from tests.server.foreign import TcpWire, bare_socket
 from tests.server.world import chat
@@ -23,7 +23,7 @@ PREFACE = b"holdfast.v1.msgpack"
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    async with Server([chat()], port=0, tcp_port=0, limits=LIMITS) as server:
+    async with Server([chat()], listen=[WebSocket(port=0), Tcp(port=0)], limits=LIMITS) as server:
         yield server
 
 

@@ -194,9 +194,7 @@ async def test_connections_of_one_address_are_a_share_of_all() -> None:
 
 @in_virtual_time
 async def test_a_network_that_the_operator_names_has_the_whole_pool() -> None:
-    async with square(
-        options={"full_share": ["203.0.113.0/24"]}, rooms_max=8, watches_max=8, connections_max=20
-    ) as server:
+    async with square(full_share=("203.0.113.0/24",), rooms_max=8, watches_max=8, connections_max=20) as server:
         attack = Attack(server, HOME)
 
         assert await taken(attack.make_room, 8) == 8

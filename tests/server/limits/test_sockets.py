@@ -1,11 +1,10 @@
 """The limits on real sockets: a client that floods, over each transport, and one who keeps the rules beside it."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from holdfast import Limits
+from holdfast import Limits, Tcp, WebSocket
 from holdfast.schemas.events import LimitExceeded
 from holdfast.schemas.frames import Ack, Data
 from tests.deadlines import DEADLINE_S
@@ -28,7 +27,7 @@ STRICT = Limits(
 async def test_who_floods_a_real_socket_is_cut_off_and_a_neighbour_notices_nothing(
     world: World, transport: str
 ) -> None:
-    server = await world.serve(Hall, tcp_port=0, limits=STRICT)
+    server = await world.serve(Hall, listen=[WebSocket(port=0), Tcp(port=0)], limits=STRICT)
     flooder = await world.raw(server, transport=transport)
     await flooder.sign_in()
     await flooder.join("hall")
@@ -54,7 +53,7 @@ async def test_who_floods_a_real_socket_is_cut_off_and_a_neighbour_notices_nothi
 
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
 async def test_many_messages_in_one_go_all_arrive_in_order(world: World, transport: str) -> None:
-    server = await world.serve(Hall, tcp_port=0)
+    server = await world.serve(Hall, listen=[WebSocket(port=0), Tcp(port=0)])
     client = await world.raw(server, transport=transport)
     await client.sign_in()
     await client.join("hall")
@@ -71,14 +70,12 @@ async def test_many_messages_in_one_go_all_arrive_in_order(world: World, transpo
 
 
 # Who is no proxy comes in as ever.
-BESIDE_PROXIES = {"trusted_proxies": ["192.0.2.1"], "proxy_protocol": True}
+BESIDE_PROXIES = WebSocket(port=0, trusted_proxies=["192.0.2.1"], proxy_protocol=True)
 
 
-@pytest.mark.parametrize("options", [{}, BESIDE_PROXIES])
-async def test_a_socket_does_not_take_megabytes_before_anybody_looks_at_them(
-    world: World, options: dict[str, Any]
-) -> None:
-    server = await world.serve(Hall, **options)
+@pytest.mark.parametrize("port", [WebSocket(port=0), BESIDE_PROXIES], ids=["alone", "beside proxies"])
+async def test_a_socket_does_not_take_megabytes_before_anybody_looks_at_them(world: World, port: WebSocket) -> None:
+    server = await world.serve(Hall, listen=[port])
     client = await world.raw(server)
     await client.sign_in()
     (connection,) = server.node.connections
@@ -96,7 +93,9 @@ async def test_a_socket_does_not_take_megabytes_before_anybody_looks_at_them(
 
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
 async def test_two_addresses_cannot_take_all_sockets_that_are_not_open_yet(world: World, transport: str) -> None:
-    server = await world.serve(Hall, tcp_port=0, limits=Limits(unopened_max=8, handshake_s=DEADLINE_S))
+    server = await world.serve(
+        Hall, listen=[WebSocket(port=0), Tcp(port=0)], limits=Limits(unopened_max=8, handshake_s=DEADLINE_S)
+    )
     host, port = server.addresses[transport]
     told: asyncio.Queue[LimitExceeded] = asyncio.Queue()
     server.on(LimitExceeded, told.put_nowait)
@@ -120,7 +119,7 @@ async def test_two_addresses_cannot_take_all_sockets_that_are_not_open_yet(world
 
 
 async def test_a_load_test_names_its_network(world: World) -> None:
-    server = await world.serve(Hall, full_share=["127.0.0.0/8", "::1"], limits=Limits(sessions_max=8))
+    server = await world.serve(Hall, limits=Limits(sessions_max=8, full_share=("127.0.0.0/8", "::1")))
 
     sessions = [await world.connect(server) for _ in range(8)]
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Limits, Message, Player, PlayerData, Room, on
+from holdfast import Limits, Message, Player, PlayerData, Room, WebSocket, on
 from holdfast.schemas.node import EventInfo
 from holdfast.server.operate.node import OVERVIEW_S
 from tests.server.world import Say, World, chat, hear, until_resumed
@@ -132,7 +132,10 @@ async def _until_overview(looks: AsyncIterator[EventInfo]) -> AsyncIterator[Even
 
 async def test_settings_are_those_in_force_and_hold_no_secret(world: World) -> None:
     server = await world.serve(
-        chat(), limits=Limits(messages_per_s=7.0), origins=["https://game.example"], secret=b"very secret indeed " * 2
+        chat(),
+        limits=Limits(messages_per_s=7.0),
+        listen=[WebSocket(port=0, origins=["https://game.example"])],
+        secret=b"very secret indeed " * 2,
     )
 
     shown = server.operate.node.settings()

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast import Limits, Server
+from holdfast import HttpApi, Limits, Server, WebSocket
 from holdfast.cli.demo.arena import Arena
-from holdfast.http.api import HttpApi
 from holdfast.http.limits import DEFAULT_HOST
 from holdfast.server.run import event_loop
 
@@ -26,7 +25,7 @@ _LIMITS = Limits(ping_s=1.0, silence_s=4.0)
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The doors are open."""
+    """The server listens."""
 
     pid: int
     host: str
@@ -42,12 +41,10 @@ async def serve(folder: Path, http_port: int | None = None, origin: str = "") ->
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(owner), sys.stdin)
     server = Server(
         [Arena],
-        port=0,
-        tcp_port=None,
+        # The page by its other name, too.
+        listen=[WebSocket(port=0, origins=[origin, origin.replace(DEFAULT_HOST, "localhost")] if origin else [])],
         store=f"sqlite:{folder / 'demo.db'}",
         http=HttpApi(port=http_port) if http_port is not None else None,
-        # The page by its other name, too.
-        origins=[origin, origin.replace(DEFAULT_HOST, "localhost")] if origin else [],
         limits=_LIMITS,
     )
     async with server:

@@ -36,7 +36,7 @@ class Supervisor:
         self._killed_at: float | None = None
 
     async def start(self) -> Ready:
-        """Start a server and wait until its doors are open."""
+        """Start a server and wait until it listens."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, *PROGRAM, str(self._folder), *self._options),

@@ -23,7 +23,7 @@ STOP_S = 10.0
 """How long a server has to save its rooms and say goodbye."""
 
 
-class Door(NamedTuple):
+class PortOption(NamedTuple):
     """Where the server is to listen, and the option that says so."""
 
     option: str
@@ -31,11 +31,11 @@ class Door(NamedTuple):
     port: int
 
 
-def supervise(game: str, doors: Iterable[Door]) -> int:
+def supervise(game: str, ports: Iterable[PortOption]) -> int:
     """Run this same command as a child, again and again, until Ctrl-C; the exit code."""
     folder = Path(game).resolve().parent if game.endswith(".py") or "/" in game else Path.cwd()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
-        arguments = [each for each in sys.argv[1:] if each != "--reload"] + free_ports(doors)
+        arguments = [each for each in sys.argv[1:] if each != "--reload"] + free_ports(ports)
         # -P: the game's folder must not come before Python's own modules, as it would not have without us.
         command = [sys.executable, "-P", "-m", "holdfast", *arguments, "--supervised", scratch]
         supervisor = Supervisor(command, folder)
@@ -52,21 +52,21 @@ def supervise(game: str, doors: Iterable[Door]) -> int:
             signal.signal(signal.SIGTERM, before)
 
 
-def free_ports(doors: Iterable[Door]) -> list[str]:
-    """Options for the doors that take any port: each life must have the same one, or nobody could come back."""
+def free_ports(ports: Iterable[PortOption]) -> list[str]:
+    """Options for the ports that the system chooses: each life must have the same one, or nobody could come back."""
     options = []
-    # All at once, or two doors might be given the same one.
+    # All at once, or two of them might be given the same one.
     with ExitStack() as taken:
-        for door in doors:
-            if door.port:
+        for option in ports:
+            if option.port:
                 continue
-            probe = taken.enter_context(socket.socket(socket.AF_INET6 if ":" in door.host else socket.AF_INET))
+            probe = taken.enter_context(socket.socket(socket.AF_INET6 if ":" in option.host else socket.AF_INET))
             try:
-                probe.bind((door.host, 0))
+                probe.bind((option.host, 0))
             except OSError:
                 # The server will say what is wrong with the address.
                 continue
-            options += [door.option, str(probe.getsockname()[1])]
+            options += [option.option, str(probe.getsockname()[1])]
     return options
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from holdfast.core.errors import Refused, Throttled
 from holdfast.core.ids import new_id
@@ -24,9 +24,6 @@ from holdfast.server.context import Context
 from holdfast.server.sessions.lifecycle import SessionLifecycle
 from holdfast.server.sessions.stored import StoredSessions
 from holdfast.stores.port import StoreError
-
-TooManySessions = Literal["replace", "refuse"]
-"""replace: the session that is disconnected longest ends, or else the oldest. refuse: the new one is rejected."""
 
 
 class SessionMaker:
@@ -93,7 +90,6 @@ class SignIn:
         access: Access,
         limiter: ConnectionLimiter,
         is_draining: Callable[[], bool],
-        too_many_sessions: TooManySessions,
     ) -> None:
         self._clock = context.clock
         self._limits = context.limits
@@ -110,7 +106,6 @@ class SignIn:
         self._access = access
         self._limiter = limiter
         self._is_draining = is_draining
-        self._too_many_sessions = too_many_sessions
         self._in_progress: dict[LiveConnection, asyncio.Task[None]] = {}
 
     def __contains__(self, connection: LiveConnection) -> bool:
@@ -269,7 +264,7 @@ class SignIn:
         sessions = [each for each in self._lifecycle.registry.of_player(player_id) if each.codec is not None]
         if len(sessions) < most:
             return True
-        if self._too_many_sessions == "refuse":
+        if self._limits.sessions_policy == "refuse":
             self._alarms.tell("sessions_per_player_max", "refused", address=address, player=player_id)
             return False
         # The oldest first. More than one, if the limit is lower than before a restart.

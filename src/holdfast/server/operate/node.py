@@ -119,7 +119,7 @@ class NodeOverview:
 def limits_in_force(limits: Limits) -> list[LimitInfo]:
     """Every limit, with its default."""
     default = Limits()
-    return [LimitInfo(each.name, getattr(limits, each.name), getattr(default, each.name)) for each in fields(Limits)]
+    return [LimitInfo(each.name, _shown(limits, each.name), _shown(default, each.name)) for each in fields(Limits)]
 
 
 def _kind(room_type: type[Room[Any]]) -> KindInfo:
@@ -141,3 +141,8 @@ def _schema(message_type: type[msgspec.Struct]) -> dict[str, Any]:
 def store_kind(store: Store | None) -> str:
     """What a store is called in the settings: "memory", "sqlite", or empty if there is none."""
     return type(store).__name__.removesuffix("Store").lower() if store is not None else ""
+
+
+def _shown(limits: Limits, name: str) -> float | str:
+    value: float | str | tuple[str, ...] = getattr(limits, name)
+    return ", ".join(value) if isinstance(value, tuple) else value

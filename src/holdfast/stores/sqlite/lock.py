@@ -168,8 +168,8 @@ class ServerLock:
         holder = self.holder()
         return Held(
             f"{self._path} is in use by another server: {holder}. Stop that one first; or take its rooms over on"
-            " purpose, with --takeover or Server(takeover=True). `holdfast rooms list` and `holdfast rooms export` can"
-            " read it meanwhile",
+            " purpose, with --takeover or Storage(…, takeover=True). `holdfast rooms list` and `holdfast rooms export`"
+            " can read it meanwhile",
             holder,
         )
 

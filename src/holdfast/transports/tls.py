@@ -15,11 +15,10 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class Tls:
-    """A certificate with those that vouch for it, and its key, as PEM files. TLS 1.3 is spoken, and 1.2
-    without its CBC suites.
+    """A certificate chain and its key, as PEM files. TLS 1.3 is spoken, and 1.2 without its CBC suites.
 
-    Give it to `Server(tls=…)`, and its `context` to `HttpApi(ssl=…)`. When the files change, handshakes from then on
-    see the new certificate; connections that are open go on as they are.
+    Give it to `WebSocket(tls=…)` and `Tcp(tls=…)`, and its `context` to `HttpApi(ssl=…)`. When the files change,
+    handshakes from then on see the new certificate; connections that are open go on as they are.
     """
 
     def __init__(self, certificate: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:

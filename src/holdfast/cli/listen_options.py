@@ -1,4 +1,4 @@
-"""The options that say who may come in and who may listen in, and what `holdfast serve` announces of it."""
+"""The options about what a server listens on and who may connect, and what `holdfast serve` announces of it."""
 
 import functools
 from collections.abc import Callable
@@ -8,16 +8,17 @@ from typing import Any
 
 import click
 
-from holdfast import Server, Tls
+from holdfast import Server, Tcp, Tls, WebSocket
 from holdfast.core.addresses import is_loopback
+from holdfast.transports.listeners import Listen
 from holdfast.transports.sockets import peer_name
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
-class DoorOptions:
-    """What was asked for."""
+class ListenOptions:
+    """The options."""
 
     tls: Tls | None
     origins: tuple[str, ...]
@@ -25,13 +26,26 @@ class DoorOptions:
     proxy_protocol: bool
     full_share: tuple[str, ...]
     insecure: bool
+    compression: bool
+
+    def listen(self, host: str, port: int, tcp_port: int) -> list[Listen]:
+        """What to listen on; `ValueError` if the options do not fit together."""
+        shared: dict[str, Any] = {
+            "host": host,
+            "tls": self.tls,
+            "trusted_proxies": self.trusted_proxies,
+            "proxy_protocol": self.proxy_protocol,
+            "insecure": self.insecure,
+        }
+        websocket = WebSocket(port=port, origins=self.origins, compression=self.compression, **shared)
+        return [websocket, Tcp(port=tcp_port, **shared)]
 
 
-def door_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add them to a command, which gets them as `doors`."""
+def listen_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add them to a command, which gets them as `listening`."""
 
     @functools.wraps(command)
-    def with_doors(
+    def with_options(
         *args: Any,
         tls_cert: Path | None,
         tls_key: Path | None,
@@ -40,17 +54,24 @@ def door_options(command: Callable[..., None]) -> Callable[..., None]:
         proxy_protocol: bool,
         full_share: tuple[str, ...],
         insecure: bool,
+        compression: bool,
         **arguments: Any,
     ) -> None:
-        doors = DoorOptions(_tls(tls_cert, tls_key), origin, trusted_proxy, proxy_protocol, full_share, insecure)
-        command(*args, doors=doors, **arguments)
+        tls = _tls(tls_cert, tls_key)
+        options = ListenOptions(tls, origin, trusted_proxy, proxy_protocol, full_share, insecure, compression)
+        command(*args, listening=options, **arguments)
 
     for option in reversed(_OPTIONS):
-        with_doors = option(with_doors)
-    return with_doors
+        with_options = option(with_options)
+    return with_options
 
 
 _OPTIONS = (
+    click.option(
+        "--compression",
+        is_flag=True,
+        help="Compress the links of browsers, and of others that offer permessage-deflate.",
+    ),
     click.option(
         "--tls-cert",
         type=_FILE,
@@ -116,29 +137,28 @@ def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
         raise click.ClickException(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
 
 
-def door_facts(server: Server) -> list[tuple[str, str]]:
-    """Where its doors are, and by which rules they open."""
-    settings = server.doors.settings
-    facts = list(server.doors.urls.items())
-    if settings.tls is not None:
-        facts.append(("tls", f"{settings.tls.certificate}, read again when it changes"))
-    elif settings.insecure and settings.is_public:
+def listen_facts(server: Server) -> list[tuple[str, str]]:
+    """Where it listens, and who may connect."""
+    listeners = server.listeners
+    facts = list(server.urls.items())
+    facts += [("tls", f"{tls.certificate}, read again when it changes") for tls in listeners.certificates]
+    if any(each.insecure and each.is_readable for each in listeners.listen):
         facts.append(("", "insecure: what is not encrypted can be read and changed on its way"))
-    if settings.origins:
-        facts.append(("origins", ", ".join(settings.origins)))
-    elif settings.is_public and "websocket" in server.doors.urls:
+    if listeners.origins:
+        facts.append(("origins", ", ".join(listeners.origins)))
+    elif any(isinstance(each, WebSocket) and each.is_public for each in listeners.listen):
         facts.append(("origins", "any: pages of all sites may connect; name those of your game with --origin"))
-    if settings.trusted_proxies:
-        how = ", with the PROXY protocol" if settings.proxy_protocol else ""
-        facts.append(("proxies", ", ".join(settings.trusted_proxies) + how))
-    if settings.full_share:
-        facts.append(("shares", f"of every pool all for {', '.join(settings.full_share)}"))
+    for names, is_header in dict.fromkeys((tuple(e.trusted_proxies), e.proxy_protocol) for e in listeners.listen):
+        if names:
+            facts.append(("proxies", ", ".join(names) + (", with the PROXY protocol" if is_header else "")))
+    if server.limits.full_share:
+        facts.append(("shares", f"of every pool all for {', '.join(server.limits.full_share)}"))
     if server.http is not None:
         address = f"{server.http.scheme}://{peer_name(server.addresses['http'])}"
         facts += [("http", f"{address}/docs"), ("dashboard", f"{address}/")]
     return facts
 
 
-def tls_for_http(doors: DoorOptions, host: str) -> Tls | None:
+def tls_for_http(tls: Tls | None, host: str) -> Tls | None:
     """At home the API stays as it is: its certificate is not for 127.0.0.1, and nobody is on the way."""
-    return None if is_loopback(host) else doors.tls
+    return None if is_loopback(host) else tls
