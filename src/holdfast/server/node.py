@@ -301,7 +301,7 @@ class Node:
         )
         self.placements = Placements(
             loop,
-            OwnFleet(self),
+            OwnFleet(self.health.info, self.rooms),
             queues=queues,
             quota=AddressQuota(shares),
             now=now,

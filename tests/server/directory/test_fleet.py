@@ -220,7 +220,7 @@ class Busy(Room[PlayerData]):
 async def test_a_placement_that_is_cancelled_between_the_room_and_its_seats_leaves_nothing() -> None:
     async with _Placing(arena(Busy), store=FaultyStore(latency_s=0.05)) as server:
         wish = StartPlacement("anywhere", "arena", [PlacedPlayer("a")])
-        fleet = OwnFleet(server.node)
+        fleet = OwnFleet(server.node.health.info, server.rooms)
         placing = asyncio.create_task(server.machine.do(fleet.place(server.node.name, wish, "", "")))
         await until(lambda: list(server.rooms))
         (room,) = server.rooms
@@ -262,7 +262,7 @@ async def test_a_placement_waits_for_an_unhealthy_node_to_recover() -> None:
 async def test_the_fleet_knows_one_node_as_it_is() -> None:
     limits = Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, rooms_max=1)
     async with _Placing(arena(), limits=limits) as server:
-        fleet = OwnFleet(server.node)
+        fleet = OwnFleet(server.node.health.info, server.rooms)
         (view,) = fleet.nodes()
         await server.create_room("arena")
         placement = _start(server, "a")
