@@ -65,7 +65,7 @@ async def test_a_drop_is_explained_in_words_and_for_programs(desk: Desk) -> None
     assert said.exit_code == 0, said.stderr
     first, *_ = said.stdout.splitlines()
     assert first == f"Session {session.id} of player {session.player_id}: disconnected"
-    assert "The client went away" in said.stdout
+    assert "The client's page or app was closed" in said.stdout
     assert "What you can do" in said.stdout
     assert "What happened (UTC)" in said.stdout
     assert "took a seat in room" in said.stdout

@@ -55,13 +55,13 @@ BROKEN = ""
 """Nobody tells a client that its link broke: it sees that for itself."""
 
 
-def _break(part: object, method: str) -> None:
-    """A bug of ours."""
+def _break(play: Scene, service: str) -> None:
+    """A bug of ours, in what connections call."""
 
     def fail(*_: object, **__: object) -> None:
         raise ValueError("a bug")
 
-    setattr(part, method, fail)
+    setattr(vars(play.server.node)["_services"], service, fail)
 
 
 # A connection ends, the session lives
@@ -145,7 +145,7 @@ async def _the_server_stops_and_the_session_waits_in_the_store() -> tuple[list[E
 async def _the_server_fails() -> tuple[list[Event], Heard]:
     async with scene(allow_errors=Exception) as play:
         ada = await play.enter()
-        _break(play.server.node.desk, "receive")
+        _break(play, "request")
         ada.client.ask("search", kind="hall")
         return play.events, await ada.closed_for()
 
@@ -467,7 +467,7 @@ async def _a_hello_is_too_big() -> tuple[list[Event], Heard]:
 @case(Reason.INTERNAL, ConnectionRefused)
 async def _the_server_fails_before_the_welcome() -> tuple[list[Event], Heard]:
     async with scene(allow_errors=Exception) as play:
-        _break(play.server.node.handshake, "hello")
+        _break(play, "hello")
         return await _stranger(play, Hello(Auth(Named.scheme, "ada")))
 
 

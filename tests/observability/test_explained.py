@@ -33,7 +33,7 @@ async def test_a_link_that_broke_and_a_player_who_came_back() -> None:
         back = explained(play, ada)
 
         assert (away.status, away.reason) == ("disconnected", Reason.DROPPED)
-        assert away.explanation.startswith("The connection broke without a word at 00:00:")
+        assert away.explanation.startswith("The connection was lost without a close at 00:00:")
         assert away.explanation.endswith("The seat is kept for 30 s from then, and they have not come back yet.")
         assert (back.status, back.player, back.session) == ("connected", "ada", ada.session_id)
         assert "They were back after 3 s; no message had to be sent again, and nothing was lost." in back.explanation
@@ -89,7 +89,7 @@ async def test_a_player_who_flooded() -> None:
 
         told = explained(play, ada)
         assert (told.status, told.reason) == ("disconnected", Reason.FLOODING)
-        assert told.explanation.startswith("The client said far more than is allowed, so its connection was closed at")
+        assert told.explanation.startswith("The client sent far more than is allowed, so its connection was closed at")
         assert "They reached the limit messages_per_s" in told.explanation
         assert any(text.startswith("reached the limit messages_per_s") for text in texts(told))
 
@@ -101,7 +101,7 @@ async def test_a_player_who_came_again_from_elsewhere() -> None:
 
         told = explained(play, first)
         assert (told.status, told.reason) == ("ended", Reason.SUPERSEDED)
-        assert told.explanation.startswith("The same player came again, and a newer session took over at")
+        assert told.explanation.startswith("The same player signed in again, and the newer session took over at")
         assert play.operator().sessions.latest_timeline("ada").session == second.session_id
 
 
@@ -126,7 +126,7 @@ async def test_a_token_that_two_parties_had() -> None:
 
         told = explained(play, ada)
         assert (told.status, told.reason) == ("ended", Reason.TOKEN_REUSED)
-        assert told.explanation.startswith("A resume token came a second time: two parties had it, so the session was")
+        assert told.explanation.startswith("A resume token was used twice, so two parties had it, and the session was")
         assert any(text.startswith("a used token was presented from memory:") for text in texts(told))
         assert ada.welcome.token not in str(told), "a secret is in no timeline"
 
@@ -140,7 +140,7 @@ async def test_a_server_that_stopped() -> None:
 
         told = operator.sessions.timeline(ada.session_id)
         assert (told.status, told.reason) == ("ended", Reason.STOPPING)
-        assert told.explanation.startswith("The session was not one that is saved, so it ended with the server at")
+        assert told.explanation.startswith("The session is not saved, so it ended with the server at")
 
 
 @pytest.mark.parametrize("recovery", ["eager", "lazy"])

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import msgspec
-import pytest
 from msgspec.structs import fields
 
 from holdfast.http.responses import whole
@@ -29,11 +28,13 @@ def _made(kind: type[Event], *, with_defaults: bool) -> Event:
     return kind(**{**said, "at": DAY_ONE})
 
 
-@pytest.mark.parametrize("with_defaults", [True, False], ids=["with defaults", "with all said"])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-async def test_an_event_is_told_with_its_name_its_time_and_all_of_its_fields(
-    kind: type[Event], *, with_defaults: bool
-) -> None:
+async def test_every_event_is_told_with_its_name_its_time_and_all_of_its_fields() -> None:
+    for kind in KINDS:
+        for with_defaults in (True, False):
+            await _is_told(kind, with_defaults=with_defaults)
+
+
+async def _is_told(kind: type[Event], *, with_defaults: bool) -> None:
     log = EventLog(asyncio.get_running_loop(), wall_clock=lambda: DAY_ONE, kept_max=10)
     event = _made(kind, with_defaults=with_defaults)
     reader = log.read(None)

@@ -1,6 +1,6 @@
-"""Why did this player drop? A session's timeline in plain words: a verdict, what to do about it, and what happened.
+"""Why did this player drop? A session's timeline in words: a verdict, advice, and what happened.
 
-Pure: the same events give the same words. Times are shown as they are by the clock of UTC.
+Pure: the same events give the same words. Times are in UTC.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,42 +28,42 @@ from holdfast.schemas.events import (
 )
 
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
-# As WebSocket's: a page that is left or an app that is closed says so; who closes in order without a bye means it.
+# WebSocket's close codes: of a page or an app that was closed, and of a client that closed the connection itself.
 _GOING_AWAY, _NORMAL = 1001, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What an operator is told of one session."""
+    """What operators read about one session."""
 
     verdict: str
-    """What became of it, in a few sentences."""
+    """What happened to it, in a few sentences."""
     advice: str
-    """What can be done about it; empty if nothing went wrong."""
+    """What to do about it; empty if nothing went wrong."""
     reason: Reason | None
-    """Of the end, or of the last drop; None if there was neither."""
+    """The reason of the end, or of the last drop; None if there was neither."""
 
 
 def explain(events: Sequence[Event]) -> Explanation:
-    """What became of a session, from what happened to it, oldest first."""
+    """Explain a session from its events, oldest first."""
     story = _Story(events)
     reasons = story.reasons()
-    advice = " ".join(WORDS[reason].advice for reason in reasons)
+    advice = " ".join(WORDS[reason].advice for reason in reasons if reason in WORDS)
     return Explanation(" ".join([*story.verdict(), *story.limits()]), advice, reasons[-1] if reasons else None)
 
 
 class _Story:
-    """What matters of a timeline."""
+    """The events of a timeline that matter."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.opened: SessionOpened | Restored | None = None
         self.drop: Dropped | None = None
         self.takeover: Superseded | None = None
         self.back: Resumed | None = None
-        """From that drop, or with the connection that took over."""
+        """The return from that drop, or with the connection that took over."""
         self.seat: PlayerJoined | PlayerLeft | None = None
         self.holds_seat = False
-        """Whether a seat is kept for who is away."""
+        """Whether a seat is kept for the absent player."""
         self.end: Ended | Released | None = None
         self._limits: dict[str, int] = {}
         for event in events:
@@ -74,7 +74,7 @@ class _Story:
             case SessionOpened():
                 self.opened = event
             case Restored():
-                # Whatever was before it, it begins anew here: nobody is connected.
+                # The story starts over: nobody is connected.
                 self.opened, self.end, self.drop, self.back = event, None, None, None
                 self.holds_seat = bool(event.room)
             case Dropped():
@@ -87,7 +87,7 @@ class _Story:
                 self.seat, self.holds_seat = event, True
             case PlayerLeft():
                 self.seat = event
-                # With the end of the grace it was kept until then.
+                # If the grace ended, the seat was kept until then.
                 self.holds_seat = event.reason == Reason.GRACE_ENDED
             case Ended() | Released():
                 self.end = event
@@ -98,11 +98,11 @@ class _Story:
 
     @property
     def is_away(self) -> bool:
-        """Whether there was no connection when the story ended."""
+        """Whether the player was not connected at the end."""
         return self.back is None and (self.drop is not None or isinstance(self.opened, Restored))
 
     def reasons(self) -> list[Reason]:
-        """What to give advice about, the most important last: an end in time follows from a drop."""
+        """The reasons to give advice about, the most important last."""
         told: list[Event | None] = [self.end]
         if self.end is None:
             told = [self.drop] if self.drop is not None else [self.seat]
@@ -112,7 +112,7 @@ class _Story:
         return [reason for reason in found if reason is not None]
 
     def verdict(self) -> list[str]:
-        """What became of it."""
+        """The sentences of the verdict."""
         if self.end is not None:
             return [*self._before(), self._end(self.end)]
         if self.is_away:
@@ -120,11 +120,11 @@ class _Story:
         return [self._here(), *self._return(), *self._lost_seat()]
 
     def limits(self) -> list[str]:
-        """What was too much."""
+        """The limits that were exceeded."""
         return [f"They reached the limit {name} {_times(count)}." for name, count in self._limits.items()]
 
     def _before(self) -> list[str]:
-        """Why there was no connection any more, if there was none."""
+        """Why the player was not connected any more."""
         if not self.is_away or (self.end is not None and self.drop is not None and self.drop.reason == self.end.reason):
             return []
         if self.drop is not None:
@@ -187,10 +187,10 @@ def _of_drop(drop: Dropped) -> str:
         return f"{what}: nothing was heard for {_span(drop.silent_s)}{pings}, so it was cut {at}."
     if drop.reason == Reason.DROPPED:
         if drop.code == _GOING_AWAY:
-            what = "The client went away, as a page does that is left and an app that is closed,"
+            what = "The client's page or app was closed"
         elif drop.code == _NORMAL:
             what = "The client closed the connection without ending the session"
-        return f"{what} {at}; it had been heard {_span(drop.silent_s)} before{_round_trips(drop)}."
+        return f"{what} {at}; it was last heard {_span(drop.silent_s)} before{_round_trips(drop)}."
     return f"{what} {at} ({drop.reason})."
 
 
@@ -208,7 +208,7 @@ def _of_seat(left: PlayerLeft) -> str:
 def _tell_opened(event: SessionOpened) -> str:
     if event.transport == "agent":
         return "an agent was opened"
-    anew = "signed in anew, the session they came back to was gone," if event.is_reset else "signed in"
+    anew = "signed in again (their session was gone)" if event.is_reset else "signed in"
     return f"{anew} over {event.transport}{_from(event.peer)}"
 
 
@@ -245,22 +245,23 @@ _TELL: dict[type[Event], Callable[[Any], str]] = {
     Dropped: _tell_dropped,
     Resumed: _tell_resumed,
     Superseded: lambda event: f"a newer connection took over from {event.connection}",
-    Resynced: lambda event: "more waited for the client than may be kept: it gets the present state",
+    Resynced: lambda event: "more messages waited for the client than may be kept: it gets the present state",
     RolledBack: lambda event: f"knows more than the store, which is older: {event.outcome}",
     TokenReused: lambda event: f"a used token was presented{_from(event.peer)}: the session is revoked",
     LimitExceeded: lambda event: f"reached the limit {event.limit} {_times(event.times)}: {event.action}",
     PlayerJoined: lambda event: f"took a seat in room {event.room} ({event.kind})",
-    PlayerLeft: lambda event: f"has no seat in room {event.room} any more: {_of_seat(event)}",
+    PlayerLeft: lambda event: f"lost the seat in room {event.room}: {_of_seat(event)}",
     Restored: _tell_restored,
-    Released: lambda event: f"this server has let the session go ({event.reason})",
+    Released: lambda event: f"this server released the session ({event.reason})",
     Ended: lambda event: f"the session ended ({event.reason}){_quoted(event.message)}",
 }
 
 
 def _said(reason: str, part: Callable[[Words], str], otherwise: str) -> str:
-    """The words for a reason, or those for one that this version does not know in this place."""
+    """The words for a reason, or `otherwise` for one that this version does not know here."""
     known = _reason(reason)
-    return (part(WORDS[known]) if known is not None else "") or otherwise
+    words = WORDS.get(known) if known is not None else None
+    return (part(words) if words is not None else "") or otherwise
 
 
 def _reason(value: str) -> Reason | None:

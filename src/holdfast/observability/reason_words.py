@@ -1,6 +1,6 @@
-"""Every reason in plain words: what happened, and what somebody who operates the server can do about it.
+"""Every reason why a connection, a session or a seat ends, in words, with advice for operators.
 
-Those of connections and sessions end so that the moment can follow: "… so its connection was closed at 12:03:07 UTC".
+The time follows the words of connections and sessions: "… so its connection was closed at 12:03:07 UTC".
 """
 
 from collections.abc import Mapping
@@ -10,131 +10,97 @@ from holdfast.core.reasons import Reason
 
 
 class Words(NamedTuple):
-    """What is said of one reason: of a lost connection, an ended session, a freed seat, a stranger; and what to do."""
+    """What one reason means for a lost connection, an ended session and a freed seat; and what to do about it."""
 
     advice: str
     drop: str = ""
     end: str = ""
     seat: str = ""
-    refusal: str = ""
 
 
 _R = Reason
 
 WORDS: Mapping[Reason, Words] = {
     _R.DROPPED: Words(
-        drop="The connection broke without a word",
+        drop="The connection was lost without a close",
         seat="the connection was lost, and this room does not hold seats",
-        advice="Mostly nothing: networks change and phones sleep. If many players drop at once, look at what is "
+        advice="Usually nothing: networks change and phones sleep. If many players drop at once, check the network "
         "between them and the server.",
     ),
     _R.SILENT: Words(
         drop="The player's connection went silent",
-        advice="The network let nothing through, or the client stood still: a phone that sleeps, a tab in the "
-        "background, a debugger. Limits.silence_s is how long the server waits, Limits.ping_s how often it asks.",
+        advice="The network was down, or the client was suspended: a sleeping phone, a tab in the background, a "
+        "debugger. Limits.silence_s is how long the server waits, Limits.ping_s how often it pings.",
     ),
     _R.SLOW: Words(
-        drop="The client read more slowly than the server wrote, so the connection was ended",
+        drop="The client read more slowly than the server wrote, so the connection was closed",
         end="The agent did not read its messages, so it was ended",
         seat="they did not read their messages",
-        advice="Send less, or less often: send_latest for what only the newest counts. Limits.kept_messages_max, "
-        "kept_bytes_max and write_buffer_bytes_max say how much may wait.",
+        advice="Send less, or less often; use send_latest where only the newest value counts. "
+        "Limits.kept_messages_max, kept_bytes_max and write_buffer_bytes_max say how much may wait.",
     ),
     _R.SEQUENCE: Words(
-        drop="The client lost count of what was sent (a gap, an acknowledgement of what was never sent, or more in "
-        "flight than was agreed), so its connection was closed",
-        advice="A fault in the client: use the newest version of its SDK, or check yours against docs/protocol.md.",
+        drop="The client broke the order of messages (a gap, an acknowledgement of a message that was never sent, or "
+        "more in flight than agreed), so its connection was closed",
+        advice="A bug in the client: use the newest version of its SDK, or check yours against docs/protocol.md.",
     ),
     _R.BUSY: Words(
         drop="The server could not save; it asked the client to come back later, and closed the connection",
-        refusal="the server was full, could not save, or took too long to sign them in",
         advice="Look at the store (disk full, file locked) and at /readyz. If the node is full, raise "
         "Limits.sessions_max and connections_max, or add a node.",
     ),
     _R.STOPPING: Words(
         drop="The server stopped; it asked the client to come back, and closed the connection",
-        end="The session was not one that is saved, so it ended with the server",
+        end="The session is not saved, so it ended with the server",
         seat="the server stopped",
-        refusal="the server was stopping",
-        advice="Nothing, if the stop was yours. Rooms with durability='checkpoint' or 'commit' keep their players "
+        advice="Nothing, if you stopped it. Rooms with durability='checkpoint' or 'commit' keep their players "
         "across a restart.",
     ),
     _R.INTERNAL: Words(
-        drop="A fault of the server ended the connection",
-        refusal="a fault of the server, or of an authenticator",
+        drop="An error in the server ended the connection",
         advice="The log has the error with its traceback, at the same time. If it is not in your own code, report it.",
     ),
     _R.DISCONNECTED: Words(
         drop="The game or an operator closed the connection",
-        advice="Nothing: somebody called session.disconnect(). The player may come back.",
+        advice="Nothing: session.disconnect() was called. The player may come back.",
     ),
     _R.MOVED: Words(
-        end="Another server took the session's room over, and this one let the session go",
+        end="Another server took over the session's room, and this one released the session",
         seat="another server has the session",
-        refusal="the session is on another server now",
-        advice="Two servers share this store, and the other one has taken the room over. If that was not meant, stop "
-        "one of them.",
-    ),
-    _R.HELLO_TIMEOUT: Words(
-        refusal="they did not say who they are in time",
-        advice="A port scanner, a proxy that looks whether we live, or a very bad network. Limits.hello_s is how long "
-        "they have.",
-    ),
-    _R.THROTTLED: Words(
-        refusal="too many came at once, and they were asked to come back in a while",
-        advice="Many players behind one address, a storm of them after a break, or an attack: see "
-        "Limits.hellos_per_address_per_s, resumes_per_s, sign_ins_per_s, address_share and resume_reserve. Name "
-        "networks with many players behind few addresses in Limits(full_share=(…)), and proxies in trusted_proxies.",
+        advice="Two servers share this store, and the other one has taken over the room. If that was not intended, "
+        "stop one of them.",
     ),
     _R.FLOODING: Words(
-        drop="The client said far more than is allowed, so its connection was closed",
-        refusal="they said far more than is allowed, then or a moment before",
-        advice="A fault in the client, or somebody who tries the server. Limits.messages_per_s, latest_per_s, "
-        "requests_per_s and bytes_per_s say how much is allowed; flood_policy what is done about it.",
-    ),
-    _R.AUTH_FAILED: Words(
-        refusal="what they signed in with proves nothing",
-        advice="A credential that is wrong or too old, or a way to sign in that this server does not have: compare the "
-        "server's auth=[…] with what the client sends.",
+        drop="The client sent far more than is allowed, so its connection was closed",
+        advice="A bug in the client, or an attack. Limits.messages_per_s, latest_per_s, "
+        "requests_per_s and bytes_per_s say how much is allowed; flood_policy what happens then.",
     ),
     _R.EXPIRED: Words(
-        end="Its room could not be brought back from the store, so the session was given up",
-        refusal="there is no such session any more",
+        end="Its room could not be recovered from the store, so the session was dropped",
         advice="They came back after the grace, or after a restart of a server that had not saved the session: they "
         "sign in again. If a room was set aside, the log says why.",
     ),
     _R.TOKEN_REUSED: Words(
-        end="A resume token came a second time: two parties had it, so the session was revoked",
+        end="A resume token was used twice, so two parties had it, and the session was revoked",
         seat="the session was revoked",
-        refusal="the token that they came back with was used before",
-        advice="Two tabs or processes that share one saved session, a client that does not keep the newest token, or a "
-        "theft. Ask the player; if it was not them, have them sign in anew everywhere.",
-    ),
-    _R.REFUSED: Words(
-        refusal="who they are was proven, but the game did not let them in",
-        advice="Your authenticator raised Refused: its message says why.",
+        advice="Two tabs or processes share one saved session, a client did not save the newest token, or the token "
+        "was stolen. Ask the player; if it was not them, have them sign in again everywhere.",
     ),
     _R.SIGNED_OUT: Words(
         end="The player was signed out everywhere",
         seat="the player was signed out everywhere",
-        refusal="the player was signed out everywhere",
-        advice="Nothing: somebody asked for it. They sign in again with a credential that is newer.",
+        advice="Nothing: an operator or the game asked for it. They sign in again with a newer credential.",
     ),
     _R.IDLE: Words(
-        end="Nothing but signs of life came from the client for too long, so the session was ended",
-        seat="they did nothing for too long",
-        advice="The player walked away and left the game open. Limits.idle_s is how long that is allowed; 0 for ever. "
-        "Their client does not sign in again by itself.",
+        end="The client sent nothing but heartbeats for too long, so the session was ended",
+        seat="they were idle for too long",
+        advice="The player left the game open. Limits.idle_s is how long that is allowed (0: for ever). Their client "
+        "does not sign in again by itself.",
     ),
     _R.TOO_OLD: Words(
-        end="The session reached its greatest age, and was ended",
+        end="The session reached its maximum age, and was ended",
         seat="the session was too old",
-        advice="Nothing: Limits.session_age_max_s is how old a session may become. They sign in again.",
-    ),
-    _R.ROLLED_BACK: Words(
-        refusal="the store is older than what the client has seen",
-        advice="A backup was restored, or the disk lost what it had confirmed. What happened after that is gone, and "
-        "players were told. If it was not on purpose, stop the server and look for a newer copy of the store.",
+        advice="Nothing: Limits.session_age_max_s is how old a session may be. They sign in again.",
     ),
     _R.BYE: Words(
         end="The player signed off",
@@ -143,29 +109,26 @@ WORDS: Mapping[Reason, Words] = {
     _R.KICKED: Words(
         end="The game or an operator ended the session",
         seat="the game or an operator removed them",
-        advice="Nothing: somebody called kick() or session.end(), or used the API. What was said beside it is why.",
+        advice="Nothing: kick(), session.end() or the API was called. The message beside it says why.",
     ),
     _R.BANNED: Words(
         end="The player was banned",
         seat="the player was banned",
-        refusal="the player or the address is banned",
-        advice="Look at the bans of the player and of the address; lift what is not meant.",
+        advice="Check the bans of the player and of the address; lift those that are not intended.",
     ),
     _R.SUPERSEDED: Words(
-        end="The same player came again, and a newer session took over",
+        end="The same player signed in again, and the newer session took over",
         seat="the same player took the seat with a newer session",
-        advice="A second tab or device. duplicate='reject' or 'allow' on the room handles that in another way; "
+        advice="A second tab or device. duplicate='reject' or 'allow' on the room changes that; "
         "Limits.sessions_per_player_max is how many sessions a player may have.",
     ),
     _R.PROTOCOL: Words(
         drop="The client broke the protocol, so its connection was closed",
-        refusal="what they said is not the protocol",
-        advice="A fault in the client, or something that is no client at all: use the newest version of its SDK, or "
-        "check yours against docs/protocol.md.",
+        advice="A bug in the client, or a program that is not a client: use the newest version of its SDK, or check "
+        "yours against docs/protocol.md.",
     ),
     _R.TOO_BIG: Words(
         drop="The client sent a larger payload than is allowed, so its connection was closed",
-        refusal="their first payload was larger than a hello can be",
         advice="Have the client send it in parts, or raise Limits.payload_bytes_max on both ends (hello_bytes_max for "
         "the first payload).",
     ),
@@ -173,7 +136,7 @@ WORDS: Mapping[Reason, Words] = {
     _R.GRACE_ENDED: Words(
         end="They did not come back in time, so the session ended",
         seat="they did not come back in time",
-        advice="How long they have is grace_s: the room's, or the server's for who has no seat.",
+        advice="grace_s is how long they have: the room's, or the server's for players without a seat.",
     ),
     _R.ROUND_ENDED: Words(
         seat="the round ended while they were away",
@@ -181,12 +144,12 @@ WORDS: Mapping[Reason, Words] = {
     ),
     _R.ROOM_CLOSED: Words(seat="the room ended", advice="Nothing, if the game or an operator ended the room."),
     _R.ROOM_FAILED: Words(
-        seat="the room was not well, and was ended",
-        advice="The room's on_health_check said no, raised or did not answer: the log has the error.",
+        seat="the room was unhealthy, and was ended",
+        advice="The room's on_health_check returned false, raised or did not answer: the log has the error.",
     ),
     _R.JOIN_FAILED: Words(
         seat="the game refused them while they joined",
         advice="on_join raised: Refused is the game's own decision; anything else is in the log.",
     ),
 }
-"""What is said of each; a field is empty if nothing of that kind ends for this reason."""
+"""A field is empty if nothing of that kind ends for this reason. Reasons that only refuse a connection are not here."""
