@@ -104,55 +104,55 @@ class FakeBackend:
 
     # Rooms
 
-    async def create_room(self, wish: Create) -> RoomInfo:
-        self.told.append(("create", wish))
+    async def create_room(self, request: Create) -> RoomInfo:
+        self.told.append(("create", request))
         self.asked_for_a_room.set()
         if self.gate is not None:
             await self.gate.wait()
-        if wish.kind not in KINDS:
-            raise NotFound(f"no kind of room is called {wish.kind!r}")
-        if wish.properties.get("map") == "forbidden":
+        if request.kind not in KINDS:
+            raise NotFound(f"no kind of room is called {request.kind!r}")
+        if request.properties.get("map") == "forbidden":
             raise Refused("there is no such map")
-        if wish.properties.get("map") == "broken":
+        if request.properties.get("map") == "broken":
             raise Failed("on_create raised")
         if len(self.rooms) >= self.info.rooms_max:
             raise Throttled("this node has no space for another room")
-        for value in wish.properties.values():
+        for value in request.properties.values():
             if not all(isinstance(each, str | float | int) for each in (value if isinstance(value, list) else [value])):
                 raise Invalid("properties: use text, numbers, true, false and lists of them")
-        if wish.max_players is not None and wish.max_players < 1:
-            raise Invalid(f"max_players must be at least 1; got {wish.max_players}")
-        if (known := self._known(wish.idempotency_key, wish)) is not None:
+        if request.max_players is not None and request.max_players < 1:
+            raise Invalid(f"max_players must be at least 1; got {request.max_players}")
+        if (known := self._known(request.idempotency_key, request)) is not None:
             return self.rooms[known]
-        if wish.name and any(room.name == wish.name for room in self.rooms.values()):
-            raise NameTaken(f"another room is called {wish.name!r}")
-        room = self.add_room(f"room-{len(self.rooms) + 1}", wish.kind)
+        if request.name and any(room.name == request.name for room in self.rooms.values()):
+            raise NameTaken(f"another room is called {request.name!r}")
+        room = self.add_room(f"room-{len(self.rooms) + 1}", request.kind)
         room = replace(
             room,
-            properties=wish.properties,
-            max_players=wish.max_players or room.max_players,
-            open_seats=wish.max_players or room.max_players,
-            name=wish.name,
-            visibility=wish.visibility,
-            has_password=bool(wish.password),
+            properties=request.properties,
+            max_players=request.max_players or room.max_players,
+            open_seats=request.max_players or room.max_players,
+            name=request.name,
+            visibility=request.visibility,
+            has_password=bool(request.password),
         )
         self.rooms[room.id] = room
-        self._remember(wish.idempotency_key, wish, room.id)
+        self._remember(request.idempotency_key, request, room.id)
         self.publish("room_created", room=room.id)
         return room
 
-    async def search_rooms(self, wish: Search) -> RoomPage:
-        self.told.append(("search", wish))
-        if wish.where not in {"", "open_seats > 0"}:
-            raise Invalid(f"where, column 1: {wish.where[:20]!r} is not understood")
+    async def search_rooms(self, request: Search) -> RoomPage:
+        self.told.append(("search", request))
+        if request.where not in {"", "open_seats > 0"}:
+            raise Invalid(f"where, column 1: {request.where[:20]!r} is not understood")
         found = [
             room
             for room in self.rooms.values()
-            if wish.kind in {None, room.kind} and (not wish.where or room.open_seats > 0)
+            if request.kind in {None, room.kind} and (not request.where or room.open_seats > 0)
         ]
-        if wish.order_by == ["id desc"]:
+        if request.order_by == ["id desc"]:
             found.reverse()
-        page, cursor = _page(found, wish.limit, wish.cursor)
+        page, cursor = _page(found, request.limit, request.cursor)
         return RoomPage(page, cursor)
 
     def get_room(self, room_id: str) -> RoomInfo:
@@ -160,13 +160,20 @@ class FakeBackend:
             raise NotFound(f"there is no room {room_id[:80]!r}; it may have ended")
         return self.rooms[room_id]
 
-    async def update_room(self, wish: Update) -> RoomInfo:
-        self.told.append(("update", wish))
-        room = self.get_room(wish.room)
-        if wish.if_version is not None and wish.if_version != room.version:
-            raise Conflict(f"the room is at version {room.version} by now, not {wish.if_version}: look again")
-        properties = {name: value for name, value in (room.properties | wish.set).items() if name not in wish.remove}
-        changes = {"name": wish.name, "max_players": wish.max_players, "is_locked": wish.locked, "host": wish.host}
+    async def update_room(self, request: Update) -> RoomInfo:
+        self.told.append(("update", request))
+        room = self.get_room(request.room)
+        if request.if_version is not None and request.if_version != room.version:
+            raise Conflict(f"the room is at version {room.version} by now, not {request.if_version}: look again")
+        properties = {
+            name: value for name, value in (room.properties | request.set).items() if name not in request.remove
+        }
+        changes = {
+            "name": request.name,
+            "max_players": request.max_players,
+            "is_locked": request.locked,
+            "host": request.host,
+        }
         room = replace(
             room,
             properties=properties,
@@ -210,18 +217,18 @@ class FakeBackend:
         self.get_room(room_id)
         return self.seats.get(room_id, [])
 
-    async def reserve(self, wish: Reserve) -> ReservationInfo:
-        room = self.get_room(wish.room)
-        seats = self.seats.setdefault(wish.room, [])
-        new = [player for player in wish.players if player not in {seat.player for seat in seats}]
+    async def reserve(self, request: Reserve) -> ReservationInfo:
+        room = self.get_room(request.room)
+        seats = self.seats.setdefault(request.room, [])
+        new = [player for player in request.players if player not in {seat.player for seat in seats}]
         if len(seats) + len(new) > room.max_players:
             raise RoomFull("every seat is taken, held or reserved")
-        ttl_s = wish.ttl_s or 60.0
+        ttl_s = request.ttl_s or 60.0
         seats += [SeatInfo(player, "reserved", expires_in_s=ttl_s) for player in new]
-        return ReservationInfo(wish.room, wish.players, ttl_s)
+        return ReservationInfo(request.room, request.players, ttl_s)
 
-    async def release(self, wish: Release) -> None:
-        self._free(wish.room, wish.players[0], "reserved")
+    async def release(self, request: Release) -> None:
+        self._free(request.room, request.players[0], "reserved")
 
     async def kick(self, room_id: str, player_id: str, message: str) -> None:
         self.told.append(("kick", room_id, player_id, message))
@@ -291,15 +298,15 @@ class FakeBackend:
         page, cursor = _page(list(self.bans.values()), limit, cursor)
         return BanPage(page, cursor)
 
-    async def ban(self, wish: Ban) -> BanInfo:
-        self.told.append(("ban", wish))
-        if bool(wish.player) == bool(wish.address):
+    async def ban(self, request: Ban) -> BanInfo:
+        self.told.append(("ban", request))
+        if bool(request.player) == bool(request.address):
             raise Invalid("name a player or an address: one of them")
-        subject = f"player:{wish.player}" if wish.player else f"address:{wish.address}"
+        subject = f"player:{request.player}" if request.player else f"address:{request.address}"
         if subject not in self.bans and len(self.bans) >= BANS_MAX:
             raise Throttled(f"{BANS_MAX} bans are in force, and no more are kept")
-        until = wish.until if wish.for_s is None else 1_700_000_000.0 + wish.for_s
-        self.bans[subject] = BanInfo(subject, wish.why, until, 1_700_000_000.0)
+        until = request.until if request.for_s is None else 1_700_000_000.0 + request.for_s
+        self.bans[subject] = BanInfo(subject, request.why, until, 1_700_000_000.0)
         return self.bans[subject]
 
     async def unban(self, subject: str) -> None:
@@ -344,16 +351,16 @@ class FakeBackend:
         pending = sum(placement.status == "pending" for placement in self.placements.values())
         return [QueueInfo("europe", ["node-1"], timeout_s=30.0, pending=pending)]
 
-    def start_placement(self, wish: StartPlacement) -> PlacementInfo:
-        if wish.queue != "europe":
-            raise NotFound(f"there is no queue {wish.queue!r}")
-        if (known := self._known(wish.id, wish)) is not None:
+    def start_placement(self, request: StartPlacement) -> PlacementInfo:
+        if request.queue != "europe":
+            raise NotFound(f"there is no queue {request.queue!r}")
+        if (known := self._known(request.id, request)) is not None:
             return self.placements[known]
-        placement_id = wish.id or f"placement-{len(self.placements) + 1}"
-        players = [player.id for player in wish.players]
-        placement = PlacementInfo(placement_id, wish.queue, "pending", players, started_at=1_700_000_000.0)
+        placement_id = request.id or f"placement-{len(self.placements) + 1}"
+        players = [player.id for player in request.players]
+        placement = PlacementInfo(placement_id, request.queue, "pending", players, started_at=1_700_000_000.0)
         self.placements[placement_id] = placement
-        self._remember(wish.id, wish, placement_id)
+        self._remember(request.id, request, placement_id)
         return placement
 
     def list_placements(self) -> list[PlacementInfo]:
@@ -464,17 +471,17 @@ class FakeBackend:
             seat = SeatInfo(player, "taken", session=session_id, latency_ms=20.0)
             self.seats.setdefault(room, []).append(seat)
 
-    def _known(self, key: str, wish: Struct) -> str | None:
+    def _known(self, key: str, request: Struct) -> str | None:
         if not key or key not in self._once:
             return None
         before, made = self._once[key]
-        if msgspec.json.encode(before) != msgspec.json.encode(wish):
+        if msgspec.json.encode(before) != msgspec.json.encode(request):
             raise Conflict(f"the key {key!r} was used for a different request")
         return made
 
-    def _remember(self, key: str, wish: Struct, made: str) -> None:
+    def _remember(self, key: str, request: Struct, made: str) -> None:
         if key:
-            self._once[key] = (wish, made)
+            self._once[key] = (request, made)
 
 
 def _page(found: list[T], limit: int, cursor: str) -> tuple[list[T], str]:

@@ -21,7 +21,8 @@ async def test_the_api_does_what_its_document_says(world: World, tmp_path: Path)
     world.backend.add_session("se_4hTq0s1c", "guest-7Jm2", "rm_Zk3xQv9a")
     world.backend.publish("room_created", room="rm_Zk3xQv9a")
     server = await world.serve(KEYS)
-    options = ["--max-examples=10", "--seed=1", "--no-color", "--generation-database=none"]
+    # Most cases are those of the coverage phase, which derives them from the document; a few random ones are enough.
+    options = ["--max-examples=3", "--seed=1", "--no-color", "--generation-database=none"]
 
     runner = await asyncio.create_subprocess_exec(
         *(Path(sys.executable).with_name("schemathesis"), "run", f"{url_of(server)}/openapi.json"),
