@@ -4,7 +4,8 @@ Only near misses count. A game names its own things as it likes: `max_hp` and `o
 """
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from types import FunctionType
 from typing import Any, get_type_hints
 
@@ -24,20 +25,20 @@ _LONG_WORD = 6
 def check_room_class(cls: type, base: type) -> None:
     """Refuse what was surely meant to be a setting or hook of `base`, with its right name."""
     hooks = {name: method for name, method in vars(base).items() if _is_hook(name, method)}
-    known = set(_settings(base))
-    settings = {name: value for name, value in vars(base).items() if name in known}
+    annotated = _annotated(base)
+    settings = {name: value for name, value in vars(base).items() if name in annotated and _is_setting(name)}
     taken = {
         name: value
         for each in reversed(base.__mro__[:-1])
         for name, value in vars(each).items()
-        if not name.startswith("_") and name not in hooks and name not in get_type_hints(base)
+        if not name.startswith("_") and name not in hooks and name not in annotated
     }
     for name, value in vars(cls).items():
         if name in hooks:
             _check_hook(cls, name, value, hooks[name])
         elif name in taken:
             _check_override(cls, name, value, taken[name])
-        elif not name.startswith("_") and not hasattr(base, name) and name not in get_type_hints(base):
+        elif not name.startswith("_") and not hasattr(base, name) and name not in annotated:
             if is_handler(value):
                 continue
             is_method = isinstance(value, FunctionType)
@@ -52,8 +53,13 @@ def _is_hook(name: str, method: Any) -> bool:
     return isinstance(method, FunctionType) and (name.startswith("on_") or name in {*_OTHER_HOOKS, "heir", "save"})
 
 
-def _settings(base: type) -> Iterator[str]:
-    return (name for name in get_type_hints(base) if not name.startswith("_") and name not in {"handlers", "data_type"})
+@cache
+def _annotated(base: type) -> frozenset[str]:
+    return frozenset(get_type_hints(base))
+
+
+def _is_setting(name: str) -> bool:
+    return not name.startswith("_") and name not in {"handlers", "data_type"}
 
 
 def _check_hook(cls: type, name: str, value: Any, hook: FunctionType) -> None:
