@@ -14,6 +14,8 @@ from typing import Self
 
 import pytest
 
+from tests.cases import every_case
+
 SOURCE = Path(__file__).parents[1] / "src" / "holdfast"
 LINES_MAX = 600
 
@@ -278,7 +280,7 @@ def test_imports_flow_one_way(source: list[Module]) -> None:
     assert imports_against_the_direction(source) == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("importer", "statement"),
     [
         ("holdfast.core.room", "from holdfast.server.node import Node"),
@@ -366,7 +368,7 @@ def test_core_imports_nothing_that_knows_time_chance_or_io(source: list[Module])
     assert impurities(source) == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "complaint"),
     [
         ("import time", "imports time"),

@@ -5,9 +5,8 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import holdfast
+from tests.cases import every_case
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 OBJECTS = [name for name in holdfast.__all__ if not name.startswith("_")]
@@ -30,7 +29,7 @@ PROMISED = {
 }
 
 
-@pytest.mark.parametrize("name", holdfast.__all__)
+@every_case("name", holdfast.__all__)
 def test_every_name_that_is_exported_exists(name: str) -> None:
     assert hasattr(holdfast, name)
 
@@ -43,7 +42,7 @@ def test_the_promised_names_are_exported() -> None:
     assert set(holdfast.__all__) >= PROMISED
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@every_case("name", OBJECTS)
 def test_every_export_has_a_docstring_of_its_own(name: str) -> None:
     exported = getattr(holdfast, name)
 
@@ -53,7 +52,7 @@ def test_every_export_has_a_docstring_of_its_own(name: str) -> None:
     assert inspect.cleandoc(own)[0].isupper() or inspect.cleandoc(own)[0] in '`@"'
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@every_case("name", OBJECTS)
 def test_every_export_is_ours(name: str) -> None:
     assert getattr(holdfast, name).__module__.startswith("holdfast.")
 

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.backoff import LONG_OUTAGE_S, STRETCH_MAX, Backoff
+from tests.cases import every_case
 
 ALMOST_ONE = 1.0 - 2**-53
 ATTEMPTS = st.integers(0, 10**6)
@@ -10,16 +11,14 @@ CHANCES = st.floats(0.0, 1.0, exclude_max=True)
 USUAL = Backoff()
 
 
-@pytest.mark.parametrize(
-    ("attempt", "ceiling_s"), [(0, 0.1), (1, 0.2), (2, 0.4), (3, 0.8), (4, 1.0), (5, 1.0), (100, 1.0)]
-)
+@every_case(("attempt", "ceiling_s"), [(0, 0.1), (1, 0.2), (2, 0.4), (3, 0.8), (4, 1.0), (5, 1.0), (100, 1.0)])
 def test_the_ceiling_doubles_with_each_attempt_up_to_one_second(attempt: int, ceiling_s: float) -> None:
     assert USUAL.wait_s(attempt, 0.0) == 0.0
     assert USUAL.wait_s(attempt, 0.5) == ceiling_s / 2
     assert USUAL.wait_s(attempt, ALMOST_ONE) == pytest.approx(ceiling_s)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("lost_s", "ceiling_s"),
     [(0.0, 1.0), (29.0, 1.0), (30.0, 1.0), (60.0, 2.0), (120.0, 4.0), (450.0, 15.0), (1e9, 15.0)],
 )

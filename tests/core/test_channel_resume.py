@@ -4,12 +4,13 @@ import pytest
 
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.errors import ProtocolError
+from tests.cases import every_case
 from tests.core.channel_samples import a_channel, messages, numbers, pushed, received
 
 # R5: a resume replays exactly what is missing.
 
 
-@pytest.mark.parametrize("position", range(6))
+@every_case("position", range(6))
 def test_a_resume_replays_exactly_what_is_missing_with_unchanged_bytes(position: int) -> None:
     channel = pushed(5, window_messages_max=10)
     sent = channel.take()

@@ -11,12 +11,13 @@ from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Ack, Auth, Bye, Data, Frame, Hello, Latest, Pong, Request, Resume, Welcome
+from tests.cases import every_case
 from tests.core.vectors import readers, whole_payloads
 
 PAYLOADS = whole_payloads()
 
 each_codec = pytest.mark.parametrize("codec", CODECS.values(), ids=lambda codec: codec.name.rpartition(".")[2])
-each_payload = pytest.mark.parametrize(
+each_payload = every_case(
     ("codec", "direction", "payload"),
     [case[1:] for case in PAYLOADS],
     ids=[f"{case[1].name.rpartition('.')[2]} {case[0]}" for case in PAYLOADS],
@@ -149,7 +150,7 @@ def test_a_payload_holds_any_number_of_frames(codec: Codec, count: int) -> None:
     assert codec.from_server(payload) == frames
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("count", "head"),
     [
         (0, b"\x90"),

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.core.election import Election, elect
 from holdfast.core.player import Player, SeatEvent
+from tests.cases import every_case
 from tests.core.samples import Hero, a_player
 
 
@@ -25,8 +26,8 @@ def elected(players: Sequence[Player[Hero]], election: Election, successor: str 
     return player.id if player is not None else None
 
 
-@pytest.mark.parametrize("election", ["none", "oldest", "latency"])
-@pytest.mark.parametrize("successor", ["", "ada"])
+@every_case("election", ["none", "oldest", "latency"])
+@every_case("successor", ["", "ada"])
 def test_nobody_is_elected_in_an_empty_room(election: Election, successor: str) -> None:
     assert elected([], election, successor) is None
 

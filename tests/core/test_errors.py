@@ -1,7 +1,5 @@
 import re
 
-import pytest
-
 import holdfast
 from holdfast.core import errors
 from holdfast.core.errors import (
@@ -27,6 +25,7 @@ from holdfast.core.errors import (
     refusal,
 )
 from holdfast.core.reasons import Reason
+from tests.cases import every_case
 
 # The stable codes: clients of every language compare them.
 CODES: dict[str, type[Refused]] = {
@@ -69,7 +68,7 @@ def tree_drawn_in(text: str) -> dict[str, str]:
     return parents
 
 
-@pytest.mark.parametrize(("code", "kind"), CODES.items())
+@every_case(("code", "kind"), CODES.items())
 def test_a_refusal_survives_the_wire_with_its_type_code_and_words(code: str, kind: type[Refused]) -> None:
     sent = kind("the room is full of eels")
 

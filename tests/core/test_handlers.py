@@ -10,6 +10,7 @@ from holdfast.core.handlers import handlers_of, on
 from holdfast.core.messages import Message, MessageRefused, SeatLeft
 from holdfast.core.player import Player
 from holdfast.core.room import Room
+from tests.cases import every_case
 from tests.core.samples import Hero
 
 
@@ -99,7 +100,7 @@ def test_handlers_may_come_from_a_mixin() -> None:
 # Mistakes
 
 
-@pytest.mark.parametrize("mistake", [None, "move", 3, Move(1.0), int, Hero, [Move]], ids=repr)
+@every_case("mistake", [None, "move", 3, Move(1.0), int, Hero, [Move]], ids=repr)
 def test_on_takes_a_message_class_and_nothing_else(mistake: Any) -> None:
     with pytest.raises(TypeError, match=r"@on takes a Message class, as in @on\(Move\)"):
         on(mistake)

@@ -7,6 +7,7 @@ from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.schemas.frames import NAME_CHARS_MAX, POSITIONS_MAX, Hello, Position, Resume
+from tests.cases import every_case
 
 LIMITS = Limits()
 
@@ -17,7 +18,7 @@ def test_every_limit_is_a_positive_number_by_default() -> None:
     assert [name for name, value in numbers.items() if value <= 0] == ["session_age_max_s"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "value", "why"),
     [
         ("rooms_max", -1, "rooms_max must be 0 or more; got -1"),

@@ -22,6 +22,7 @@ from holdfast.core.listing import (
 )
 from holdfast.core.tables import IllegalTransition
 from holdfast.schemas.room import PasswordHash
+from tests.cases import every_case
 
 BYTES_MAX = 2048
 
@@ -59,7 +60,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("how", CHANGES)
+@every_case("how", CHANGES)
 def test_every_change_is_told_once_and_after_it_was_made(how: str) -> None:
     seen: list[dict[str, Any]] = []
     properties = Properties({"map": "sea", "level": 3}, lambda: seen.append(dict(properties)))
@@ -114,7 +115,7 @@ def test_a_copy_is_a_plain_dict_that_changes_nothing(copied: Any) -> None:
 # What can be a property
 
 
-@pytest.mark.parametrize(
+@every_case(
     "value",
     ["", "sea", 0, -5, 2**63 - 1, -(2**63), 0.5, True, False, [], ["a", 1, 0.5, True], ("a", "b"), "ünï 🎲"],
 )
@@ -122,7 +123,7 @@ def test_text_numbers_booleans_and_lists_of_them_are_properties(value: Any) -> N
     check_properties({"x": value}, BYTES_MAX)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "value",
     [
         None,
@@ -185,7 +186,7 @@ def test_a_code_has_six_letters_and_follows_from_the_numbers() -> None:
     assert set(join_code(range(256))) == set(CODE_LETTERS)
 
 
-@pytest.mark.parametrize("group", ["0O", "1IL", "2Z", "5S", "6G", "8B", "UV"])
+@every_case("group", ["0O", "1IL", "2Z", "5S", "6G", "8B", "UV"])
 def test_of_letters_that_look_alike_a_code_has_one_at_most(group: str) -> None:
     assert len(set(group) & set(CODE_LETTERS)) <= 1
 
@@ -196,7 +197,7 @@ def test_a_code_makes_no_words() -> None:
     assert CODE_LETTERS.upper() == CODE_LETTERS
 
 
-@pytest.mark.parametrize("typed", ["bcd-fgh", " B C D F G H ", "bcdfgh", "BCD.FGH\n", "8CDF6H", "bcd f6h"])
+@every_case("typed", ["bcd-fgh", " B C D F G H ", "bcdfgh", "BCD.FGH\n", "8CDF6H", "bcd f6h"])
 def test_a_code_is_found_however_it_was_typed(typed: str) -> None:
     assert spelled(typed) == "BCDFGH"
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.codec import CODECS, Codec
 from holdfast.core.messages import RESERVED, Message, MessageRefused, PlayerData, SeatLeft, Untyped, snake_case
+from tests.cases import every_case
 
 
 class Move(Message):
@@ -31,7 +32,7 @@ class AfterRenamed(Renamed):
     pass
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("class_name", "wire_name"),
     [
         ("Move", "move"),

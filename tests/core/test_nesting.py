@@ -10,6 +10,7 @@ from holdfast import Message
 from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
 from holdfast.core.handlers import Handler, bounded
 from holdfast.core.nesting import can_nest, check_nesting
+from tests.cases import every_case
 from tests.fuzz.targets import bodies
 
 codecs = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
@@ -234,8 +235,8 @@ ODD_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", ODD_KEYS)
-@pytest.mark.parametrize("place", [b"%b", b"\x91%b", b"\x81\xa1a%b"], ids=["itself", "in a list", "in a map"])
+@every_case("key", ODD_KEYS)
+@every_case("place", [b"%b", b"\x91%b", b"\x81\xa1a%b"], ids=["itself", "in a list", "in a map"])
 def test_where_anything_may_be_said_a_key_is_text(key: bytes, place: bytes) -> None:
     odd = place % (b"\x81" + key + b"\x01")
 
@@ -256,8 +257,8 @@ def test_what_json_can_say_is_said(value: Any) -> None:
     assert decode(Anything, {"value": value}).value == value
 
 
-@pytest.mark.parametrize("kind", [Anything, Loose])
-@pytest.mark.parametrize("extension", [b"\xd4\x05\x00", b"\xc7\x03\x01abc", b"\xd6\x80\x00\x00\x00\x01"])
+@every_case("kind", [Anything, Loose])
+@every_case("extension", [b"\xd4\x05\x00", b"\xc7\x03\x01abc", b"\xd6\x80\x00\x00\x00\x01"])
 def test_an_extension_is_refused(kind: type[Message], extension: bytes) -> None:
     field = b"\xa5value" if kind is Anything else b"\xa5names"
 

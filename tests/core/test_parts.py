@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast import Parts
 from holdfast.core.parts import parts_of
+from tests.cases import every_case
 
 
 class Chunk(msgspec.Struct):
@@ -174,7 +175,7 @@ TOUCHING: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("use", "touched"), TOUCHING.values(), ids=TOUCHING)
+@every_case(("use", "touched"), TOUCHING.values(), ids=TOUCHING)
 def test_whatever_hands_an_entry_out_touches_it(use: Any, touched: dict[str, Any]) -> None:
     parts = saved(a=[1], b=[2])
 
@@ -196,7 +197,7 @@ READING: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("use", READING.values(), ids=READING)
+@every_case("use", READING.values(), ids=READING)
 def test_what_hands_no_entry_out_to_be_changed_touches_none(use: Any) -> None:
     parts = saved(a=[1], b=[2])
 

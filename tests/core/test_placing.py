@@ -20,6 +20,7 @@ from holdfast.core.placement import (
 )
 from holdfast.core.tables import IllegalTransition
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
+from tests.cases import every_case
 
 
 def a_node(name: str, region: str = "eu", **facts: Any) -> NodeView:
@@ -156,7 +157,7 @@ def test_equals_of_one_destination_come_in_the_order_of_their_names() -> None:
 PATIENT = Queue("q", ("*",), latency_policies=(LatencyPolicy(150, 20), LatencyPolicy(50, 10)))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("waited_s", "expected"),
     [
         (0.0, ["near"]),
@@ -296,7 +297,7 @@ def test_a_fleet_without_any_destination_of_the_queue_is_told_too() -> None:
 # What is refused
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("settings", "sentence"),
     [
         ({"name": ""}, "1 to 64 characters"),
@@ -328,7 +329,7 @@ def test_a_queue_that_cannot_be_meant_is_refused_with_what_to_write(settings: di
         Queue(**{"name": "q", "destinations": ("*",), **settings})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("policy", "sentence"),
     [
         ((0, 1), "max_ms must be"),
@@ -366,8 +367,8 @@ def test_more_players_than_seats_are_refused() -> None:
 ENDS = {"placed": "fulfilled", "stopped": "cancelled", "expired": "timed_out", "broken": "failed"}
 
 
-@pytest.mark.parametrize("event", PlacementEvent)
-@pytest.mark.parametrize("state", PlacementState)
+@every_case("event", PlacementEvent)
+@every_case("state", PlacementState)
 def test_a_pending_placement_ends_in_one_of_four_ways_and_nothing_follows(
     state: PlacementState, event: PlacementEvent
 ) -> None:

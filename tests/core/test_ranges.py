@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.ranges import RangeTable, read_address, read_range
+from tests.cases import every_case
 
 networks = st.one_of(
     st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 32)).map(lambda pair: ip_network(pair, strict=False)),
@@ -14,7 +15,7 @@ networks = st.one_of(
 )
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("written", "meant"),
     [
         ("203.0.113.7", "203.0.113.7/32"),
@@ -32,9 +33,7 @@ def test_a_range_is_read_as_people_write_it(written: str, meant: str) -> None:
     assert str(read_range(written)) == meant
 
 
-@pytest.mark.parametrize(
-    "written", ["", "ada", "203.0.113", "203.0.113.0/33", "203.0.113.0/-1", "1.2.3.4:80", "::/129"]
-)
+@every_case("written", ["", "ada", "203.0.113", "203.0.113.0/33", "203.0.113.0/-1", "1.2.3.4:80", "::/129"])
 def test_what_is_no_range_is_refused(written: str) -> None:
     with pytest.raises(ValueError):
         read_range(written)

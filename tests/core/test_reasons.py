@@ -1,6 +1,5 @@
-import pytest
-
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
+from tests.cases import every_case
 
 RESUME = range(4000, 4100)
 SIGN_IN = range(4100, 4200)
@@ -59,14 +58,14 @@ def test_no_two_reasons_share_a_code() -> None:
     assert len(set(CLOSE_CODES.values())) == len(CLOSE_CODES)
 
 
-@pytest.mark.parametrize("reason", CLOSE_CODES)
+@every_case("reason", CLOSE_CODES)
 def test_every_code_is_in_exactly_one_range(reason: Reason) -> None:
     code = CLOSE_CODES[reason]
 
     assert [code in known for known in (RESUME, SIGN_IN, STOP)].count(True) == 1
 
 
-@pytest.mark.parametrize(("reason", "expected"), EXPECTED.items())
+@every_case(("reason", "expected"), EXPECTED.items())
 def test_the_code_of_a_reason_tells_the_client_what_to_do(reason: Reason, expected: Advice) -> None:
     assert advice(CLOSE_CODES[reason]) is expected
 
@@ -77,12 +76,12 @@ def test_a_code_from_the_future_is_understood_by_its_range() -> None:
     assert {advice(code) for code in STOP} == {Advice.STOP}
 
 
-@pytest.mark.parametrize("code", [1001, 1005, 1006, 1011, 1012, 1013, 1014, 1015])
+@every_case("code", [1001, 1005, 1006, 1011, 1012, 1013, 1014, 1015])
 def test_a_link_that_broke_by_accident_is_resumed(code: int) -> None:
     assert advice(code) is Advice.RESUME
 
 
-@pytest.mark.parametrize("code", [1000, 1002, 1003, 1007, 1008, 1009, 1010])
+@every_case("code", [1000, 1002, 1003, 1007, 1008, 1009, 1010])
 def test_a_client_that_would_only_earn_the_same_close_again_stops(code: int) -> None:
     assert advice(code) is Advice.STOP
 

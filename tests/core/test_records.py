@@ -27,6 +27,7 @@ from holdfast.schemas.ban import BanRecord
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import EffectRecord, ListingRecord, ObjectsRecord, RoomRecord, TimerRecord
 from holdfast.schemas.session import SessionRecord, StandingRecord
+from tests.cases import every_case
 from tests.core.record_samples import (
     BAN,
     CHANNEL,
@@ -146,7 +147,7 @@ def test_a_room_of_before_there_were_listings_has_an_empty_one() -> None:
     assert (room.created_at, room.is_final) == (ROOM.created_at, ROOM.is_final)
 
 
-@pytest.mark.parametrize("fields", range(len(ListingRecord.__struct_fields__)))
+@every_case("fields", range(len(ListingRecord.__struct_fields__)))
 def test_a_listing_of_before_a_field_was_appended_has_its_default(fields: int) -> None:
     older = fields_of(ROOM)
     older[-2] = older[-2][:fields]

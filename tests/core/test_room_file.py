@@ -11,6 +11,7 @@ from holdfast.core.records import PARTS_NONE, Unreadable, decode_room, digest, e
 from holdfast.core.room_file import NotARoom, Past, from_text, room_entries, room_file, to_text
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import CreationKey, ListingFile, ListingRecord, PasswordHash, RoomFile, RoomRecord
+from tests.cases import every_case
 
 FILE: dict[str, Any] = {
     "format": "holdfast-room",
@@ -116,7 +117,7 @@ def with_listing(**changes: Any) -> Callable[[dict[str, Any]], None]:
     return with_(listing={**FILE["listing"], **changes})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("spoil", "says"),
     [
         (with_(format="other"), 'its "format" is not "holdfast-room"'),

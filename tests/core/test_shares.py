@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.address_quota import AddressQuota, AddressShares, share_of
+from tests.cases import every_case
 
 HOME = "203.0.113.7"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("pool", "share", "most"),
     [(20_000, 0.25, 5_000), (10, 0.25, 3), (4, 0.25, 1), (2, 0.25, 1), (1, 0.25, 1), (0, 0.25, 0), (10, 1.0, 10)],
 )
@@ -34,9 +35,7 @@ def test_an_ipv6_network_of_64_bits_is_one_address(one: str, other: str, are_one
     assert quota.is_full(other, 2) == are_one
 
 
-@pytest.mark.parametrize(
-    "address", ["10.1.2.3", "::ffff:10.1.2.3", "2001:db8::5", "192.0.2.1", "", "memory", "agent-7"]
-)
+@every_case("address", ["10.1.2.3", "::ffff:10.1.2.3", "2001:db8::5", "192.0.2.1", "", "memory", "agent-7"])
 def test_named_networks_and_peers_without_an_address_have_the_whole_pool(address: str) -> None:
     quota: AddressQuota[int] = AddressQuota(AddressShares(0.1, ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]))
 

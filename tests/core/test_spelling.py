@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Message, Player, Room, on
+from tests.cases import every_case
 
 
 class Hit(Message):
@@ -21,7 +22,7 @@ def method(*parameters: str) -> Any:
     return eval(f"lambda {names}: None")  # noqa: S307 - of the names in this file
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "value", "meant"),
     [
         ("grace", 30, "grace_s"),
@@ -42,7 +43,7 @@ def test_a_misspelt_setting_is_an_error_that_names_the_right_one(name: str, valu
         room_class(**{name: value})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "meant"),
     [
         ("on_joined", "on_join"),
@@ -63,7 +64,7 @@ def test_a_misspelt_hook_is_an_error_that_names_the_right_one(name: str, meant: 
         room_class(**{name: method()})
 
 
-@pytest.mark.parametrize(
+@every_case(
     "members",
     [
         {"max_hp": 100},
@@ -153,7 +154,7 @@ def test_a_hook_whose_answer_is_needed_at_once_cannot_be_async(name: str) -> Non
         room_class(**{name: hook})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "value"),
     [
         ("players", {}),

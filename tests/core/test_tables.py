@@ -12,6 +12,7 @@ from holdfast.core.player import SEAT_TABLE, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_TABLE, Session, SessionEvent, SessionState
 from holdfast.core.tables import IllegalTransition, Table
+from tests.cases import every_case
 from tests.core.samples import a_connection, a_player, a_session
 
 # machine: {state: {event: the state that follows}}. A pair that is not here is refused.
@@ -74,12 +75,7 @@ MACHINES: list[tuple[Table[Any, Any], type[Enum], type[Enum]]] = [
     (PLACEMENT_TABLE, PlacementState, PlacementEvent),
 ]
 TABLES = [pytest.param(table, id=table.name) for table, _, _ in MACHINES]
-PAIRS = [
-    pytest.param(table, state, event, id=f"{table.name}-{state.value}-{event.value}")
-    for table, states, events in MACHINES
-    for state in states
-    for event in events
-]
+PAIRS = [(table, state, event) for table, states, events in MACHINES for state in states for event in events]
 ILLEGAL = [
     (table, state, event)
     for table, states, events in MACHINES
@@ -112,7 +108,7 @@ def tell(session: Session, event: SessionEvent) -> None:
             session.finish(event, Reason.GRACE_ENDED)
 
 
-@pytest.mark.parametrize(("table", "state", "event"), PAIRS)
+@every_case(("table", "state", "event"), PAIRS)
 def test_every_pair_leads_where_the_specification_says_or_is_refused(
     table: Table[Any, Any], state: Enum, event: Enum
 ) -> None:
@@ -175,9 +171,7 @@ def test_a_refused_event_says_which_machine_was_in_which_state() -> None:
 # Nothing changes: on the objects that use the tables.
 
 
-@pytest.mark.parametrize(
-    ("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is CONNECTION_TABLE]
-)
+@every_case(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is CONNECTION_TABLE])
 def test_a_refused_event_leaves_the_connection_as_it_was(state: ConnectionState, event: ConnectionEvent) -> None:
     connection = a_connection()
     connection.state = state
@@ -188,7 +182,7 @@ def test_a_refused_event_leaves_the_connection_as_it_was(state: ConnectionState,
     assert connection.state is state
 
 
-@pytest.mark.parametrize(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is SEAT_TABLE])
+@every_case(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is SEAT_TABLE])
 def test_a_refused_event_leaves_the_seat_as_it_was(state: SeatState, event: SeatEvent) -> None:
     player = a_player()
     player.seat = state
@@ -199,9 +193,7 @@ def test_a_refused_event_leaves_the_seat_as_it_was(state: SeatState, event: Seat
     assert player.seat is state
 
 
-@pytest.mark.parametrize(
-    ("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is SESSION_TABLE]
-)
+@every_case(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is SESSION_TABLE])
 def test_a_refused_event_leaves_the_session_as_it_was(state: SessionState, event: SessionEvent) -> None:
     session = a_session()
     if state in (SessionState.CONNECTED, SessionState.DISCONNECTED):

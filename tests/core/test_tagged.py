@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
 from holdfast.core.tagged import NotTagged, from_json, seconds_of, seconds_text, to_json
+from tests.cases import every_case
 
 SCALARS = (
     st.none()
@@ -50,7 +51,7 @@ def test_plain_values_are_themselves() -> None:
     assert to_json(plain) == plain
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("value", "written"),
     [
         (b"hello", {"$bytes": "aGVsbG8="}),
@@ -66,7 +67,7 @@ def test_what_json_lacks_is_tagged(value: Any, written: Any) -> None:
     assert to_json(value) == written
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("value", "says"),
     [
         ({"$bytes": "?"}, r"state\.x\[0\]: this '\$bytes' cannot be read: it is not base64"),

@@ -12,6 +12,7 @@ from rich.pretty import pretty_repr
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict, printable
 from holdfast.identity import Identity
 from holdfast.schemas.frames import Auth, Hello, Outcome, Resume, Terms, Welcome
+from tests.cases import every_case
 
 RETIRED_MAX = 8
 SECRET = "s3cr3t-which-nobody-may-read-anywhere"
@@ -41,7 +42,7 @@ def test_a_family_that_has_issued_nothing_knows_no_token() -> None:
     assert tokens.present(printable(bytes(TOKEN_BYTES))) is Verdict.UNKNOWN
 
 
-@pytest.mark.parametrize("token", ["", " ", "guess", "é", "\ud800", "\x00", "x" * 100_000])
+@every_case("token", ["", " ", "guess", "é", "\ud800", "\x00", "x" * 100_000])
 def test_a_token_that_was_never_issued_is_unknown(token: str) -> None:
     tokens, _ = a_family()
 

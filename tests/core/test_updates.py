@@ -11,6 +11,7 @@ from holdfast.core.room import Room
 from holdfast.core.updates import apply_update
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
+from tests.cases import every_case
 from tests.core.room_samples import Desk, an_arena, reserved, seated
 from tests.core.samples import Hero
 
@@ -67,7 +68,7 @@ def test_everything_can_be_changed_at_once() -> None:
     assert room.listing.password is KEPT
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("change", "now"),
     [
         ({"name": "x"}, lambda room: room.name == "x"),
@@ -143,7 +144,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception]]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "error"), REFUSED, ids=str)
+@every_case(("change", "error"), REFUSED, ids=str)
 def test_a_refused_change_changes_nothing(change: dict[str, Any], error: type[Exception]) -> None:
     room, desk = a_room()
     seated(room, "ada")

@@ -15,6 +15,7 @@ from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Reason, advice
 from holdfast.schemas.frames import FromClient, FromServer
+from tests.cases import every_case
 from tests.core.vectors import VECTORS, Case, cases, codec_of, each, plain, readers
 
 ENCODINGS = [(JSON, "json"), (MSGPACK, "msgpack")]
@@ -46,7 +47,7 @@ def test_no_case_has_the_name_of_another() -> None:
 
 
 @each("frames.json")
-@pytest.mark.parametrize(("codec", "key"), ENCODINGS, ids=["json", "msgpack"])
+@every_case(("codec", "key"), ENCODINGS, ids=["json", "msgpack"])
 def test_a_frame_is_read_and_written_as_the_vector_says(case: Case, codec: Codec, key: str) -> None:
     frame_bytes = encoded(case, codec, key)
 
@@ -59,7 +60,7 @@ def test_a_frame_is_read_and_written_as_the_vector_says(case: Case, codec: Codec
 
 
 @each("payloads.json")
-@pytest.mark.parametrize(("codec", "key"), ENCODINGS, ids=["json", "msgpack"])
+@every_case(("codec", "key"), ENCODINGS, ids=["json", "msgpack"])
 def test_a_payload_is_read_and_written_as_the_vector_says(case: Case, codec: Codec, key: str) -> None:
     payload = encoded(case, codec, key)
 
@@ -129,7 +130,7 @@ STEPS_WITHOUT_RESULT: dict[str, Callable[..., None]] = {
 }
 
 
-@pytest.mark.parametrize("script", cases("channels.json"), ids=lambda script: str(script["name"]))
+@every_case("script", cases("channels.json"), ids=lambda script: str(script["name"]))
 def test_a_channel_does_what_its_script_says(script: Case) -> None:
     channel = Channel(1, Limits(**script["limits"]))
 
@@ -146,7 +147,7 @@ def test_a_channel_does_what_its_script_says(script: Case) -> None:
 # The rest
 
 
-@pytest.mark.parametrize(
+@every_case(
     "case",
     cases("backoff.json"),
     ids=lambda case: f"{case['attempt']}-{case['lost_s']}-{case['retry_after_s']}",
@@ -162,7 +163,7 @@ def test_a_client_waits_within_the_bounds(case: Case) -> None:
     assert waits[1] < waits[2] <= case["below_s"]
 
 
-@pytest.mark.parametrize("case", cases("closes.json"), ids=lambda case: str(case["code"]))
+@every_case("case", cases("closes.json"), ids=lambda case: str(case["code"]))
 def test_a_close_code_tells_a_client_what_to_do(case: Case) -> None:
     assert advice(case["code"]).value == case["advice"]
     if case["reason"] is not None:

@@ -1,14 +1,15 @@
 """The golden vectors of spec/vectors, for the tests that replay them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
 from holdfast.schemas.frames import Frame
+from tests.cases import Test, every_case
 
 VECTORS = Path(__file__).parents[2] / "spec" / "vectors"
 
@@ -21,13 +22,13 @@ def cases(file_name: str) -> list[Case]:
     return found
 
 
-def each(file_name: str) -> pytest.MarkDecorator:
-    """A test for each case of a file."""
+def each(file_name: str) -> Callable[[Test], Test]:
+    """A claim about each case of a file."""
     found = cases(file_name)
     names = [
         f"{case.get('dialect', '').rpartition('.')[2]} {case['direction']} {case['name']}".strip() for case in found
     ]
-    return pytest.mark.parametrize("case", found, ids=names)
+    return every_case("case", found, ids=names)
 
 
 def readers(codec: Codec, direction: str) -> list[Any]:

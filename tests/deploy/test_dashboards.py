@@ -12,6 +12,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # has no types of its own
 
 from holdfast.schemas.events import ROOM_FAILURES
+from tests.cases import every_case
 from tests.deploy.game import Game, Scrape, play
 from tests.deploy.promql import Expression, Series
 
@@ -103,7 +104,7 @@ def wrong_with(series: Series, scrape: Scrape) -> Iterator[str]:
         yield f"{series.name} is a gauge, and has no rate"
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=IDS)
+@every_case("query", QUERIES, ids=IDS)
 def test_an_expression_is_about_what_a_node_shows(query: Query, scrape: Scrape) -> None:
     assert complaints(query.text, scrape) == []
 
@@ -280,7 +281,7 @@ def test_legends_name_labels_that_the_expression_keeps() -> None:
             assert named <= expression.grouped_by | (FROM_PROMETHEUS if is_whole else set()), panel["title"]
 
 
-@pytest.mark.parametrize("rule", rules(), ids=[rule["alert"] for rule in rules()])
+@every_case("rule", rules(), ids=[rule["alert"] for rule in rules()])
 def test_an_alert_says_what_it_means_and_what_to_do(rule: dict[str, Any]) -> None:
     assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
     assert re.fullmatch(r"Holdfast([A-Z][a-z]+)+", rule["alert"])

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.cases import every_case
 from tests.server.durability import test_survival
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "durability.md").read_text()
@@ -18,7 +17,7 @@ def cells_of(test: Any) -> dict[str, str]:
     return dict(mark.args[1])
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row[-1] for row in ROWS])
+@every_case("row", ROWS, ids=[row[-1] for row in ROWS])
 def test_a_row_says_what_its_test_proves(row: tuple[str, ...]) -> None:
     _, *cells, name = row
 

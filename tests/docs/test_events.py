@@ -3,13 +3,12 @@
 import re
 from pathlib import Path
 
-import pytest
-
 import holdfast.events
 from holdfast import Limits
 from holdfast.schemas import events
 from holdfast.schemas.events import Dropped, Event, RoomFailed
 from holdfast.schemas.session import TimelineInfo
+from tests.cases import every_case
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "events.md").read_text("utf-8")
 ROWS = re.findall(r"^\| `([a-z_.]+)` \| `(\w+)` \| ([^|]+) \| ([^|]+) \|$", PAGE, re.MULTILINE)
@@ -41,7 +40,7 @@ def test_the_public_module_has_all_events_and_nothing_else() -> None:
         assert getattr(holdfast.events, name) is getattr(events, name)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@every_case("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_event_has_a_sentence_about_itself(kind: type[Event]) -> None:
     assert kind.__doc__
     assert kind.__doc__.strip().split("\n")[0].endswith(".")

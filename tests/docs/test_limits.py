@@ -4,9 +4,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 from holdfast.core.limits import KIB, MIB, Limits
+from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guide" / "limits.md").read_text("utf-8")
@@ -33,12 +32,12 @@ def test_every_limit_has_one_row() -> None:
     assert sorted(name for name, _, _ in ROWS) == sorted(limit.name for limit in fields(Limits))
 
 
-@pytest.mark.parametrize(("name", "default", "what"), ROWS)
+@every_case(("name", "default", "what"), ROWS)
 def test_a_row_says_the_default_and_what_it_is_for(name: str, default: str, what: str) -> None:
     assert read(default.strip()) == getattr(Limits(), name)
     assert what.strip()
 
 
-@pytest.mark.parametrize("name", [limit.name for limit in fields(Limits)])
+@every_case("name", [limit.name for limit in fields(Limits)])
 def test_every_limit_is_kept_to_somewhere(name: str) -> None:
     assert any(re.search(rf"\.{name}\b", source) for source in SOURCES)

@@ -17,6 +17,7 @@ from holdfast import PlayerData, Room, Server, WebSocket
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
 from holdfast.search import parse_query
+from tests.cases import every_case
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "migrating.md"
 TEXT = PAGE.read_text()
@@ -99,7 +100,7 @@ async def test_an_example_runs_in_the_frame_of_the_page(example: Example) -> Non
         await names["run"](names["example"])
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[example.anchor for example in EXAMPLES])
+@every_case("example", EXAMPLES, ids=[example.anchor for example in EXAMPLES])
 def test_an_example_claims_something(example: Example) -> None:
     assert "assert " in example.code
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 import msgspec.inspect as mi
-import pytest
 
 from holdfast import Limits, Server, Tcp, WebSocket
 from holdfast.client.connector import SETTLED_S
@@ -44,6 +43,7 @@ from holdfast.search import parse_query
 from holdfast.search.ast import PROPERTIES, TERMS, Operator
 from holdfast.server.directory.operations import OPERATIONS
 from holdfast.transports import deflate
+from tests.cases import every_case
 from tests.server.foreign import Door, Foreigner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
@@ -136,7 +136,7 @@ def default_text(field: mi.Field) -> str:
     return "null" if default is None else f"`{json.dumps(default)}`"
 
 
-@pytest.mark.parametrize("name", STRUCTS)
+@every_case("name", STRUCTS)
 def test_every_field_stands_in_its_place_with_its_type_and_its_default(name: str) -> None:
     info = msgspec.inspect.type_info(STRUCTS[name])
     assert isinstance(info, mi.StructType)

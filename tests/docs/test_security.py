@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text("utf-8")
@@ -32,7 +32,7 @@ def names_in(file: str) -> set[str]:
     return {node.name for node in found if node.name.startswith("test_")}
 
 
-@pytest.mark.parametrize("requirement", REQUIREMENTS)
+@every_case("requirement", REQUIREMENTS)
 def test_every_requirement_has_a_test_or_a_reason(requirement: str) -> None:
     row = rows()[requirement]
 
@@ -41,12 +41,12 @@ def test_every_requirement_has_a_test_or_a_reason(requirement: str) -> None:
     assert shown_by or len(reason.split()) > 5
 
 
-@pytest.mark.parametrize("bug", BUGS)
+@every_case("bug", BUGS)
 def test_every_bug_that_others_had_has_a_test(bug: str) -> None:
     assert any(bug in line and "`tests/" in line for line in PAGE.splitlines())
 
 
-@pytest.mark.parametrize(("file", "name"), sorted(set(NAMED)))
+@every_case(("file", "name"), sorted(set(NAMED)))
 def test_every_test_that_is_named_is_there(file: str, name: str) -> None:
     assert names_in(file)
     assert not name or name in names_in(file)

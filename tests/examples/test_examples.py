@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every_case
+
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
@@ -16,7 +18,7 @@ def test_there_are_the_examples_the_readme_promises() -> None:
     assert games | {"sessions_in_a_websockets_server", "under_drops"} <= names
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@every_case("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_under_a_hundred_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) < 100
 

@@ -16,9 +16,10 @@ from holdfast.identity.accounts import (
     normalized,
 )
 from holdfast.identity.players import checked_player, checked_roles
+from tests.cases import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("typed", "same"),
     [
         ("Ada", "ada"),
@@ -46,7 +47,7 @@ def test_other_names_stay_other_names() -> None:
     assert len({folded(name) for name in ("ada", "ada1", "a da", "\N{CYRILLIC SMALL LETTER A}da", "äda")}) == 5
 
 
-@pytest.mark.parametrize(
+@every_case(
     "name",
     ["", "x" * 65, "a:b", "a\N{FULLWIDTH COLON}b", " ada", "ada ", "a\nb", "a\x00b", "\ud800", "a\u200bb", "ﷺ" * 10],
 )
@@ -55,7 +56,7 @@ def test_what_cannot_be_a_name_is_refused(name: str) -> None:
         checked_name(name)
 
 
-@pytest.mark.parametrize("name", ["a", "x" * 64, "Ada Lovelace", "ada@example.org", "花子", "🦑"])
+@every_case("name", ["a", "x" * 64, "Ada Lovelace", "ada@example.org", "花子", "🦑"])
 def test_what_can_be_a_name_is_taken(name: str) -> None:
     assert checked_name(name)
 
@@ -93,7 +94,7 @@ def test_a_hash_is_not_shown() -> None:
     assert "secret" not in repr(Account("ada", "player-1", "secret", [], 0.0))
 
 
-@pytest.mark.parametrize("name", ["ada", "", "x" * 10_000, "grüße 🦑", "\ud800", "a/b c\n"])
+@every_case("name", ["ada", "", "x" * 10_000, "grüße 🦑", "\ud800", "a/b c\n"])
 def test_a_key_is_short_printable_ascii_whatever_the_name(name: str) -> None:
     assert re.fullmatch(r"account/[A-Za-z0-9_-]{43}", key_of("account", name))
 

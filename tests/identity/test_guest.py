@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.identity import AuthContext, Authenticator, Guest, Identity, NotAuthentic
 from holdfast.identity.accounts import GuestLinks
+from tests.cases import every_case
 from tests.identity.plain import enter, memory
 
 KEY = bytes(range(32))
@@ -75,13 +76,13 @@ def test_a_credential_made_with_another_key_is_refused() -> None:
         guests().prove(stranger.credential)
 
 
-@pytest.mark.parametrize("length", range(1, len(ADA.credential)))
+@every_case("length", range(1, len(ADA.credential)))
 def test_a_truncated_credential_is_refused_at_every_length(length: int) -> None:
     with pytest.raises(NotAuthentic):
         guests().prove(ADA.credential[:length])
 
 
-@pytest.mark.parametrize("place", range(len(ADA.credential)))
+@every_case("place", range(len(ADA.credential)))
 def test_a_credential_with_one_letter_changed_is_refused_wherever_it_is(place: int) -> None:
     letter = "A" if ADA.credential[place] != "A" else "B"
     forged = ADA.credential[:place] + letter + ADA.credential[place + 1 :]
@@ -90,7 +91,7 @@ def test_a_credential_with_one_letter_changed_is_refused_wherever_it_is(place: i
         guests().prove(forged)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "garbage",
     [
         " ",

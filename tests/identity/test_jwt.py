@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.identity import AuthContext, Jwt, NotAuthentic
+from tests.cases import every_case
 from tests.identity.issuer import AUDIENCE, ISSUER, NOW, SECRET, Signer, signer
 from tests.identity.plain import Clock, enter, memory
 
@@ -48,7 +49,7 @@ def by_hand(header: Any, claims: Any, signature: bytes = b"") -> str:
 # What proves somebody
 
 
-@pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256", "PS384", "ES256", "ES384", "EdDSA"])
+@every_case("algorithm", ["RS256", "RS512", "PS256", "PS384", "ES256", "ES384", "EdDSA"])
 async def test_a_token_that_is_signed_with_a_public_key_is_good(algorithm: str) -> None:
     issuer = signer(algorithm)
     found = await door(keys=issuer.pem, algorithms=[algorithm])
@@ -97,7 +98,7 @@ async def test_a_token_may_say_what_it_is(kind: str) -> None:
 # Clocks
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("times", "is_good"),
     [
         ({"exp": NOW - 29}, True),
@@ -128,8 +129,8 @@ async def test_an_expired_token_is_told_so() -> None:
         await enter(found, token())
 
 
-@pytest.mark.parametrize("name", ["exp", "iat", "nbf"])
-@pytest.mark.parametrize(
+@every_case("name", ["exp", "iat", "nbf"])
+@every_case(
     "value",
     [None, True, "soon", "1700000000", [], {}, -1, 10**400, float("nan"), float("inf"), 1e300],
     ids=lambda value: repr(value)[:12],
@@ -148,7 +149,7 @@ async def test_a_token_that_does_not_say_everything_is_refused(claim: str) -> No
         await enter(await door(), token(without=claim))
 
 
-@pytest.mark.parametrize("issuer", [ISSUER.rstrip("/"), ISSUER.upper(), f"{ISSUER} ", "", [ISSUER], None])
+@every_case("issuer", [ISSUER.rstrip("/"), ISSUER.upper(), f"{ISSUER} ", "", [ISSUER], None])
 async def test_another_issuer_is_refused_by_the_letter(issuer: Any) -> None:
     # PyJWT would not write some of these.
     claims = {"iss": issuer, "aud": AUDIENCE, "sub": "ada", "iat": NOW, "exp": NOW + 300}
@@ -158,19 +159,19 @@ async def test_another_issuer_is_refused_by_the_letter(issuer: Any) -> None:
         await enter(await door(), forged)
 
 
-@pytest.mark.parametrize("audience", ["another-game", "my-game ", "MY-GAME", "", [], ["shop"], None, 5])
+@every_case("audience", ["another-game", "my-game ", "MY-GAME", "", [], ["shop"], None, 5])
 async def test_another_audience_is_refused(audience: Any) -> None:
     with pytest.raises(NotAuthentic):
         await enter(await door(), token({"aud": audience}))
 
 
-@pytest.mark.parametrize("subject", ["", "x" * 129, "two\nlines", "\ud800", 5, None, ["ada"], "guest-7Jm2"])
+@every_case("subject", ["", "x" * 129, "two\nlines", "\ud800", 5, None, ["ada"], "guest-7Jm2"])
 async def test_a_subject_that_cannot_be_a_player_is_refused(subject: Any) -> None:
     with pytest.raises(NotAuthentic):
         await enter(await door(), token({"sub": subject}))
 
 
-@pytest.mark.parametrize("roles", ["gm", 5, None, [5], [""], ["a\nb"], ["x" * 65], [str(each) for each in range(33)]])
+@every_case("roles", ["gm", 5, None, [5], [""], ["a\nb"], ["x" * 65], [str(each) for each in range(33)]])
 async def test_roles_that_are_none_are_refused(roles: Any) -> None:
     with pytest.raises(NotAuthentic, match="roles"):
         await enter(await door(), token({"roles": roles}))
@@ -190,9 +191,7 @@ async def test_a_public_key_is_no_shared_secret() -> None:
             await enter(found, forged)
 
 
-@pytest.mark.parametrize(
-    "algorithm", ["none", "None", "NONE", "", None, "HS256", "RS256", "ES384", ["ES256"], {}, 5], ids=repr
-)
+@every_case("algorithm", ["none", "None", "NONE", "", None, "HS256", "RS256", "ES384", ["ES256"], {}, 5], ids=repr)
 async def test_no_other_algorithm_is_taken_whatever_the_token_says(algorithm: Any) -> None:
     claims = jwt.decode(token(), options={"verify_signature": False})
 
@@ -224,7 +223,7 @@ async def test_a_token_that_demands_what_we_do_not_know_is_refused(header: dict[
         await enter(await door(), f"{unsigned}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}")
 
 
-@pytest.mark.parametrize("kind", ["logout+jwt", "dpop+jwt", "JOSE", "", 5, None, ["JWT"]])
+@every_case("kind", ["logout+jwt", "dpop+jwt", "JOSE", "", 5, None, ["JWT"]])
 async def test_a_token_for_something_else_is_refused(kind: Any) -> None:
     claims = jwt.decode(token(), options={"verify_signature": False})
 
@@ -255,7 +254,7 @@ async def test_a_token_of_8_kib_is_the_longest() -> None:
         await enter(found, token({"more": "x" * 8000}))
 
 
-@pytest.mark.parametrize(
+@every_case(
     "garbage",
     [
         "",
@@ -279,7 +278,7 @@ async def test_garbage_is_refused_and_nothing_worse_happens(garbage: str) -> Non
         await enter(await door(), garbage)
 
 
-@pytest.mark.parametrize("payload", [b"", b"5", b"[]", b"\xff", b"{", b"[" * 3000, b'{"exp": 1' + b"0" * 4500 + b"}"])
+@every_case("payload", [b"", b"5", b"[]", b"\xff", b"{", b"[" * 3000, b'{"exp": 1' + b"0" * 4500 + b"}"])
 async def test_what_is_signed_but_makes_no_sense_is_refused(payload: bytes) -> None:
     signed = jwt.api_jws.encode(payload, signer("ES256").private, "ES256")
 
@@ -296,7 +295,7 @@ async def test_no_text_that_was_not_issued_is_accepted(credential: str) -> None:
 # Settings
 
 
-@pytest.mark.parametrize(
+@every_case(
     "wrong",
     [
         {"issuer": ""},

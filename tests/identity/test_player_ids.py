@@ -4,9 +4,10 @@ import pytest
 
 from holdfast.identity.players import is_player_id
 from holdfast.schemas.player import PLAYER_CHARS_MAX
+from tests.cases import every_case
 
 
-@pytest.mark.parametrize("text", ["ada", "guest-1", "a b", "…", "...", ".a", "a" * PLAYER_CHARS_MAX])
+@every_case("text", ["ada", "guest-1", "a b", "…", "...", ".a", "a" * PLAYER_CHARS_MAX])
 def test_one_line_of_text_can_be_a_player(text: str) -> None:
     assert is_player_id(text)
 

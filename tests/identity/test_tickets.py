@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdfast import Invalid, Limits
 from holdfast.core.tokens import printable
 from holdfast.identity import Approach, AuthContext, Busy, NotAuthentic, Tickets
+from tests.cases import every_case
 from tests.identity.plain import HERE, Clock
 
 KEY, OTHER = bytes(range(32)), bytes(32)
@@ -119,7 +120,7 @@ def test_without_any_key_nothing_can_be_issued() -> None:
         Tickets().issue("ada")
 
 
-@pytest.mark.parametrize("place", range(0, 150, 7))
+@every_case("place", range(0, 150, 7))
 async def test_a_ticket_with_one_letter_changed_is_refused_and_the_real_one_is_still_good(place: int) -> None:
     tickets = await door()
     ticket = tickets.issue("ada")

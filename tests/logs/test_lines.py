@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.logs import Block, get_logger
 from holdfast.logs.secrets import struck_out
+from tests.cases import every_case
 from tests.log_lines import line_of
 
 log = get_logger("holdfast.test")
@@ -107,7 +108,7 @@ def test_a_secret_is_struck_out_of_a_traceback(lines: Lines, caplog: pytest.LogC
     assert caplog.records[0].exc_info is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("secrets", "text", "struck"),
     [
         # A password with dots in it, whole and by its parts.

@@ -13,6 +13,7 @@ from holdfast import Limits
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
 from holdfast.observability.packet_text import PacketReader, with_text_keys
 from holdfast.schemas.frames import Ack, Auth, Data, Frame, FromClient, Hello, Position, Request, Resume
+from tests.cases import every_case
 
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 STRANGER = pytest.mark.parametrize("is_stranger", [True, False], ids=["stranger", "known"])
@@ -86,7 +87,7 @@ def test_no_payload_in_json_makes_it_raise(frames: list[list[Any]], *, is_strang
     read(JSON, msgspec.json.encode(frames, enc_hook=repr), is_stranger=is_stranger)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         b"1e400",

@@ -28,6 +28,7 @@ from holdfast.schemas.events import (
     SignInFailed,
     TokenReused,
 )
+from tests.cases import every_case
 
 DAY_ONE = 1_800_000_000.0
 
@@ -166,7 +167,7 @@ def test_long_texts_are_cut() -> None:
 # Bounds
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 64])
+@every_case("most", [1, 2, 3, 4, 5, 64])
 def test_no_more_is_kept_than_the_limit_and_it_is_the_newest(most: int) -> None:
     kept = timelines(timeline_max=most)
     kept.record(opened())

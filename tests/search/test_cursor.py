@@ -14,6 +14,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.tokens import printable
 from holdfast.schemas.requests import Search
 from holdfast.search import Index, Query, parse_query
+from tests.cases import every_case
 from tests.search.oracle import NOW, TEXTS, a_room
 
 ORDERS: list[list[str]] = [[], ["players desc"], ["players", "properties.a desc", "name"], ["created_at desc"]]
@@ -89,7 +90,7 @@ def forged(query: Query, *fields: Any) -> str:
     return printable(msgspec.msgpack.encode([fingerprint, *fields]))
 
 
-@pytest.mark.parametrize(
+@every_case(
     "fields",
     [
         (),

@@ -12,6 +12,7 @@ from holdfast.schemas.requests import EXPRESSION_CHARS_MAX
 from holdfast.search import parse_query
 from holdfast.search.ast import And, Comparison, Expression, Membership, Not, Operator, Or, Ordering, Term
 from holdfast.search.parser import IN_MAX, NESTING_MAX, ORDER_BY_MAX, parse_order, parse_where
+from tests.cases import every_case
 from tests.search.oracle import expressions, order_written, orderings, written
 
 PLAYERS, OPEN_SEATS, PHASE, LEVEL = Term("players"), Term("open_seats"), Term("phase"), Term("properties", "level")
@@ -20,12 +21,12 @@ B = Comparison(PLAYERS, Operator.EQ, 2)
 C = Comparison(PLAYERS, Operator.EQ, 3)
 
 
-@pytest.mark.parametrize("sign", list(Operator))
+@every_case("sign", list(Operator))
 def test_a_term_is_compared_with_a_value(sign: Operator) -> None:
     assert parse_where(f"players {sign.value} 3") == Comparison(PLAYERS, sign, 3)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "value"),
     [
         ("0", 0),
@@ -53,7 +54,7 @@ def test_values_are_numbers_booleans_and_text(text: str, value: object) -> None:
     assert (type(expression.value), expression.value) == (type(value), value)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "key"),
     [
         ("properties.level", "level"),
@@ -75,7 +76,7 @@ def test_in_lists_the_values() -> None:
     assert parse_where("phase in('lobby')") == Membership(PHASE, ("lobby",))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "meaning"),
     [
         ("players=1 OR players=2 AND players=3", Or((A, And((B, C))))),
@@ -142,7 +143,7 @@ def flat(expression: Expression) -> Expression:
 # What cannot be read
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("where", "column", "expected"),
     [
         ("players", 8, "expected = <> < <= > >= or IN, found the end"),

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.core.errors import Invalid
 from holdfast.search import Found, Index, Row, parse_query
+from tests.cases import every_case
 from tests.search.oracle import NOW, a_room
 
 ROOMS = 3000
@@ -168,11 +169,11 @@ def test_long_texts_and_large_numbers_are_compared_whole_and_ordered_roughly() -
 # Pages
 
 
-@pytest.mark.parametrize(
+@every_case(
     "order_by",
     [(), ("players desc",), ("players desc", "properties.level", "created_at desc"), ("properties.clan desc", "name")],
 )
-@pytest.mark.parametrize("where", ["", "open_seats > 0", "properties.level IN (1, 2) OR players = 3", "players = 3"])
+@every_case("where", ["", "open_seats > 0", "properties.level IN (1, 2) OR players = 3", "players = 3"])
 def test_pages_add_up_whatever_the_budget(where: str, order_by: tuple[str, ...]) -> None:
     index = many_rooms()
     whole = found(index, where, *order_by, limit=2 * ROOMS, budget=10 * ROOMS)
@@ -217,7 +218,7 @@ def test_a_search_can_be_for_one_kind_of_rooms() -> None:
 # How much is looked at
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("where", "order_by", "looked_max"),
     [
         ("", (), 20),
@@ -244,7 +245,7 @@ def test_a_search_can_be_for_one_kind_of_rooms() -> None:
         ("properties.clan > 'Clan 2' AND properties.clan < 'Clan 3'", ("properties.clan",), 20),
     ],
 )
-@pytest.mark.parametrize("budget", [600, 2000])
+@every_case("budget", [600, 2000])
 def test_little_is_looked_at(where: str, order_by: tuple[str, ...], looked_max: int, budget: int) -> None:
     page = found(many_rooms(), where, *order_by, budget=budget)
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.search import parse_query
+from tests.cases import every_case
 from tests.search.oracle import NOW, a_room
 
 
@@ -12,7 +13,7 @@ def holds(where: str, **room: Any) -> bool:
     return parse_query(where, []).matches(a_room(**room), NOW)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "where",
     [
         "id = 'r0'",
@@ -40,8 +41,8 @@ def test_text_is_compared_by_code_point() -> None:
     assert holds("name > 'z'", name="ä")
 
 
-@pytest.mark.parametrize("value", ["'1'", "true", "'true'"])
-@pytest.mark.parametrize("term", ["players", "properties.level", "created_at", "age_s"])
+@every_case("value", ["'1'", "true", "'true'"])
+@every_case("term", ["players", "properties.level", "created_at", "age_s"])
 def test_values_of_two_types_are_unequal_and_have_no_order(term: str, value: str) -> None:
     room = {"players": 1, "created_at": 1.0, "properties": {"level": 1}}
 
@@ -78,7 +79,7 @@ def test_an_empty_list_has_nothing() -> None:
     assert not holds("properties.tags = 'pvp'", properties={"tags": []})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("where", "is_true"),
     [
         ("age_s = 9", True),

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from holdfast.server.rooms.kinds import check_room_type
+from tests.cases import every_case
 from tests.server.world import chat
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("setting", "value", "says"),
     [
         ("max_players", 0, "a whole number of at least 1; got 0"),

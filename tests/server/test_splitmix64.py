@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.server.rooms.splitmix64 import SplitMix64
+from tests.cases import every_case
 
 seeds = st.integers(0, 2**64 - 1)
 
@@ -38,7 +39,7 @@ QUESTIONS: dict[str, Any] = {
     "paretovariate": lambda dice: dice.paretovariate(3),
     "weibullvariate": lambda dice: dice.weibullvariate(1, 2),
 }
-each_question = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+each_question = every_case("question", QUESTIONS.values(), ids=QUESTIONS)
 
 
 def shuffled(dice: Random, count: int) -> list[int]:
@@ -159,7 +160,7 @@ def test_a_copy_rolls_the_same_and_on_its_own(another: Any) -> None:
     assert [twin.random() for _ in range(3)] == [dice.random() for _ in range(3)]
 
 
-@pytest.mark.parametrize("seed", [0, -1, 2**64 + 5, "a word", b"bytes", 1.5, None])
+@every_case("seed", [0, -1, 2**64 + 5, "a word", b"bytes", 1.5, None])
 def test_dice_can_be_seeded_as_random_can(seed: Any) -> None:
     dice = SplitMix64(7)
 
@@ -194,8 +195,8 @@ def test_the_ends_of_random_are_where_they_should_be(
 # chi-square distribution with one degree of freedom fewer than there are sides.
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 2**63])
-@pytest.mark.parametrize(("sides", "bound"), [(2, 23.93), (6, 35.89), (20, 63.68), (100, 180.79)])
+@every_case("seed", [1, 2, 3, 2**63])
+@every_case(("sides", "bound"), [(2, 23.93), (6, 35.89), (20, 63.68), (100, 180.79)])
 def test_every_side_comes_up_about_as_often(seed: int, sides: int, bound: float) -> None:
     dice = SplitMix64(seed)
     counts = [0] * sides
@@ -262,7 +263,7 @@ def test_gauss_has_the_mean_and_the_spread_it_is_asked_for() -> None:
 # Bits
 
 
-@pytest.mark.parametrize("k", range(201))
+@every_case("k", range(201))
 def test_so_many_bits_are_given_and_each_of_them_is_used(k: int) -> None:
     dice = SplitMix64(k)
     seen_set = seen_clear = 0

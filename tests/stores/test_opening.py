@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores import ABSENT, MemoryStore, SqliteStore, open_store
+from tests.cases import every_case
 
 
 async def test_memory_is_a_store_of_its_own() -> None:
@@ -40,7 +41,7 @@ def test_a_store_is_taken_as_it_is() -> None:
     assert open_store(store) is store
 
 
-@pytest.mark.parametrize("url", ["", "game.db", "sqlite", "sqlite:", "memory", "memory:x", "redis://localhost"])
+@every_case("url", ["", "game.db", "sqlite", "sqlite:", "memory", "memory:x", "redis://localhost"])
 def test_anything_else_is_refused_with_a_list_of_what_there_is(url: str) -> None:
     with pytest.raises(ValueError, match=r'"memory:".*"sqlite:game\.db"'):
         open_store(url)

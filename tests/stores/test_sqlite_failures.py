@@ -22,6 +22,7 @@ from holdfast.stores import (
     Write,
 )
 from holdfast.stores.sqlite.errors import translate
+from tests.cases import every_case
 from tests.deadlines import DEADLINE_S
 from tests.stores.faults import Disk, faulty_disk, sqlite_error
 from tests.stores.harness import NEVER
@@ -49,7 +50,7 @@ async def store(disk: Disk, file: Path) -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("code", "kind", "kind_when_committing"),
     [
         (sqlite3.SQLITE_FULL, Unavailable, Unavailable),

@@ -19,6 +19,7 @@ from holdfast.transports.deflate import (
     agreed,
     deflated,
 )
+from tests.cases import every_case
 
 ACCEPTED = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 LARGE = b"the same again and again, " * 20
@@ -95,7 +96,7 @@ def test_the_first_acceptable_offer_is_accepted(offer: str, answer: str) -> None
     assert agreement.answer == answer
 
 
-@pytest.mark.parametrize(
+@every_case(
     "offer",
     [
         "",

@@ -13,6 +13,7 @@ from websockets.typing import Subprotocol
 from holdfast.transports import websocket
 from holdfast.transports.forwarded import Address, Contradiction, TrustedProxies
 from holdfast.transports.port import BROKEN
+from tests.cases import every_case
 from tests.transports.harness import BINARY, LIMITS
 from tests.transports.recorder import Recorder
 
@@ -25,7 +26,7 @@ def client(headers: Sequence[tuple[str, str]], peer: Address = PROXY) -> Address
     return PROXIES.client(peer, CIMultiDict(headers))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("header", "found"),
     [
         ("203.0.113.7", ("203.0.113.7", 0)),
@@ -63,7 +64,7 @@ def test_several_lines_are_one_list() -> None:
     assert client([("X-Forwarded-For", "198.51.100.66"), ("x-forwarded-for", "203.0.113.7")]) == ("203.0.113.7", 0)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "headers",
     [
         [],

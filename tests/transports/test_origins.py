@@ -9,13 +9,14 @@ from websockets.typing import Origin, Subprotocol
 
 from holdfast.transports import websocket
 from holdfast.transports.origins import Origins
+from tests.cases import every_case
 from tests.transports.harness import BINARY, LIMITS
 from tests.transports.recorder import Recorder
 
 SITES = ["https://game.example", "https://*.play.example", "http://localhost:5173", "https://[2001:db8::7]:8443"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "origin",
     [
         "https://game.example",
@@ -31,7 +32,7 @@ def test_a_site_on_the_list_may_connect(origin: str) -> None:
     assert Origins(SITES).allow([origin])
 
 
-@pytest.mark.parametrize(
+@every_case(
     "origin",
     [
         "",
@@ -85,7 +86,7 @@ def test_pages_without_a_site_may_connect_if_they_are_named(origin: str) -> None
     assert Origins([origin]).allow([origin])
 
 
-@pytest.mark.parametrize(
+@every_case(
     "name",
     [
         "",

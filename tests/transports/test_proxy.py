@@ -14,6 +14,7 @@ from holdfast.transports import tcp, websocket
 from holdfast.transports.forwarded import Address, TrustedProxies
 from holdfast.transports.port import Accept, Dialect, Listener, TransportLimits
 from holdfast.transports.proxy import BadHeader, read_header
+from tests.cases import every_case
 from tests.transports import raw
 from tests.transports.harness import BINARY, LIMITS, Harness, SocketAdapter, client_context, server_context
 from tests.transports.raw import RawPeer, tcp_frame, websocket_frame
@@ -52,7 +53,7 @@ async def read(data: bytes) -> tuple[Address | None, bytes]:
     return await read_header(take, bytes_max=BYTES_MAX), bytes(rest)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("header", "client"),
     [
         (V1_TCP4, ("203.0.113.7", 51234)),
@@ -68,12 +69,12 @@ async def read(data: bytes) -> tuple[Address | None, bytes]:
         (v2(0x21, 0x31, bytes(216)), None),
     ],
 )
-@pytest.mark.parametrize("rest", [b"", b"GET / HTTP/1.1\r\n\r\n"])
+@every_case("rest", [b"", b"GET / HTTP/1.1\r\n\r\n"])
 async def test_a_header_is_read_to_its_end_and_not_further(header: bytes, client: Address | None, rest: bytes) -> None:
     assert await read(header + rest) == (client, rest)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "header",
     [
         b"GET / HTTP/1.1\r\nHost: game.example\r\n\r\n",

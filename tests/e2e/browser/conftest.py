@@ -4,14 +4,15 @@ import shutil
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    """Headless; as root it runs without its sandbox, which needs another user."""
+    """Headless, and one for all tests of a file; as root it runs without its sandbox, which needs another user."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: `make browser` installs one where it may")
     async with async_playwright() as playwright:
@@ -22,11 +23,12 @@ async def browser() -> AsyncIterator[Browser]:
             await browser.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser) -> AsyncIterator[Page]:
     """One tab. Whatever goes wrong in its scripts is an error of the test."""
     page = await browser.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     yield page
+    await page.close()
     assert errors == []

@@ -3,25 +3,29 @@
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
 from holdfast.http.keys import ApiKey
 from holdfast.http.static import Site
 from tests.e2e.browser.stage import SOON_MS, Notice, Said, Say, Stage, heard, staged
 
-pytestmark = pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web")
+pytestmark = [
+    pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web"),
+    pytest.mark.asyncio(loop_scope="module"),  # they share a browser
+]
 
 KEY = "a-key-for-operators"
 LISTS = ("", "sessions", "rooms", "players", "placements", "limits", "bans", "settings", "playground")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def stage() -> AsyncIterator[Stage]:
     async with staged() as stage:
         yield stage
 
 
-@pytest.fixture(autouse=True)
+@pytest_asyncio.fixture(loop_scope="module", autouse=True)
 async def refusals(page: Page) -> AsyncIterator[None]:
     """The browser blocks nothing of this page: its policy allows all that it does."""
     blocked: list[str] = []

@@ -8,7 +8,10 @@ from holdfast.http.static import Site
 from holdfast.schemas.requests import Ban
 from tests.e2e.browser.stage import SOON_MS, staged
 
-pytestmark = pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web")
+pytestmark = [
+    pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web"),
+    pytest.mark.asyncio(loop_scope="module"),  # they share a browser
+]
 
 
 async def test_an_address_that_means_nothing_is_told(page: Page) -> None:

@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from holdfast.cli.demo.page import Page as DemoPage
 from tests.deadlines import DEADLINE_S
 from tests.e2e.browser.stage import SOON_MS
 from tests.e2e.serving import holdfast_process, read_until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # they share a browser
 
 # Another demo may run at this moment.
 ANY_PORTS = ("--port", "0", "--http-port", "0")
@@ -30,7 +33,7 @@ class Demo(NamedTuple):
     url: str
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def demo() -> AsyncIterator[Demo]:
     """A demo of its own."""
     async with holdfast_process("demo", "--plain", *ANY_PORTS, "--bots", "3", "--cut-every", "0") as process:
@@ -43,7 +46,7 @@ async def demo() -> AsyncIterator[Demo]:
         await process.communicate()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def game(page: Page, demo: Demo) -> Page:
     """Somebody plays."""
     page.set_default_timeout(SOON_MS)

@@ -10,7 +10,7 @@ from holdfast.http.static import CLIENT_FILE
 from tests.e2e.browser.stage import SOON_MS
 from tests.e2e.serving import ANY_PORTS, holdfast_process, http_address, read_until, result_of
 
-# Many times what it takes.
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # they share a browser
 
 DOTS = """() => {
     const canvas = document.querySelector("canvas");

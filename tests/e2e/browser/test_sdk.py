@@ -16,10 +16,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page
 
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, websocket_address
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # they share a browser
 
 HERE = Path(__file__).parent
 SDK = HERE.parents[2] / "clients" / "js" / "dist" / "index.js"
@@ -83,7 +86,7 @@ def site(tmp_path: Path) -> Iterator[str]:
         serving.join()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def served(tmp_path: Path, site: str) -> AsyncIterator[Served]:
     """A server."""
     served = Served(tmp_path, site)
@@ -92,7 +95,7 @@ async def served(tmp_path: Path, site: str) -> AsyncIterator[Served]:
     await served.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     """A browser of its own."""
     context = await browser.new_context()

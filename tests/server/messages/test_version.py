@@ -10,6 +10,7 @@ from holdfast import Message
 from holdfast.schemas.requests import MESSAGE_VERSION_CHARS_MAX
 from holdfast.server.messages.spoken import Spoken
 from holdfast.server.messages.version import FACTS_MAX, is_understood, name_of, version_of
+from tests.cases import every_case
 
 
 def message(name: str, *fields: Any, **options: Any) -> type[Message]:
@@ -99,12 +100,12 @@ REFUSED_ALL_THE_SAME = {
 }
 
 
-@pytest.mark.parametrize(("client", "server"), UNDERSTOOD.values(), ids=UNDERSTOOD)
+@every_case(("client", "server"), UNDERSTOOD.values(), ids=UNDERSTOOD)
 def test_a_client_is_understood_while_all_it_knows_is_still_so(client: Spoken, server: Spoken) -> None:
     assert is_understood(version_of(client), by=version_of(server))
 
 
-@pytest.mark.parametrize(("client", "server"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
+@every_case(("client", "server"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
 def test_a_client_is_not_understood_when_something_it_knows_has_changed(client: Spoken, server: Spoken) -> None:
     assert not is_understood(version_of(client), by=version_of(server))
 
@@ -114,7 +115,7 @@ def test_what_is_of_another_type_is_refused_even_if_it_would_do(client: Spoken, 
     assert not is_understood(version_of(client), by=version_of(server))
 
 
-@pytest.mark.parametrize("garbage", ["x", "1.2.3", "deadbeef.AAAA", "deadbeef.AA", "\x00", "." + "A" * 4000])
+@every_case("garbage", ["x", "1.2.3", "deadbeef.AAAA", "deadbeef.AA", "\x00", "." + "A" * 4000])
 def test_text_that_is_no_version_is_not_understood(garbage: str) -> None:
     assert not is_understood(garbage, by=version_of(up(X)))
 
