@@ -80,11 +80,15 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(keys: Sequence[ApiKey] = (), port: int = 0, **settings: Any) -> AsyncIterator[Stage]:
+async def staged(
+    keys: Sequence[ApiKey] = (), port: int = 0, origins: Sequence[str] = (), **settings: Any
+) -> AsyncIterator[Stage]:
     """A server from here to the end of the block."""
     http = HttpApi(port=port, keys=keys)
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(Server([Chat], listen=[WebSocket(port=0)], http=http, **settings))
+        server = await stack.enter_async_context(
+            Server([Chat], listen=[WebSocket(port=0, origins=origins)], http=http, **settings)
+        )
         yield Stage(server, stack)
 
 
