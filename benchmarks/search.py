@@ -17,7 +17,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.search import Found, Index, Query, Row, parse_query
+from holdfast.schemas.room import RoomInfo
+from holdfast.search import Found, Index, Query, parse_query
 
 NOW = 1_800_000_000.0
 LIMIT = 20
@@ -75,11 +76,11 @@ class World:
         self._dice = Random(seed)
         self.rows = [self._room(number, rooms) for number in range(rooms)]
 
-    def _room(self, number: int, rooms: int) -> Row:
+    def _room(self, number: int, rooms: int) -> RoomInfo:
         dice = self._dice
         max_players = dice.choice((2, 4, 8, 8, 8, 16))
         players = dice.randint(0, max_players)
-        return Row(
+        return RoomInfo(
             id=f"{dice.getrandbits(54):014x}",
             kind=dice.choices(("arena", "coop", "lobby"), (6, 3, 1))[0],
             name=f"Room {number}",
@@ -101,7 +102,7 @@ class World:
             },
         )
 
-    def changes(self) -> Iterator[Row]:
+    def changes(self) -> Iterator[RoomInfo]:
         """For ever: players come and go, and now and then a property changes."""
         dice = self._dice
         for _ in count():
@@ -120,7 +121,7 @@ class World:
 class Load:
     """So many changes a second go into the index while it is searched."""
 
-    def __init__(self, index: Index, changes: Iterator[Row], per_s: int) -> None:
+    def __init__(self, index: Index, changes: Iterator[RoomInfo], per_s: int) -> None:
         self._index = index
         self._changes = changes
         self._per_s = per_s
@@ -162,7 +163,7 @@ class Times:
         self.looked = max(self.looked, found.looked)
         return found
 
-    def scan(self, rows: list[Row], query: Query) -> None:
+    def scan(self, rows: list[RoomInfo], query: Query) -> None:
         """Find the same without an index."""
         cpu = time.thread_time()
         found = [row for row in rows if query.matches(row, NOW)]
@@ -181,7 +182,7 @@ def percentile(times: list[float], share: float) -> float:
     return sorted(times)[min(len(times) - 1, int(len(times) * share))]
 
 
-def bytes_per_room(rows: list[Row]) -> float:
+def bytes_per_room(rows: list[RoomInfo]) -> float:
     """What the index needs beside the rows."""
     tracemalloc.start()
     index = Index()

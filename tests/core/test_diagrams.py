@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.connection import CONNECTION_TABLE
-from holdfast.core.listing import ROOM_TABLE
 from holdfast.core.placement import PLACEMENT_TABLE
 from holdfast.core.player import SEAT_TABLE
+from holdfast.core.room_listing import ROOM_TABLE
 from holdfast.core.session import SESSION_TABLE
 from holdfast.core.tables import Table
 

@@ -188,7 +188,7 @@ def test_every_field_of_a_record_has_its_place_in_the_file_or_a_reason_to_be_lef
 def test_every_field_of_a_listing_has_its_place_in_the_file_or_a_reason_to_be_left_out() -> None:
     left_out = {
         "password",  # its hash could be guessed by who has the file
-        "once",  # a copy is not what was asked for with that key
+        "creation_key",  # a copy is not what was asked for with that key
     }
 
     assert set(ListingRecord.__struct_fields__) - left_out == set(ListingFile.__struct_fields__)
@@ -197,7 +197,7 @@ def test_every_field_of_a_listing_has_its_place_in_the_file_or_a_reason_to_be_le
 def test_neither_a_password_nor_an_idempotency_key_is_in_the_file() -> None:
     record = decode_room(entries_of({**FILE, "parts": {}})[KEY])
     password = PasswordHash(b"salt", b"sesame, hashed")
-    listing = ListingRecord(name="x", password=password, once=CreationKey("ada", "the-key", b"wish"))
+    listing = ListingRecord(name="x", password=password, creation_key=CreationKey("ada", "the-key", b"wish"))
 
     text = to_text(room_file("r1", encode(RoomRecord(**{**_fields(record), "listing": listing})), {}, KEY))
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from holdfast.core.connection import CONNECTION_TABLE, ConnectionEvent, ConnectionState
-from holdfast.core.listing import ROOM_TABLE, RoomEvent, RoomStatus
 from holdfast.core.placement import PLACEMENT_TABLE, PlacementEvent, PlacementState
 from holdfast.core.player import SEAT_TABLE, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
+from holdfast.core.room_listing import ROOM_TABLE, RoomStatus, RoomStep
 from holdfast.core.session import SESSION_TABLE, Session, SessionEvent, SessionState
 from holdfast.core.tables import IllegalTransition, Table
 from tests.cases import every_case
@@ -71,7 +71,7 @@ MACHINES: list[tuple[Table[Any, Any], type[Enum], type[Enum]]] = [
     (CONNECTION_TABLE, ConnectionState, ConnectionEvent),
     (SESSION_TABLE, SessionState, SessionEvent),
     (SEAT_TABLE, SeatState, SeatEvent),
-    (ROOM_TABLE, RoomStatus, RoomEvent),
+    (ROOM_TABLE, RoomStatus, RoomStep),
     (PLACEMENT_TABLE, PlacementState, PlacementEvent),
 ]
 TABLES = [pytest.param(table, id=table.name) for table, _, _ in MACHINES]

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.search import Row
+from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import And, Comparison, Expression, Membership, Not, Operator, Or, Ordering, Term, Value
 
 NOW = 10.0
@@ -21,10 +21,12 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-ROOM = Row(id="r0", kind="arena", name="", players=1, max_players=4, open_seats=3, created_at=1.0, phase="lobby")
+ROOM = RoomInfo(
+    id="r0", kind="arena", name="", players=1, max_players=4, open_seats=3, created_at=1.0, phase="lobby", properties={}
+)
 
 
-def a_room(room_id: str = "r0", **changes: Any) -> Row:
+def a_room(room_id: str = "r0", **changes: Any) -> RoomInfo:
     """A room like another, but for this."""
     return replace(ROOM, id=room_id, **changes)
 
@@ -51,11 +53,11 @@ def compared(value: Any, how: Operator, wanted: Value) -> bool:
     return COMPARE[how](value, wanted)
 
 
-def value_of(row: Row, term: Term) -> object:
+def value_of(row: RoomInfo, term: Term) -> object:
     return row.properties.get(term.key) if term.name == "properties" else getattr(row, term.name)
 
 
-def holds(expression: Expression, row: Row, now: float) -> bool:
+def holds(expression: Expression, row: RoomInfo, now: float) -> bool:
     match expression:
         case And(parts):
             return all(holds(part, row, now) for part in parts)
@@ -71,11 +73,13 @@ def holds(expression: Expression, row: Row, now: float) -> bool:
             return compared(value_of(row, term), how, value)
 
 
-def scanned(rows: Iterable[Row], where: Expression, order_by: Iterable[Ordering], now: float = NOW) -> list[Row]:
+def scanned(
+    rows: Iterable[RoomInfo], where: Expression, order_by: Iterable[Ordering], now: float = NOW
+) -> list[RoomInfo]:
     """The rows for which an expression holds, in order."""
     orderings = list(order_by)
 
-    def compare(one: Row, other: Row) -> int:
+    def compare(one: RoomInfo, other: RoomInfo) -> int:
         for term, is_descending in ((each.term, each.is_descending) for each in orderings):
             if term.name in ("created_at", "age_s"):
                 is_younger = (one.created_at, one.id) > (other.created_at, other.id)
@@ -124,7 +128,7 @@ properties = st.fixed_dictionaries(
     },
 )
 rows = st.builds(
-    Row,
+    RoomInfo,
     id=st.sampled_from([f"r{number}" for number in range(16)]),
     kind=st.sampled_from(["arena", "coop"]),
     name=texts,

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
-from holdfast.search import Found, Index, Query, Row, parse_query
+from holdfast.schemas.room import RoomInfo
+from holdfast.search import Found, Index, Query, parse_query
 from holdfast.search.ast import Expression, Ordering
 from tests.search.oracle import NOW, expressions, holds, order_written, orderings, rows, scanned, written
 
@@ -22,7 +23,7 @@ PAGES_MAX = 1000
 class Case(NamedTuple):
     """Rooms, and a search among them."""
 
-    rows: list[Row]
+    rows: list[RoomInfo]
     where: Expression
     order_by: list[Ordering]
     limit: int
@@ -47,7 +48,7 @@ cases = st.builds(
 )
 
 
-def filled(rows: list[Row], columns_max: int = 64) -> Index:
+def filled(rows: list[RoomInfo], columns_max: int = 64) -> Index:
     index = Index(columns_max)
     for row in rows:
         index.put(row)
@@ -58,18 +59,18 @@ def query_for(where: Expression, order_by: list[Ordering]) -> Query:
     return parse_query(written(where), order_written(order_by))
 
 
-def known(rows: list[Row]) -> dict[str, Row]:
+def known(rows: list[RoomInfo]) -> dict[str, RoomInfo]:
     """The last row of each room."""
     return {row.id: row for row in rows}
 
 
-def ids(rows: list[Row]) -> list[str]:
+def ids(rows: list[RoomInfo]) -> list[str]:
     return [row.id for row in rows]
 
 
 @searched
 @given(many_rows, expressions)
-def test_a_query_matches_what_the_language_promises(rows: list[Row], where: Expression) -> None:
+def test_a_query_matches_what_the_language_promises(rows: list[RoomInfo], where: Expression) -> None:
     query = query_for(where, [])
 
     assert [query.matches(row, NOW) for row in rows] == [holds(where, row, NOW) for row in rows]
@@ -96,7 +97,7 @@ def test_the_pages_of_a_search_are_what_a_scan_finds(case: Case) -> None:
 @searched
 @given(cases, st.lists(st.one_of(rows, rows.map(lambda row: row.id))))
 def test_rooms_that_do_not_change_are_found_once_and_in_order_whatever_the_others_do(
-    case: Case, changes: list[Row | str]
+    case: Case, changes: list[RoomInfo | str]
 ) -> None:
     """A change is a new row, or the id of a room that goes; one happens after each page."""
     index, now_known = filled(case.rows), known(case.rows)
@@ -116,7 +117,7 @@ def test_rooms_that_do_not_change_are_found_once_and_in_order_whatever_the_other
             case str(room_id):
                 index.remove(room_id)
                 now_known.pop(room_id, None)
-            case Row() as row:
+            case RoomInfo() as row:
                 index.put(row)
                 now_known[row.id] = row
             case None:
@@ -131,7 +132,7 @@ def test_rooms_that_do_not_change_are_found_once_and_in_order_whatever_the_other
 @searched
 @given(many_rows, many_rows, expressions, orderings, st.integers(0, 2))
 def test_an_index_is_what_its_last_rows_make_it(
-    rows: list[Row], later: list[Row], where: Expression, order_by: list[Ordering], columns_max: int
+    rows: list[RoomInfo], later: list[RoomInfo], where: Expression, order_by: list[Ordering], columns_max: int
 ) -> None:
     """However it came about, and however few properties have columns."""
     index = filled(rows, columns_max)

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Invalid
-from holdfast.search import Found, Index, Row, parse_query
+from holdfast.schemas.room import RoomInfo
+from holdfast.search import Found, Index, parse_query
 from tests.cases import every_case
 from tests.search.oracle import NOW, a_room
 
 ROOMS = 3000
 
 
-def an_index(*rows: Row, columns_max: int = 64) -> Index:
+def an_index(*rows: RoomInfo, columns_max: int = 64) -> Index:
     index = Index(columns_max)
     for row in rows:
         index.put(row)

@@ -1,7 +1,7 @@
 """The client's session: one object that stays while connections come and go underneath it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from itertools import count
 from typing import Any, Unpack
@@ -26,6 +26,7 @@ from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import (
     Confirm,
     Create,
+    CreateOptions,
     Join,
     JoinOrCreate,
     Link,
@@ -33,12 +34,14 @@ from holdfast.schemas.requests import (
     PlacedPlayer,
     Release,
     Reserve,
+    RoomOptions,
     Search,
     StartPlacement,
     Wait,
     Watch,
+    fields_of,
 )
-from holdfast.schemas.room import RoomInfo, RoomPage, Visibility
+from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.transports.port import GOING_AWAY, NORMAL
 
 log = get_logger("holdfast.client")
@@ -169,30 +172,9 @@ class ClientSession:
 
     # To find and to make
 
-    async def create(
-        self,
-        kind: str,
-        *,
-        properties: Mapping[str, Any] | None = None,
-        max_players: int | None = None,
-        name: str = "",
-        visibility: Visibility = "public",
-        password: str = "",
-        idempotency_key: str = "",
-        message_version: str = "",
-    ) -> RoomInfo:
+    async def create(self, kind: str, **options: Unpack[CreateOptions]) -> RoomInfo:
         """Make a room. Joining it is another call. The same key with the same request gives the same room."""
-        request = Create(
-            kind,
-            properties=dict(properties or {}),
-            max_players=max_players,
-            name=name,
-            visibility=visibility,
-            password=password,
-            idempotency_key=idempotency_key,
-            message_version=message_version,
-        )
-        return await self._exchange.ask(request, RoomInfo)
+        return await self._exchange.ask(Create(kind, **fields_of(options)), RoomInfo)
 
     async def search(
         self,
@@ -237,32 +219,12 @@ class ClientSession:
         """Take a seat: by the room's id, or by its code. For `message_version` see `join_or_create`."""
         return await self._exchange.request(Join(room_id, code, password, message_version), self._seated)
 
-    async def join_or_create(
-        self,
-        kind: str,
-        *,
-        where: str = "",
-        properties: Mapping[str, Any] | None = None,
-        max_players: int | None = None,
-        name: str = "",
-        visibility: Visibility = "public",
-        password: str = "",
-        message_version: str = "",
-    ) -> ClientRoom:
+    async def join_or_create(self, kind: str, *, where: str = "", **options: Unpack[CreateOptions]) -> ClientRoom:
         """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room.
 
         `message_version` is what `holdfast types` wrote: `OtherVersion` if the room's messages are not those any more.
         """
-        request = JoinOrCreate(
-            kind,
-            where=where,
-            properties=dict(properties or {}),
-            max_players=max_players,
-            name=name,
-            visibility=visibility,
-            password=password,
-            message_version=message_version,
-        )
+        request = JoinOrCreate(kind, where=where, **fields_of(options))
         return await self._exchange.request(request, self._seated)
 
     async def my_rooms(self) -> list[RoomInfo]:
@@ -349,10 +311,7 @@ class ClientSession:
         *,
         players: str | Iterable[str | PlacedPlayer] = (),
         id: str = "",  # noqa: A002 - the word of the wire
-        name: str = "",
-        properties: Mapping[str, Any] | None = None,
-        max_players: int | None = None,
-        visibility: Visibility = "public",
+        **options: Unpack[RoomOptions],
     ) -> Placement:
         """Have a room made on the best node of a queue, with seats for these players. The same id is one placement."""
         party = [players] if isinstance(players, str) else players
@@ -361,10 +320,7 @@ class ClientSession:
             kind,
             players=[PlacedPlayer(each) if isinstance(each, str) else each for each in party],
             id=id,
-            name=name,
-            properties=dict(properties or {}),
-            max_players=max_players,
-            visibility=visibility,
+            **fields_of(options),
         )
         return await self._exchange.request(request, self._placed)
 

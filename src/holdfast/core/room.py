@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args, get
 
 from holdfast.core.election import Election
 from holdfast.core.handlers import Handler, handlers_of
-from holdfast.core.listing import Properties
 from holdfast.core.messages import Message, PlayerData, check_message, snake_case
 from holdfast.core.ownership import Orphans, Ownership
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.room_class import check_room_class
 from holdfast.core.room_context import Host, Timer
+from holdfast.core.room_listing import PropertyDict
 from holdfast.core.seating import Seating
 from holdfast.schemas.requests import Update
 
@@ -108,7 +108,7 @@ class Room(Seating[D]):
         """The player with the host's role, if there is one; theirs until they leave for good."""
         self.successor = ""
         """The id of the player who is to be the next host, if the game has named one."""
-        self._properties = Properties({}, self._entry_changed)
+        self._properties = PropertyDict({}, self._entry_changed)
         self.phase: Phase = "lobby"
         self.random = random
         self.objects: Ownership[D] = Ownership(host.limits)
@@ -132,7 +132,7 @@ class Room(Seating[D]):
 
     def set_properties(self, values: Mapping[str, Any]) -> None:
         """The room begins, or goes on, with these: nothing has changed for anybody."""
-        self._properties = Properties(values, self._entry_changed)
+        self._properties = PropertyDict(values, self._entry_changed)
 
     def broadcast(self, message: Message, exclude: Iterable[Player[D]] = ()) -> None:
         """Send reliably to every player of the room, also to those whose seat is held."""

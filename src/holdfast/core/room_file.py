@@ -4,7 +4,9 @@ What is the game's own (properties, state, data, arguments of timers) is written
 of the file, for half of each is in a client and went on since: the seats of a room that is put back are held for their
 players by player id, who sign in, join, and are told the current state (`on_resync`). So `stream`, the part of a
 session that a room has, is there to be read only. Nor are effects that wait to be carried out: they stay in the store.
-Of the entry in the directory, the password and the idempotency key are left out: see `listing_file`.
+Two things of the listing are left out. The password, for a file is passed on and its hash could be guessed: a room that
+is put back has none until one is set. And the idempotency key it was made with: a request with that key makes a room
+of its own, and does not get a copy that somebody put back.
 """
 
 import json
@@ -15,7 +17,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.core.codec import DECODE_ERRORS
-from holdfast.core.listing_file import listing_entry, stored_listing
 from holdfast.core.records import (
     PARTS_NONE,
     SERVER,
@@ -29,13 +30,20 @@ from holdfast.core.records import (
     seats_of,
     timers_of,
 )
+from holdfast.core.room_listing import CODE_LENGTH, spelled
 from holdfast.core.tagged import from_json, seconds_of, seconds_text, to_json
 from holdfast.core.tokens import printable
 from holdfast.schemas.player import PlayerFile, SeatRecord, StreamFile
+from holdfast.schemas.projection import project
 from holdfast.schemas.room import (
     FILE_FORMAT,
     FILE_VERSION,
+    HexText,
+    ListingFile,
+    ListingRecord,
     ObjectsRecord,
+    ReservationFile,
+    ReservationRecord,
     RoomFile,
     RoomRecord,
     TimerFile,
@@ -74,14 +82,12 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
     )
     try:
         state = beside[f"{key}/state"] if record.has_state_beside else record.state
-        return RoomFile(
+        return project(
+            record,
+            RoomFile,
             id=room_id,
-            kind=record.kind,
             phase="playing" if record.phase == "playing" else "lobby",
-            is_locked=record.is_locked,
-            max_players=record.max_players,
-            was_joined=record.was_joined,
-            listing=listing_entry(record.listing),
+            listing=_listing(record.listing),
             properties=to_json(_decode(record.properties)),
             state=to_json(_decode(state)),
             parts=_parts(beside, key),
@@ -89,15 +95,18 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
             objects=_owned(owners, SERVER),
             # By the wall clock, for people to read.
             timers=[_timer(timer, record.saved_at + timer.due_at - record.clock) for timer in timers],
-            random=hex(record.random),
+            random=HexText(hex(record.random)),
             created_at=seconds_text(record.created_at),
             saved_at=seconds_text(record.saved_at),
-            epoch=record.epoch,
-            index=record.index,
             hash=digest(stored).hex(),
         )
     except (*DECODE_ERRORS, OverflowError, LookupError) as error:
         raise Unreadable(str(error)) from None
+
+
+def _listing(record: ListingRecord) -> ListingFile:
+    reservations = [project(each, ReservationFile, until=seconds_text(each.until)) for each in record.reservations]
+    return project(record, ListingFile, reservations=reservations)
 
 
 def _parts(beside: Mapping[str, bytes], key: str) -> dict[str, dict[str, Any]]:
@@ -234,17 +243,14 @@ def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
     properties = from_json(file.properties, "properties")
     if not isinstance(properties, dict):
         raise NotARoom("properties: they must be an object")
-    return RoomRecord(
-        kind=file.kind,
+    return project(
+        file,
+        RoomRecord,
         node="import",
         epoch=past.epoch + 1,
         index=past.index + 1,
         previous=past.hash,
         saved_at=seconds_of(file.saved_at),
-        phase=file.phase,
-        is_locked=file.is_locked,
-        max_players=file.max_players,
-        was_joined=file.was_joined,
         properties=Raw(_encode(properties)),
         random=random,
         # In the record, large or not: the server that takes the room over lays it where it wants it.
@@ -256,10 +262,17 @@ def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
         parts=parts,
         created_at=seconds_of(file.created_at),
         is_final=True,
-        listing=stored_listing(file.listing),
+        listing=_stored_listing(file.listing),
         # Timers of the file go by the wall clock, as it was then.
         clock=seconds_of(file.saved_at),
     )
+
+
+def _stored_listing(file: ListingFile) -> ListingRecord:
+    if file.code and (len(file.code) != CODE_LENGTH or spelled(file.code) != file.code):
+        raise NotARoom(f"listing.code: {file.code!r} is no code; leave it empty, and the next server makes one up")
+    reservations = [project(each, ReservationRecord, until=seconds_of(each.until)) for each in file.reservations]
+    return project(file, ListingRecord, reservations=reservations)
 
 
 def _seat(number: int, player: PlayerFile) -> Raw:

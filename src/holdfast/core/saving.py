@@ -1,18 +1,13 @@
-"""Records of what lives, and back: sessions, channels and listings. (Rooms are the server's: see `RoomKeeper`.)"""
-
-from typing import Any
+"""Live sessions and channels to records, and back."""
 
 from msgspec import Raw
 
 from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS
 from holdfast.core.limits import Limits
-from holdfast.core.listing import Listing, RoomEvent
 from holdfast.core.records import Unreadable
-from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session, SessionId
 from holdfast.schemas.frames import Problem, Reply
-from holdfast.schemas.room import ListingRecord, ReservationRecord, RoomRecord
 from holdfast.schemas.session import ChannelRecord, SessionRecord
 
 
@@ -102,42 +97,3 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
             request_id, Raw(result) if result is not None else None, Problem(*problem) if problem is not None else None
         )
     return session
-
-
-def listing_record(room: Room[Any], now: float, wall_clock: float) -> ListingRecord:
-    """A room's entry as it is saved."""
-    listing = room.listing
-    return ListingRecord(
-        name=listing.name,
-        visibility=listing.visibility,
-        password=listing.password,
-        creator=listing.creator,
-        code=listing.code,
-        once=listing.once,
-        join_policy=listing.join_policy,
-        version=listing.version,
-        host=room.host.id if room.host is not None else "",
-        successor=room.successor,
-        reservations=[
-            ReservationRecord(player_id, wall_clock + kept.until - now, kept.by, kept.is_placed)
-            for player_id, kept in room.reservations
-        ],
-    )
-
-
-def restored_listing(record: RoomRecord) -> Listing:
-    """A room's entry as it was saved."""
-    saved = record.listing
-    listing = Listing(
-        created_at=record.created_at,
-        name=saved.name,
-        visibility=saved.visibility,
-        password=saved.password,
-        creator=saved.creator,
-        code=saved.code,
-        once=saved.once,
-    )
-    listing.join_policy = saved.join_policy
-    listing.version = saved.version
-    listing.happened(RoomEvent.ACTIVATED)
-    return listing

@@ -3,11 +3,11 @@
 from typing import Generic, TypeVar
 
 from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
-from holdfast.core.listing import Listing
 from holdfast.core.messages import PlayerData
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reservations import Reservations
 from holdfast.core.room_context import Host
+from holdfast.core.room_listing import RoomListing
 from holdfast.core.session import PlayerId
 
 D = TypeVar("D", bound=PlayerData)
@@ -20,7 +20,7 @@ class Seating(Generic[D]):
     duplicate: str
 
     def __init__(self, host: Host) -> None:
-        self.listing = Listing()
+        self.listing = RoomListing()
         self.reservations = Reservations()
         self.is_locked = False
         self.is_closing = False

@@ -19,6 +19,8 @@ from typing import Any
 import msgspec
 from msgspec.msgpack import Ext
 
+from holdfast.schemas.room import TimeText
+
 # Up to here, who counts in floats counts right.
 _INT_EXACT = 2**53
 # 1970, as MessagePack's own extension for times: a `datetime`, without the module that knows what time it is.
@@ -120,9 +122,9 @@ _TAGS: dict[str, Callable[[Any, str], Any]] = {
 # Times by the wall clock: seconds since 1970 in a record, text in a file.
 
 
-def seconds_text(seconds: float) -> str:
+def seconds_text(seconds: float) -> TimeText:
     """A moment, to the microsecond."""
-    return time_text(type(_EPOCH).fromtimestamp(seconds, _EPOCH.tzinfo))
+    return TimeText(time_text(type(_EPOCH).fromtimestamp(seconds, _EPOCH.tzinfo)))
 
 
 def seconds_of(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Bans as data: the same in a list and in the store."""
+"""Bans as data: the same fields in an answer and in the store."""
 
 from msgspec import Struct
 
@@ -12,17 +12,12 @@ class BanInfo(Struct, frozen=True, omit_defaults=True):
     since: float = 0.0
 
 
+class BanRecord(BanInfo, frozen=True, array_like=True):
+    """A ban as it is saved. Times are by the wall clock."""
+
+
 class BanPage(Struct, frozen=True, omit_defaults=True):
     """One page of the bans, by subject; the cursor gets the next one, and is empty after the last."""
 
     bans: list[BanInfo]
     cursor: str = ""
-
-
-class BanRecord(Struct, array_like=True, frozen=True):
-    """Somebody who is not welcome; times by the wall clock, 0: for good."""
-
-    subject: str
-    why: str
-    until: float
-    since: float

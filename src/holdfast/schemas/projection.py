@@ -4,7 +4,9 @@ A projection is an allow-list: it has the fields that it declares, and a field t
 until it is declared there too.
 """
 
+from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -17,11 +19,15 @@ def project(source: Struct, target: type[T], **given: Any) -> T:
 
     Fields of the target that neither has keep their default.
     """
-    fields = {name: getattr(source, name) for name in _shared(type(source), target)}
-    return target(**(fields | given if given else fields))
+    names, read = _shared(type(source), target)
+    if not given and names == target.__match_args__:  # every field, and none by keyword alone
+        return target(*read(source))
+    return target(**{**dict(zip(names, read(source), strict=True)), **given})
 
 
 @cache
-def _shared(source: type[Struct], target: type[Struct]) -> tuple[str, ...]:
-    known = set(source.__struct_fields__)
-    return tuple(name for name in target.__struct_fields__ if name in known)
+def _shared(source: type[Struct], target: type[Struct]) -> tuple[tuple[str, ...], Callable[[Struct], tuple[Any, ...]]]:
+    names = tuple(name for name in target.__struct_fields__ if name in source.__struct_fields__)
+    # Of one name alone, it would read the value and not a tuple.
+    read = attrgetter(*names) if len(names) > 1 else lambda struct: tuple(getattr(struct, name) for name in names)
+    return names, read

@@ -4,7 +4,8 @@ Unknown fields are refused: these are commands, and what is not understood must 
 """
 
 import hashlib
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 from msgspec import Meta, Struct
@@ -27,6 +28,28 @@ Expression = Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX)]
 MessageVersion = Annotated[str, Meta(max_length=MESSAGE_VERSION_CHARS_MAX)]
 """Which messages of the room the client was made for, as `holdfast types` wrote it; empty: it does not say."""
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
+
+
+class RoomOptions(TypedDict, total=False):
+    """The room to make, by keyword; these and the kind are what a placement takes."""
+
+    properties: Mapping[str, Any] | None
+    max_players: int | None
+    name: str
+    visibility: Visibility
+
+
+class CreateOptions(RoomOptions, total=False):
+    """The fields of `Create` by keyword, beside the kind."""
+
+    password: str
+    idempotency_key: str
+    message_version: str
+
+
+def fields_of(options: RoomOptions) -> dict[str, Any]:
+    """Options by keyword as the fields of a request."""
+    return {**options, "properties": dict(options.get("properties") or {})}
 
 
 class Create(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

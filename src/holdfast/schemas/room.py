@@ -1,6 +1,13 @@
-"""Rooms as data: what the directory knows of one, what it shows, what is saved, and what is exported."""
+"""Rooms as data: one schema, and what each reader gets of it.
 
-from typing import Annotated, Any, Literal
+`RoomSchema` has everything that is known of a room beside the game's own state. It never leaves the server. Its
+projections do, each an allow-list of fields: `RoomInfo` is the answer to a client, the body over HTTP and the row of a
+search, `ListingRecord` is saved with the room's state in a `RoomRecord`, and `ListingFile` is exported in a `RoomFile`.
+A new field of the schema is private until a projection lists it; `project` fills it in there. Fields of records stand
+in the order in which they are stored, so new ones come last.
+"""
+
+from typing import Annotated, Any, Literal, NewType
 
 from msgspec import Meta, Raw, Struct
 
@@ -18,12 +25,71 @@ Code = Annotated[str, Meta(max_length=16)]
 SeatsMax = Annotated[int, Meta(le=100_000)]
 Visibility = Literal["public", "private"]
 """public: found by searches. private: joined by those who know its id or its code."""
+TimeText = NewType("TimeText", str)
+"""A moment as people read it, as in 2026-11-15T12:00:00Z; records have seconds since 1970."""
+HexText = NewType("HexText", str)
+"""A number of up to 64 bits: tools that count in floats would round it."""
 JoinPolicy = Literal["accept_all", "deny_all"]
 """Whether newcomers may join, as set from outside; the game's own word for it is `lock`."""
 
 
-class RoomInfo(Struct, frozen=True, omit_defaults=True):
-    """A room as the directory shows it. Times are seconds since 1970."""
+class PasswordHash(Struct, frozen=True, array_like=True):
+    """A room's password as it is kept: argon2id's own text, with its salt and settings.
+
+    The first two fields are of records from before that: a salted SHA-256, still good until the password is changed.
+    """
+
+    salt: bytes = b""
+    digest: bytes = b""
+    argon2: str = ""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is one of those."""
+        return not self.argon2
+
+    def __repr__(self) -> str:
+        return "PasswordHash(***)"
+
+
+class CreationKey(Struct, frozen=True, array_like=True):
+    """The idempotency key a room was made with: whose, and a hash of the rest of the request."""
+
+    creator: str
+    key: str
+    request: bytes
+
+
+class RoomSchema(Struct, frozen=True, kw_only=True):
+    """Everything that is known of a room beside its game's state. It is never sent: see its projections."""
+
+    id: str
+    kind: str
+    players: int
+    max_players: int
+    phase: str
+    properties: dict[str, Any]
+    name: str
+    status: str
+    reason: str
+    open_seats: int
+    visibility: Visibility
+    join_policy: JoinPolicy
+    is_locked: bool
+    password: PasswordHash | None
+    has_password: bool
+    code: str
+    creator: str
+    creation_key: CreationKey | None
+    host: str
+    successor: str
+    """The player who is to be the next host, if the game has named one."""
+    created_at: float
+    version: int
+
+
+class RoomInfo(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A room as the directory shows it, and as searches find it. Times are seconds since 1970."""
 
     id: str
     kind: str
@@ -77,33 +143,6 @@ class BroadcastInfo(Struct, frozen=True):
     players: int
 
 
-class PasswordHash(Struct, frozen=True, array_like=True):
-    """A room's password as it is kept: argon2id's own text, with its salt and settings.
-
-    The first two fields are of records from before that: a salted SHA-256, still good until the password is changed.
-    """
-
-    salt: bytes = b""
-    digest: bytes = b""
-    argon2: str = ""
-
-    @property
-    def is_old(self) -> bool:
-        """Whether it is one of those."""
-        return not self.argon2
-
-    def __repr__(self) -> str:
-        return "PasswordHash(***)"
-
-
-class CreationKey(Struct, frozen=True, array_like=True):
-    """The idempotency key a room was made with: whose, and a hash of the rest of the request."""
-
-    creator: str
-    key: str
-    request: bytes
-
-
 class ReservationRecord(Struct, array_like=True, frozen=True):
     """A seat that is kept for somebody, until when by the wall clock, and at whose request."""
 
@@ -121,7 +160,7 @@ class ListingRecord(Struct, array_like=True, frozen=True):
     password: PasswordHash | None = None
     creator: str = ""
     code: str = ""
-    once: CreationKey | None = None
+    creation_key: CreationKey | None = None
     join_policy: JoinPolicy = "accept_all"
     version: int = 1
     host: str = ""
@@ -191,7 +230,7 @@ class ReservationFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A seat that is kept for a player, until when, and who had it reserved (empty: an operator)."""
 
     player: PlayerName
-    until: str
+    until: TimeText
     by: str = ""
     is_placed: bool = False
     """Whether a placement had it reserved, in the name of `by`."""
@@ -215,7 +254,7 @@ class ListingFile(Struct, frozen=True, forbid_unknown_fields=True):
 class TimerFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A pending `after`; an argument is {"value": …}, or {"player": id}."""
 
-    due_at: str
+    due_at: TimeText
     method: str
     arguments: list[dict[str, Any]]
 
@@ -245,10 +284,10 @@ class RoomFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     objects: list[str]
     """What belongs to the server; the players' objects are with them."""
     timers: list[TimerFile]
-    random: str
+    random: HexText
     """Where the room's dice are. A text: tools that count in floats would round it."""
-    created_at: str
-    saved_at: str
+    created_at: TimeText
+    saved_at: TimeText
     epoch: int
     index: int
     hash: str

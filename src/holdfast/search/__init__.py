@@ -28,7 +28,6 @@ Keywords may be written in any case; terms and texts are what they are. What hol
 
 from holdfast.search.index import Index
 from holdfast.search.query import Query, parse_query
-from holdfast.search.row import Row
 from holdfast.search.search import Found
 
-__all__ = ["Found", "Index", "Query", "Row", "parse_query"]
+__all__ = ["Found", "Index", "Query", "parse_query"]

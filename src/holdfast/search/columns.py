@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import AGES, PROPERTIES, TERMS, Operator, Term, Value
-from holdfast.search.row import Place, Row
+from holdfast.search.row import Place
 from holdfast.search.values import ELEMENT, Key, is_whole, key_of, keys_of
 
 Bucket = list[Place]
@@ -148,7 +149,7 @@ class Columns:
         insort(self.everyone, place, key=by_birth)
         self._move(place, None, place.row)
 
-    def change(self, place: Place, row: Row) -> None:
+    def change(self, place: Place, row: RoomInfo) -> None:
         """A room has another row."""
         self._move(place, place.row, row)
         place.row = row
@@ -158,7 +159,7 @@ class Columns:
         del self.everyone[bisect_left(self.everyone, place.birth, key=by_birth)]
         self._move(place, place.row, None)
 
-    def _move(self, place: Place, old: Row | None, new: Row | None) -> None:
+    def _move(self, place: Place, old: RoomInfo | None, new: RoomInfo | None) -> None:
         befores = _NONE if old is None else _read(old)
         afters = _NONE if new is None else _read(new)
         for column, was, now in zip(self._of_rooms.values(), befores, afters, strict=True):

@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
+from holdfast.schemas.room import RoomInfo
 from holdfast.search.columns import Columns
 from holdfast.search.query import Query
-from holdfast.search.row import Place, Row, birth_of
+from holdfast.search.row import Place, birth_of
 from holdfast.search.search import Found, Search, Visible
 from holdfast.search.values import LISTS
 
@@ -26,12 +27,12 @@ class Index:
     def __len__(self) -> int:
         return len(self._places)
 
-    def row(self, room_id: str) -> Row | None:
+    def row(self, room_id: str) -> RoomInfo | None:
         """The row of a room."""
         place = self._places.get(room_id)
         return None if place is None else place.row
 
-    def put(self, row: Row) -> None:
+    def put(self, row: RoomInfo) -> None:
         """A room is new or has changed; only the columns in which it has changed are touched."""
         row = _with_fixed_lists(row)
         place = self._places.get(row.id)
@@ -66,7 +67,7 @@ class Index:
         return search.page(self._columns, cursor)
 
 
-def _with_fixed_lists(row: Row) -> Row:
+def _with_fixed_lists(row: RoomInfo) -> RoomInfo:
     """The row with tuples for its lists: a game may change a list in place, and the columns would not know."""
     properties = row.properties
     for value in properties.values():

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import AGES, CREATED_AT, PROPERTIES, TERMS, Ordering, Term
-from holdfast.search.row import Birth, Row, birth_of, reader
+from holdfast.search.row import Birth, birth_of, reader
 from holdfast.search.values import MISSING, Key, key_of
 
 # Stands below every key: there, what is missing comes last if the order descends.
@@ -34,9 +35,9 @@ class Rung(NamedTuple):
 
     term: Term
     is_descending: bool
-    key: Callable[[Row], Key]
+    key: Callable[[RoomInfo], Key]
     """Where a row stands by this term."""
-    sort_key: Callable[[Row], Any]
+    sort_key: Callable[[RoomInfo], Any]
     """The same for sorting: what is missing comes last, and a number that is never missing stands for itself."""
 
     @classmethod
@@ -44,14 +45,14 @@ class Rung(NamedTuple):
         """The rung for a term of `order_by`."""
         read = reader(ordering.term)
 
-        def key(row: Row) -> Key:
+        def key(row: RoomInfo) -> Key:
             return key_of(read(row))
 
-        def missing_last(row: Row) -> Key:
+        def missing_last(row: RoomInfo) -> Key:
             found = key_of(read(row))
             return _LOWEST if found is MISSING else found
 
-        sort_key: Callable[[Row], Any] = missing_last if ordering.is_descending else key
+        sort_key: Callable[[RoomInfo], Any] = missing_last if ordering.is_descending else key
         if ordering.term.name != PROPERTIES and TERMS[ordering.term.name] is not str:
             sort_key = read
         return cls(ordering.term, ordering.is_descending, key, sort_key)
@@ -89,11 +90,11 @@ class Order:
         """What decides between rooms that are alike in the first term."""
         return Order(self.rungs[1:], is_newest_first=self.is_newest_first)
 
-    def position(self, row: Row) -> Position:
+    def position(self, row: RoomInfo) -> Position:
         """Where a row stands."""
         return Position(tuple([rung.key(row) for rung in self.rungs]), birth_of(row))
 
-    def arranged(self, rows: Sequence[Row], after: Position | None = None) -> Iterator[Row]:
+    def arranged(self, rows: Sequence[RoomInfo], after: Position | None = None) -> Iterator[RoomInfo]:
         """Rows that come oldest first, in this order and from behind a position on; sorted as far as they are taken."""
         if not self.rungs:
             yield from self._by_age(rows, after)
@@ -106,7 +107,7 @@ class Order:
             elif (within := after.within(key)) not in (None, BEHIND_ALL):
                 yield from rest.arranged(list(alike), within)
 
-    def _by_age(self, rows: Sequence[Row], after: Position | None) -> Iterable[Row]:
+    def _by_age(self, rows: Sequence[RoomInfo], after: Position | None) -> Iterable[RoomInfo]:
         if self.is_newest_first:
             rows = rows[::-1]
         if after is None or after.birth is None:

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
+from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import (
     AGES,
     CREATED_AT,
@@ -20,10 +21,10 @@ from holdfast.search.ast import (
     Term,
     Value,
 )
-from holdfast.search.row import Row, reader
+from holdfast.search.row import reader
 from holdfast.search.values import LISTS, RANKS, key_of, rank_of
 
-Test = Callable[[Row, float], bool]
+Test = Callable[[RoomInfo, float], bool]
 """Whether something holds for a row now."""
 
 _COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
@@ -75,11 +76,11 @@ def _effort(expression: Expression) -> int:
             return 1 + weight_of(expression)
 
 
-def _always(_row: Row, _now: float) -> bool:
+def _always(_row: RoomInfo, _now: float) -> bool:
     return True
 
 
-def _never(_row: Row, _now: float) -> bool:
+def _never(_row: RoomInfo, _now: float) -> bool:
     return False
 
 
@@ -88,7 +89,7 @@ def _negated(test: Test) -> Test:
 
 
 def _every(tests: Sequence[Test]) -> Test:
-    def every(row: Row, now: float) -> bool:
+    def every(row: RoomInfo, now: float) -> bool:
         for test in tests:  # noqa: SIM110 - half the time of `all` and a generator, for each row that is looked at
             if not test(row, now):
                 return False
@@ -98,7 +99,7 @@ def _every(tests: Sequence[Test]) -> Test:
 
 
 def _some(tests: Sequence[Test]) -> Test:
-    def some(row: Row, now: float) -> bool:
+    def some(row: RoomInfo, now: float) -> bool:
         for test in tests:  # noqa: SIM110 - as above
             if test(row, now):
                 return True
@@ -134,19 +135,19 @@ def _of_property(key: str, how: Operator, wanted: Value) -> Test:
     def equals(value: object) -> bool:
         return value == wanted and rank_of(value) == rank
 
-    def is_or_has(row: Row, _now: float) -> bool:
+    def is_or_has(row: RoomInfo, _now: float) -> bool:
         value = row.properties.get(key)
         if value == wanted:
             return rank_of(value) == rank
         return isinstance(value, LISTS) and any(map(equals, value))
 
-    def neither_is_nor_has(row: Row, _now: float) -> bool:
+    def neither_is_nor_has(row: RoomInfo, _now: float) -> bool:
         value = row.properties.get(key)
         if isinstance(value, LISTS):
             return not any(map(equals, value))
         return rank_of(value) is not None and not equals(value)
 
-    def stands_in_order(row: Row, _now: float) -> bool:
+    def stands_in_order(row: RoomInfo, _now: float) -> bool:
         value = row.properties.get(key)
         return (type(value) in kinds or rank_of(value) == rank) and compare(value, wanted)
 
@@ -173,7 +174,7 @@ def _membership(term: Term, values: tuple[Value, ...]) -> Test:
             return rank is not None and value in by_rank[rank]
         return value in choices
 
-    def is_or_has(row: Row, _now: float) -> bool:
+    def is_or_has(row: RoomInfo, _now: float) -> bool:
         value = read(row)
         return any(map(is_choice, value)) if isinstance(value, LISTS) else is_choice(value)
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import Comparison, Expression, Operator, Term, conjunction
 from holdfast.search.cursor import read_cursor, write_cursor
 from holdfast.search.order import Order, Position
 from holdfast.search.parser import parse_order, parse_where
 from holdfast.search.predicate import predicate, weight_of
-from holdfast.search.row import Row
 
 _FINGERPRINT_BYTES = 6
 # So many comparisons are part of looking at a room; with more, it counts as several.
@@ -28,7 +28,7 @@ class Query:
         """As how many a room counts that is looked at."""
         self._fingerprint = fingerprint
 
-    def cursor_after(self, row: Row) -> str:
+    def cursor_after(self, row: RoomInfo) -> str:
         """The cursor that goes on after this row."""
         return self.cursor_at(self.order.position(row))
 

@@ -7,25 +7,25 @@ from itertools import chain, islice
 from msgspec import Struct
 
 from holdfast.core.errors import Invalid
+from holdfast.schemas.room import RoomInfo
 from holdfast.search.columns import Bucket, Columns, by_birth, size_of
 from holdfast.search.order import Position
 from holdfast.search.plan import Plan
 from holdfast.search.query import Query
-from holdfast.search.row import Row
 from holdfast.search.values import Key
 from holdfast.search.walk import PILE_MAX, PILE_MIN, Piece, Pile, Stretch, Walker, rows_of
 
 # They may also stand all at its end: rather gather so many times more than a walk is expected to pass.
 _CAUTION = 4
 
-Visible = Callable[[Row], bool]
+Visible = Callable[[RoomInfo], bool]
 """Whether a room is for the eyes of who searches."""
 
 
 class Found(Struct, frozen=True):
     """A page of a search. The cursor goes on from here, and is empty if there is no more."""
 
-    rows: list[Row]
+    rows: list[RoomInfo]
     cursor: str
     looked: int
     """How many rooms were looked at; each counts as several if the search is long."""
@@ -68,14 +68,14 @@ class Search:
         bucket = plan.buckets[0] if plan.buckets is not None and len(plan.buckets) == 1 else columns.everyone
         return [Stretch(rows_of(walker.by_age(bucket, plan.window(bucket), order, after)))]
 
-    def wants(self, keys: tuple[Key, ...]) -> Callable[[Row], bool]:
+    def wants(self, keys: tuple[Key, ...]) -> Callable[[RoomInfo], bool]:
         """Whether a row is to be found, given the keys that it must have of the first terms of the order."""
         matches, now, visible = self.query.matches, self.now, self.visible
         if visible is None and not keys:
             return lambda row: matches(row, now)
         marks = tuple(zip(self.query.order.rungs, keys, strict=False))
 
-        def wants(row: Row) -> bool:
+        def wants(row: RoomInfo) -> bool:
             return (
                 matches(row, now)
                 and (visible is None or visible(row))
@@ -109,11 +109,11 @@ class _Page:
 
     def __init__(self, search: Search) -> None:
         self._search = search
-        self.found: list[Row] = []
+        self.found: list[RoomInfo] = []
         self.looked = 0
         # Where it is: at a row of a piece, or behind all of them.
         self._piece: Piece | None = None
-        self._row: Row | None = None
+        self._row: RoomInfo | None = None
 
     @property
     def position(self) -> Position:

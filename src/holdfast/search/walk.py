@@ -11,10 +11,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
+from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import Term
 from holdfast.search.columns import Bucket, Column, Columns, Span, by_birth, overlap, size_of
 from holdfast.search.order import BEHIND_ALL, Order, Position, Rung
-from holdfast.search.row import Place, Row
+from holdfast.search.row import Place
 from holdfast.search.values import MISSING, Key
 
 T = TypeVar("T")
@@ -29,14 +30,14 @@ _row = attrgetter("row")
 class Stretch(NamedTuple):
     """Rows in order. Of the first terms of the order they must have these keys: others are passed over."""
 
-    rows: Iterable[Row]
+    rows: Iterable[RoomInfo]
     keys: tuple[Key, ...] = ()
 
 
 class Pile(NamedTuple):
     """So many rows, oldest first, which are still to be put in an order. `end` is the place behind them all."""
 
-    rows: Iterable[Row]
+    rows: Iterable[RoomInfo]
     size: int
     order: Order
     after: Position | None
@@ -143,7 +144,7 @@ def _ahead(items: list[T], span: Span, count: int, *, backwards: bool) -> list[T
     return items[max(start, end - count) : end][::-1] if backwards else items[start : min(end, start + count)]
 
 
-def rows_of(places: Iterable[Place]) -> Iterable[Row]:
+def rows_of(places: Iterable[Place]) -> Iterable[RoomInfo]:
     """The rows of these rooms."""
     return map(_row, places)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
 
 from holdfast.core.address_quota import AddressShares
 from holdfast.core.codec import CODECS
@@ -20,8 +20,7 @@ from holdfast.observability.bus import EventHandlers
 from holdfast.observability.log_lines import LineLimitFilter
 from holdfast.observability.metrics import Counters
 from holdfast.schemas.ban import BanInfo
-from holdfast.schemas.requests import Ban, Create
-from holdfast.schemas.room import Visibility
+from holdfast.schemas.requests import Ban, Create, CreateOptions, fields_of
 from holdfast.server.admission.authenticators import by_scheme, close, kept_secret, prepare
 from holdfast.server.admission.bans import subject_of
 from holdfast.server.agents import Agent
@@ -332,20 +331,9 @@ class Server:
             self._node = self._operations = None
             self._is_stopping = False
 
-    async def create_room(
-        self,
-        kind: str,
-        *,
-        properties: Mapping[str, Any] | None = None,
-        max_players: int | None = None,
-        name: str = "",
-        visibility: Visibility = "public",
-        password: str = "",
-        idempotency_key: str = "",
-    ) -> Room[Any]:
+    async def create_room(self, kind: str, **options: Unpack[CreateOptions]) -> Room[Any]:
         """Make a room from the server's side."""
-        request = Create(kind, dict(properties or {}), max_players, name, visibility, password, idempotency_key)
-        return await self._create_room(request)
+        return await self._create_room(Create(kind, **fields_of(options)))
 
     async def _create_room(self, request: Create) -> Room[Any]:
         return (await self.node.rooms.create(request)).room

@@ -18,7 +18,7 @@ from holdfast import (
     Throttled,
     WrongPassword,
 )
-from holdfast.core.listing import CODE_LENGTH, CODE_LETTERS
+from holdfast.core.room_listing import CODE_LENGTH, CODE_LETTERS
 from holdfast.server.environment import Environment
 from tests.server.world import Chat, World, chat
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Limits
 from holdfast.core.errors import NotFound, Throttled, WrongPassword
-from holdfast.core.listing import Listing
+from holdfast.core.room_listing import RoomListing
 from holdfast.core.session import Session
 from holdfast.schemas.room import PasswordHash
 from holdfast.server.directory.guesses import CODES, Guesses
@@ -46,7 +46,7 @@ async def test_after_a_restart_argon2_decides_until_somebody_was_right() -> None
     assert kept is not None
 
     restarted = RoomPasswords(Limits(), Random(1))
-    listing = Listing(password=kept)
+    listing = RoomListing(password=kept)
     answers = [await restarted.is_right(listing, text) for text in ("", "wrong", "sesame", "wrong", "sesame")]
     restarted.close()
 
@@ -56,7 +56,7 @@ async def test_after_a_restart_argon2_decides_until_somebody_was_right() -> None
 async def test_once_somebody_was_right_nothing_expensive_is_done() -> None:
     hashing = PlainHashing()
     passwords = RoomPasswords(Limits(), Random(0), hashing)
-    listing = Listing(password=await passwords.keep("sesame"))
+    listing = RoomListing(password=await passwords.keep("sesame"))
 
     for text in ("wrong", "sesame", "sesame", "wrong", "other"):
         await passwords.is_right(listing, text)
@@ -70,10 +70,10 @@ async def test_once_somebody_was_right_nothing_expensive_is_done() -> None:
 async def test_no_password_is_kept_as_none_and_old_ones_still_count() -> None:
     passwords = RoomPasswords(Limits(), Random(0), PlainHashing())
     # As a record of before: SHA-256 of salt and password.
-    old = Listing(password=PasswordHash(b"salt", sha256(b"saltsesame").digest()))
+    old = RoomListing(password=PasswordHash(b"salt", sha256(b"saltsesame").digest()))
 
     assert await passwords.keep("") is None
-    assert await passwords.is_right(Listing(), "anything")
+    assert await passwords.is_right(RoomListing(), "anything")
     assert [await passwords.is_right(old, text) for text in ("Sesame", "\ud800", "sesame", "wrong")] == [
         False,
         False,

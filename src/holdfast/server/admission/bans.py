@@ -14,6 +14,7 @@ from holdfast.logs import get_logger
 from holdfast.schemas.ban import BanInfo, BanPage, BanRecord
 from holdfast.schemas.events import BanLifted, Banned
 from holdfast.schemas.player import PLAYER_CHARS_MAX
+from holdfast.schemas.projection import project
 from holdfast.schemas.requests import BAN_UNTIL_MAX, WHY_CHARS_MAX, Ban
 from holdfast.server.admission.access_records import AccessRecords
 from holdfast.server.context import Context
@@ -87,8 +88,7 @@ class Bans:
         """Know what the store has."""
         for entry in await self._records.read("ban/"):
             try:
-                record = decode_ban(entry.value)
-                self._add(BanInfo(record.subject, record.why, record.until, record.since))
+                self._add(project(decode_ban(entry.value), BanInfo))
             except (Unreadable, Invalid) as error:
                 log.error("a record is not in force", key=entry.key, why=error)  # noqa: TRY400 - what it says is enough
         self._bans = {ban.subject: ban for ban in sorted(self._bans.values(), key=lambda ban: ban.since)}
@@ -123,7 +123,7 @@ class Bans:
         ban = self._checked(request)
         self._remove(ban.subject)
         self._add(ban)
-        self._records.want(key_for("ban/", ban.subject), encode(BanRecord(ban.subject, ban.why, ban.until, ban.since)))
+        self._records.want(key_for("ban/", ban.subject), encode(project(ban, BanRecord)))
         self._watch_ends()
         self._publish(Banned(subject=ban.subject, why=ban.why, until=ban.until))
         return ban

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.address_quota import AddressQuota
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.ids import new_id
-from holdfast.core.listing import Listing, RoomEvent, check_properties, check_request
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.roles import check_role
 from holdfast.core.room import Room
+from holdfast.core.room_listing import RoomListing, RoomStep, check_properties, check_request
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.events import (
     RoomCreated,
@@ -158,14 +158,14 @@ class Directory:
         runner = self._make_runner(room_type, room_id)
         room = runner.room
         room.max_players = request.max_players or room_type.max_players
-        room.listing = Listing(
+        room.listing = RoomListing(
             created_at=self._node.wall_clock(),
             name=request.name,
             visibility=request.visibility,
             password=password,
             creator=creator,
             code=self.entries.new_code(room_id),
-            once=once,
+            creation_key=once,
         )
         self.passwords.prove(room.listing, request.password)
         try:
@@ -182,7 +182,7 @@ class Directory:
             runner.abandon()
             raise
         # Not before: nobody may find a room that its game might still refuse.
-        room.listing.happened(RoomEvent.ACTIVATED)
+        room.listing.happened(RoomStep.ACTIVATED)
         self.add(runner)
         self._node.counters.rooms_created += 1
         self._node.publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
@@ -253,7 +253,7 @@ class Directory:
         self.renamed(room)
         self.listings.add(runner)
 
-    def expect(self, room_id: str, kind: str, listing: Listing) -> None:
+    def expect(self, room_id: str, kind: str, listing: RoomListing) -> None:
         """A room waits in the store for somebody who asks for it, be it by its code or by the key it was made with."""
         self.entries.expect(room_id, listing)
         room_type = self._types.get(kind)

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from holdfast.core.errors import Conflict, Expired, NameTaken, NotFound, Throttled
 from holdfast.core.limits import Limits
-from holdfast.core.listing import CODE_LENGTH, Listing, join_code, spelled
+from holdfast.core.room_listing import CODE_LENGTH, RoomListing, join_code, spelled
 from holdfast.schemas.requests import Create, fingerprint
 from holdfast.schemas.room import CreationKey, RoomInfo
 
@@ -132,35 +132,37 @@ class Entries:
 
     # Rooms come and go
 
-    def add(self, room_id: str, listing: Listing) -> None:
+    def add(self, room_id: str, listing: RoomListing) -> None:
         """A room can be found from now on; one that has no code, or another's, gets a new one."""
         self.expect(room_id, listing)
         if self._codes.get(listing.code) != room_id:
             listing.code = self.new_code(room_id)
 
-    def expect(self, room_id: str, listing: Listing) -> None:
+    def expect(self, room_id: str, listing: RoomListing) -> None:
         """A room waits in the store for somebody who asks for it: nobody else may have what it is known by."""
         self.claim(room_id, listing.creator)
         if listing.code:
             self._codes.setdefault(listing.code, room_id)
-        if listing.once is not None:
-            self._made.setdefault((listing.once.creator, listing.once.key), _Made(listing.once.request, room_id))
+        if listing.creation_key is not None:
+            self._made.setdefault(
+                (listing.creation_key.creator, listing.creation_key.key), _Made(listing.creation_key.request, room_id)
+            )
 
-    def remove(self, listing: Listing, info: RoomInfo) -> None:
+    def remove(self, listing: RoomListing, info: RoomInfo) -> None:
         """A room has ended: remembered for a while."""
         self._codes.pop(listing.code, None)
         self._disclaim(info.id, listing.creator)
         self.unname(info.id)
-        self._ended[info.id] = (self._now(), info, listing.once)
+        self._ended[info.id] = (self._now(), info, listing.creation_key)
         self._prune()
 
-    def forget(self, room_id: str, listing: Listing) -> None:
+    def forget(self, room_id: str, listing: RoomListing) -> None:
         """A room is another node's now, waits in the store, or was not made after all."""
         self._disclaim(room_id, listing.creator)
         self.unname(room_id)
         if self._codes.get(listing.code) == room_id:
             del self._codes[listing.code]
-        once = listing.once
+        once = listing.creation_key
         if once is not None:
             made = self._made.get((once.creator, once.key))
             if made is not None and made.room_id == room_id:

@@ -11,7 +11,7 @@ from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.requests import Search, Watch
 from holdfast.schemas.room import RoomInfo, RoomPage
-from holdfast.search import Index, Query, Row, parse_query
+from holdfast.search import Index, Query, parse_query
 from holdfast.search.ast import Comparison, Operator, Term, conjunction
 from holdfast.server.directory.slices import Slices
 from holdfast.server.directory.watches import Watches, size_of
@@ -38,7 +38,7 @@ class Viewer:
         self._runners = runners
         self._player_id = player_id
 
-    def __call__(self, row: Row) -> bool:
+    def __call__(self, row: RoomInfo) -> bool:
         """Whether a room is for their eyes."""
         runner = self._runners[row.id]
         return runner.room.listing.visibility == "public" or self.knows(runner)
@@ -104,7 +104,7 @@ class Listings:
         """The runner of a room that has a row."""
         return self._runners[room_id]
 
-    def row(self, room_id: str) -> Row | None:
+    def row(self, room_id: str) -> RoomInfo | None:
         """What can be searched of a room, as it is now."""
         runner = self._runners.get(room_id)
         if runner is not None and runner in self._stale:
@@ -153,7 +153,7 @@ class Listings:
         """Look in slices, so that no search keeps the games waiting. Without a viewer, everything is seen."""
         query = parse_query(request.where, request.order_by, kind=request.kind)
         rooms: list[RoomInfo] = []
-        last: Row | None = None
+        last: RoomInfo | None = None
         cursor, looked, bytes_left = request.cursor, 0, self._page_bytes_max
         while True:
             await self._caught_up()
@@ -225,7 +225,7 @@ class Listings:
         touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
         return (runner for runner, _ in touched if runner.entry.open_seats > 0)
 
-    def _is_public(self, row: Row) -> bool:
+    def _is_public(self, row: RoomInfo) -> bool:
         return self._runners[row.id].room.listing.visibility == "public"
 
     # Watching

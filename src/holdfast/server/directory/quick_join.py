@@ -13,7 +13,7 @@ from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, JoinOrCreate, fingerprint
 from holdfast.schemas.room import RoomInfo
-from holdfast.search import Query, Row, parse_query
+from holdfast.search import Query, parse_query
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -28,7 +28,7 @@ TakeSeat = Callable[[Session, "RoomRunner"], Awaitable[RoomInfo]]
 class _Making:
     """A room that is being made, and who is to get a seat in it; the first is who has it made."""
 
-    def __init__(self, request: JoinOrCreate, key: bytes, row: Row) -> None:
+    def __init__(self, request: JoinOrCreate, key: bytes, row: RoomInfo) -> None:
         self.request = request
         self.key = key
         self.row = row
@@ -142,8 +142,9 @@ class QuickJoin:
     def _make(self, request: JoinOrCreate, session: Session) -> _Making:
         self._node.rooms.check_role(request.kind, session.roles)
         seats = request.max_players or self._node.rooms.kind_for(request).max_players
-        row = Row(
+        row = RoomInfo(
             id="",
+            players=0,
             kind=request.kind,
             name=request.name,
             max_players=seats,

@@ -10,7 +10,7 @@ from random import Random
 
 from holdfast.core.errors import Throttled
 from holdfast.core.limits import Limits
-from holdfast.core.listing import Listing
+from holdfast.core.room_listing import RoomListing
 from holdfast.identity.hashing import Argon2Hashing, Argon2Settings, Hashing
 from holdfast.identity.port import Busy
 from holdfast.schemas.room import PasswordHash
@@ -45,7 +45,7 @@ class RoomPasswords:
         except Busy as error:
             raise Throttled(str(error)) from None
 
-    async def is_right(self, listing: Listing, text: str) -> bool:
+    async def is_right(self, listing: RoomListing, text: str) -> bool:
         """Whether this is the room's password. It may have another by the time that is known: look again."""
         password = listing.password
         if password is None:
@@ -64,7 +64,7 @@ class RoomPasswords:
             listing.proven = (password, digest)
         return is_right
 
-    def prove(self, listing: Listing, text: str) -> None:
+    def prove(self, listing: RoomListing, text: str) -> None:
         """Whoever has just set the password knows it."""
         if listing.password is not None:
             listing.proven = (listing.password, self._digest(text))

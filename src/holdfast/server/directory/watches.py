@@ -15,7 +15,7 @@ from holdfast.core.limits import KIB
 from holdfast.core.session import Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import RoomInfo
-from holdfast.search import Query, Row
+from holdfast.search import Query
 from holdfast.server.directory.slices import Slices
 
 if TYPE_CHECKING:
@@ -159,10 +159,10 @@ class Watches:
     def _all(self) -> list[tuple[Session, str, Watching]]:
         return [(session, watch_id, watch) for session, mine in self._of.items() for watch_id, watch in mine.items()]
 
-    def _rows(self, room_ids: list[str]) -> dict[str, Row | None]:
+    def _rows(self, room_ids: list[str]) -> dict[str, RoomInfo | None]:
         return {room_id: self._listings.row(room_id) for room_id in room_ids}
 
-    def _tell(self, session: Session, watch_id: str, watch: Watching, rows: dict[str, Row | None]) -> int:
+    def _tell(self, session: Session, watch_id: str, watch: Watching, rows: dict[str, RoomInfo | None]) -> int:
         """Tell one of them; of how many rooms."""
         if watch.missed is not None:
             watch.missed.update(dict.fromkeys(rows))

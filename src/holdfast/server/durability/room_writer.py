@@ -10,10 +10,11 @@ from msgspec import Raw
 
 from holdfast.core.errors import Failed, NotFound
 from holdfast.core.limits import Limits
+from holdfast.core.listed_room import listing_record
 from holdfast.core.player import Player
 from holdfast.core.records import digest, encode, encode_listed, room_key
 from holdfast.core.saved_types import saved_type, state_reader, unsavable_field
-from holdfast.core.saving import channel_record, listing_record
+from holdfast.core.saving import channel_record
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
 from holdfast.observability.metrics import Metrics

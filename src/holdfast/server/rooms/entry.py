@@ -4,18 +4,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.core.election import elect
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.listing import RoomStatus, check_properties
+from holdfast.core.listed_room import apply_update, describe_room, open_seats
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.core.player import Player
 from holdfast.core.room import Room
-from holdfast.core.updates import apply_update
+from holdfast.core.room_listing import RoomStatus, check_properties
 from holdfast.logs import get_logger
 from holdfast.schemas import events
+from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash, RoomInfo
-from holdfast.search import Row
 from holdfast.server.rooms.services import RoomServices
 
 log = get_logger("holdfast.server")
@@ -65,57 +67,20 @@ class Entry:
 
     def info(self, *, sees_code: bool) -> RoomInfo:
         """What is shown of the room."""
-        room = self._room
-        listing = room.listing
-        return RoomInfo(
-            id=room.id,
-            kind=room.kind,
-            players=room.seats_used,
-            max_players=room.max_players,
-            phase=room.phase,
-            properties=self._shown_properties(),
-            name=listing.name,
-            status=listing.status.value,
-            reason=listing.reason,
-            open_seats=self.open_seats,
-            visibility=listing.visibility,
-            join_policy=listing.join_policy,
-            is_locked=room.is_locked,
-            has_password=listing.password is not None,
-            code=listing.code if sees_code else "",
-            creator=listing.creator,
-            host=room.host.id if room.host is not None else "",
-            created_at=listing.created_at,
-            version=listing.version,
-        )
+        info = project(describe_room(self._room, self._shown_properties()), RoomInfo)
+        return info if sees_code else replace(info, code="")
 
-    def row(self) -> Row:
-        """What can be searched of the room."""
-        room = self._room
-        listing = room.listing
-        if type(room.max_players) is not int:
+    def row(self) -> RoomInfo:
+        """What searches see of the room."""
+        if type(self._room.max_players) is not int:
             # Many a game takes it from what a client has sent.
-            raise TypeError(f"max_players must be a whole number; got {room.max_players!r}")
-        return Row(
-            id=room.id,
-            kind=room.kind,
-            name=listing.name,
-            players=room.seats_used,
-            max_players=room.max_players,
-            open_seats=self.open_seats,
-            created_at=listing.created_at,
-            phase=room.phase,
-            properties=self._shown_properties(),
-            creator=listing.creator,
-            host=room.host.id if room.host is not None else "",
-            is_locked=room.is_locked,
-            has_password=listing.password is not None,
-        )
+            raise TypeError(f"max_players must be a whole number; got {self._room.max_players!r}")
+        return self.info(sees_code=False)
 
     @property
     def open_seats(self) -> int:
         """How many newcomers could join now."""
-        return self._room.open_seats if self._room.listing.status is RoomStatus.ACTIVE else 0
+        return open_seats(self._room)
 
     def _shown_properties(self) -> dict[str, Any]:
         """Those that a game has spoiled are left out, and said so in the log."""
@@ -135,7 +100,7 @@ class Entry:
     # How it is changed
 
     def apply(self, request: Update, password: PasswordHash | None = None) -> None:
-        """Change the entry; the password is what is kept of the one that is wished for."""
+        """Change the entry; `password` is what is kept of the requested one."""
         room = self._room
         self._check_name(room, request.name)
         new_host = apply_update(room, request, self._limits.properties_bytes_max, password)

@@ -12,11 +12,11 @@ from typing import Any
 
 from holdfast.core.errors import Failed, NotFound, NotSeated, Refused
 from holdfast.core.limits import Limits
-from holdfast.core.listing import RoomEvent, RoomStatus, check_request
 from holdfast.core.messages import PlayerData, SeatLeft
 from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
+from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.events import PlayerJoined, PlayerLeft, RoomStarted
 from holdfast.schemas.frames import Seat, sentence
@@ -163,7 +163,7 @@ class RoomRunner:
         if self.is_closing:
             return
         self.is_closing = self.room.is_closing = True
-        self.room.listing.happened(RoomEvent.CLOSED, reason)
+        self.room.listing.happened(RoomStep.CLOSED, reason)
         self.listed()
         for seat in self.room.seats:
             self.free(seat, seats)
@@ -177,7 +177,7 @@ class RoomRunner:
         self.turns.follow(self._gone, (), self._hook_ended, ("the end",))
 
     def _gone(self) -> None:
-        self.room.listing.happened(RoomEvent.DESTROYED)
+        self.room.listing.happened(RoomStep.DESTROYED)
         self.turns.stop()
         self._listeners.gone(self)
         self.persistence.ended()
@@ -185,7 +185,7 @@ class RoomRunner:
     def abandon(self) -> None:
         """End the room in the middle of a turn, when there is no more time."""
         if not self.room.listing.is_over:
-            self.room.listing.happened(RoomEvent.BROKEN, self.room.listing.reason or "abandoned")
+            self.room.listing.happened(RoomStep.BROKEN, self.room.listing.reason or "abandoned")
         self.let_go()
         self.persistence.ended()
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.listed_room import apply_update
 from holdfast.core.player import Player
 from holdfast.core.room import Room
-from holdfast.core.updates import apply_update
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
 from tests.cases import every_case

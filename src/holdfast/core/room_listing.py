@@ -1,7 +1,7 @@
 """A room's entry in the directory: what is known of it from outside, beside the game's own state."""
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
+from enum import Enum, StrEnum
 from math import isfinite
 from typing import Any, SupportsIndex
 
@@ -21,7 +21,7 @@ CODE_LENGTH = 6
 _LOOK_ALIKES = str.maketrans("2568U", "ZSGBV")
 
 
-class RoomStatus(Enum):
+class RoomStatus(StrEnum):
     """Where a room is in its life."""
 
     CREATING = "creating"
@@ -31,8 +31,8 @@ class RoomStatus(Enum):
     FAILED = "failed"
 
 
-class RoomEvent(Enum):
-    """What can happen to a room."""
+class RoomStep(Enum):
+    """What takes a room from one status to the next."""
 
     ACTIVATED = "activated"
     CLOSED = "closed"
@@ -40,7 +40,7 @@ class RoomEvent(Enum):
     BROKEN = "broken"
 
 
-_S, _E = RoomStatus, RoomEvent
+_S, _E = RoomStatus, RoomStep
 
 ROOM_TABLE = Table(
     "room",
@@ -55,7 +55,7 @@ ROOM_TABLE = Table(
 )
 
 
-class Properties(dict[str, Any]):
+class PropertyDict(dict[str, Any]):
     """A room's properties: a dict that says so when it is changed. Assign values; one changed in place is not seen."""
 
     def __init__(self, values: Mapping[str, Any], changed: Callable[[], None]) -> None:
@@ -70,7 +70,7 @@ class Properties(dict[str, Any]):
         super().__delitem__(key)
         self._changed()
 
-    def __ior__(self, other: Any) -> "Properties":  # type: ignore[override, misc]
+    def __ior__(self, other: Any) -> "PropertyDict":  # type: ignore[override, misc]
         self.update(other)
         return self
 
@@ -147,52 +147,26 @@ def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
             raise Invalid(f"properties: {size} bytes are more than the {bytes_max} that a room may have")
 
 
-class Listing:
-    """One room's entry."""
+class RoomListing(Struct, kw_only=True, eq=False):
+    """What the directory keeps of one room, beside what the room itself knows; `RoomSchema` has both."""
 
-    __slots__ = (
-        "code",
-        "created_at",
-        "creator",
-        "join_policy",
-        "name",
-        "once",
-        "password",
-        "proven",
-        "reason",
-        "status",
-        "version",
-        "visibility",
-    )
+    created_at: float = 0.0
+    name: str = ""
+    visibility: Visibility = "public"
+    password: PasswordHash | None = None
+    proven: tuple[PasswordHash, bytes] | None = None
+    """The password that somebody has proven to know, and a keyed hash of it, in memory alone."""
+    creator: str = ""
+    code: str = ""
+    creation_key: CreationKey | None = None
+    join_policy: JoinPolicy = "accept_all"
+    version: int = 1
+    status: RoomStatus = ROOM_TABLE.start
+    reason: str = ""
 
-    def __init__(
-        self,
-        *,
-        created_at: float = 0.0,
-        name: str = "",
-        visibility: Visibility = "public",
-        password: PasswordHash | None = None,
-        creator: str = "",
-        code: str = "",
-        once: CreationKey | None = None,
-    ) -> None:
-        self.created_at = created_at
-        self.name = name
-        self.visibility: Visibility = visibility
-        self.password = password
-        self.proven: tuple[PasswordHash, bytes] | None = None
-        """The password that somebody has proven to know, and a keyed hash of it, in memory alone."""
-        self.creator = creator
-        self.code = code
-        self.once = once
-        self.join_policy: JoinPolicy = "accept_all"
-        self.version = 1
-        self.status = ROOM_TABLE.start
-        self.reason = ""
-
-    def happened(self, event: RoomEvent, reason: str = "") -> None:
+    def happened(self, step: RoomStep, reason: str = "") -> None:
         """Take one step of the room's table."""
-        self.status = ROOM_TABLE.after(self.status, event)
+        self.status = ROOM_TABLE.after(self.status, step)
         self.reason = reason or self.reason
 
     @property

@@ -9,13 +9,13 @@ import pytest
 
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import Invalid
-from holdfast.core.listing import (
+from holdfast.core.room_listing import (
     CODE_LENGTH,
     CODE_LETTERS,
-    Listing,
-    Properties,
-    RoomEvent,
+    PropertyDict,
+    RoomListing,
     RoomStatus,
+    RoomStep,
     check_properties,
     join_code,
     spelled,
@@ -35,7 +35,7 @@ class Watched:
 
     def __init__(self, **values: Any) -> None:
         self.changes = 0
-        self.properties = Properties(values, self._changed)
+        self.properties = PropertyDict(values, self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -63,7 +63,7 @@ CHANGES = {
 @every_case("how", CHANGES)
 def test_every_change_is_told_once_and_after_it_was_made(how: str) -> None:
     seen: list[dict[str, Any]] = []
-    properties = Properties({"map": "sea", "level": 3}, lambda: seen.append(dict(properties)))
+    properties = PropertyDict({"map": "sea", "level": 3}, lambda: seen.append(dict(properties)))
     plain = {"map": "sea", "level": 3}
 
     CHANGES[how](properties)
@@ -234,22 +234,22 @@ def test_a_new_password_is_read_back_and_not_shown() -> None:
 
 
 def test_a_room_begins_as_creating_and_ends_with_its_first_reason() -> None:
-    listing = Listing()
+    listing = RoomListing()
     assert (listing.status, listing.reason, listing.is_over) == (RoomStatus.CREATING, "", False)
 
-    listing.happened(RoomEvent.ACTIVATED)
-    listing.happened(RoomEvent.CLOSED, "closed")
+    listing.happened(RoomStep.ACTIVATED)
+    listing.happened(RoomStep.CLOSED, "closed")
     assert (listing.status, listing.is_over) == (RoomStatus.ENDING, False)
-    listing.happened(RoomEvent.DESTROYED)
+    listing.happened(RoomStep.DESTROYED)
 
     assert (listing.status, listing.reason, listing.is_over) == (RoomStatus.ENDED, "closed", True)
 
 
 def test_what_a_room_cannot_go_through_changes_nothing() -> None:
-    listing = Listing()
-    listing.happened(RoomEvent.BROKEN, "abandoned")
+    listing = RoomListing()
+    listing.happened(RoomStep.BROKEN, "abandoned")
 
     with pytest.raises(IllegalTransition):
-        listing.happened(RoomEvent.ACTIVATED, "no")
+        listing.happened(RoomStep.ACTIVATED, "no")
 
     assert (listing.status, listing.reason, listing.is_over) == (RoomStatus.FAILED, "abandoned", True)
