@@ -26,8 +26,8 @@ EVENTS = [
     each for each in vars(events).values() if isinstance(each, type) and issubclass(each, Event) and each not in BASES
 ]
 LEFT_OUT = "more lines like this were left out"
-# These have limits of their own: the journal, and the packet log, which somebody has to switch on. Clients write theirs
-# themselves.
+# These have limits of their own: the lines of events, and the packet log, which an operator has to switch on. Clients
+# write theirs themselves.
 OTHERWISE_LIMITED = {"holdfast.events", "holdfast.packets", "holdfast.client"}
 
 

@@ -1,1 +1,1 @@
-"""What operators see: events, timelines, packet logs, metrics, traces, health."""
+"""What operators see of a server: events, log lines, metrics, timelines, packet and message logs, traces."""
