@@ -11,7 +11,7 @@ from tests.http.backend import FakeBackend
 from tests.http.world import World
 
 # Where sockets are cut and waited for, what holds on uvloop must hold on Python's own loop too.
-_ON_BOTH_LOOPS = {"test_crowd.py", "test_events.py", "test_serving.py", "test_tls.py"}
+_ON_BOTH_LOOPS = {"test_connections.py", "test_serving.py", "test_streams.py", "test_tls.py"}
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -64,6 +64,8 @@ class App:
             docs=partial(_docs_page, has_keys=bool(keys)),
         )
         self._folder = folder
+        # Before the first request, which would hold up the games otherwise.
+        self._routes = routes()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request. Ids in its path may contain slashes, as %2F."""
@@ -89,7 +91,7 @@ class App:
         if self._folder is not None and self._folder.owns(asked_for):
             await self._folder.respond(inner, asked_for, send_with_headers)
             return
-        await routes()(inner, receive, send_with_headers)  # type: ignore[arg-type]  # the same
+        await self._routes(inner, receive, send_with_headers)  # type: ignore[arg-type]  # the same
 
     def _misdirected(self, scope: Any, path_bytes_max: int) -> ProblemError | None:
         """Why a request cannot be for this API, if it cannot."""
