@@ -25,7 +25,7 @@ IDLE = 560
 PROBES = ("/livez", "/readyz")
 
 
-class Guest:
+class FakeConnection:
     def __init__(self, *, is_idle: bool = True) -> None:
         self.is_idle = is_idle
         self.is_cut = False
@@ -34,68 +34,72 @@ class Guest:
         self.is_cut = True
 
 
-def crowd(per_address_max: int = 2, total_max: int = 4) -> ConnectionLimits:
+def limits(per_address_max: int = 2, total_max: int = 4) -> ConnectionLimits:
     return ConnectionLimits(per_address_max=per_address_max, total_max=total_max)
 
 
 def test_one_too_many_of_an_address_cuts_its_own_that_was_idle_longest() -> None:
-    place = crowd()
-    first, second, other = Guest(), Guest(), Guest()
-    for guest, host in ((first, "192.0.2.1"), (second, "192.0.2.1"), (other, "192.0.2.2")):
-        assert place.admit(guest, host)
+    place = limits()
+    first, second, other = FakeConnection(), FakeConnection(), FakeConnection()
+    for connection, host in ((first, "192.0.2.1"), (second, "192.0.2.1"), (other, "192.0.2.2")):
+        assert place.admit(connection, host)
     place.heard(first, "192.0.2.1")
 
-    assert place.admit(Guest(), "192.0.2.1")
+    assert place.admit(FakeConnection(), "192.0.2.1")
 
     assert (first.is_cut, second.is_cut, other.is_cut) == (False, True, False)
 
 
 def test_who_is_being_answered_is_never_cut_and_the_newcomer_goes() -> None:
-    place = crowd()
-    busy = [Guest(is_idle=False) for _ in range(2)]
-    for guest in busy:
-        assert place.admit(guest, "192.0.2.1")
+    place = limits()
+    busy = [FakeConnection(is_idle=False) for _ in range(2)]
+    for connection in busy:
+        assert place.admit(connection, "192.0.2.1")
 
-    assert not place.admit(Guest(), "192.0.2.1")
-    assert place.admit(Guest(), "192.0.2.2")
-    assert not any(guest.is_cut for guest in busy)
+    assert not place.admit(FakeConnection(), "192.0.2.1")
+    assert place.admit(FakeConnection(), "192.0.2.2")
+    assert not any(connection.is_cut for connection in busy)
 
 
 def test_one_too_many_in_all_cuts_one_of_the_address_that_has_most() -> None:
-    place = crowd(per_address_max=3, total_max=4)
-    lone, *many = [Guest() for _ in range(4)]
+    place = limits(per_address_max=3, total_max=4)
+    lone, *many = [FakeConnection() for _ in range(4)]
     assert place.admit(lone, "192.0.2.1")
-    for guest in many:
-        assert place.admit(guest, "192.0.2.2")
+    for connection in many:
+        assert place.admit(connection, "192.0.2.2")
 
-    assert place.admit(Guest(), "192.0.2.3")
+    assert place.admit(FakeConnection(), "192.0.2.3")
 
-    assert (lone.is_cut, [guest.is_cut for guest in many]) == (False, [True, False, False])
+    assert (lone.is_cut, [connection.is_cut for connection in many]) == (False, [True, False, False])
 
 
 def test_an_ipv6_network_of_64_bits_is_one_address() -> None:
-    place = crowd()
-    first = Guest()
-    for guest, host in ((first, "2001:db8::1"), (Guest(), "2001:db8::2"), (Guest(), "2001:db8::3")):
-        assert place.admit(guest, host)
+    place = limits()
+    first = FakeConnection()
+    for connection, host in (
+        (first, "2001:db8::1"),
+        (FakeConnection(), "2001:db8::2"),
+        (FakeConnection(), "2001:db8::3"),
+    ):
+        assert place.admit(connection, host)
 
     assert first.is_cut
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), st.booleans()), max_size=60))
 def test_there_are_never_more_than_the_limits_say(steps: list[tuple[str, bool, bool]]) -> None:
-    place = crowd(per_address_max=3, total_max=5)
-    here: dict[Guest, str] = {}
+    place = limits(per_address_max=3, total_max=5)
+    here: dict[FakeConnection, str] = {}
 
     for host, is_idle, goes in steps:
         if goes and here:
-            guest, where = here.popitem()
-            place.remove(guest, where)
+            connection, where = here.popitem()
+            place.remove(connection, where)
         else:
-            guest = Guest(is_idle=is_idle)
-            if place.admit(guest, host):
-                here[guest] = host
-        here = {guest: where for guest, where in here.items() if not guest.is_cut}
+            connection = FakeConnection(is_idle=is_idle)
+            if place.admit(connection, host):
+                here[connection] = host
+        here = {connection: where for connection, where in here.items() if not connection.is_cut}
 
         assert len(here) <= 5
         assert all(list(here.values()).count(name) <= 3 for name in "abcd")
