@@ -29,11 +29,10 @@ from holdfast.schemas.frames import Hello
 from holdfast.search import parse_query
 from holdfast.server.environment import Environment
 from holdfast.transports import tcp, websocket
-from holdfast.transports.arrivals import Arrival, Arrivals
-from holdfast.transports.forwarded import TrustedProxies
-from holdfast.transports.listening import SocketListener
+from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.proxies import TrustedProxies
 from tests.fuzz.dead_end import DeadEnd, Listening
 
 PIECES_MAX = 64
@@ -222,10 +221,10 @@ class Doors:
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
         limits = TransportLimits.of(Limits())
-        self._arrivals = Arrivals(limits)
-        listener = SocketListener(self._arrivals)
+        self._pending_connections = PendingConnections(limits)
+        listener = SocketListener(self._pending_connections)
         dialects = [Dialect(codec.name, codec.text) for codec in CODECS.values()]
-        self._websocket = websocket.House(
+        self._websocket = websocket.WebSocketEndpoint(
             listener=listener,
             accept=Listening,
             dialects=dialects,
@@ -245,15 +244,15 @@ class Doors:
         pieces = [data[index : index + 1] for index in range(len(data))][:PIECES_MAX]
         for said in ([data], [*pieces, data[len(pieces) :]]):
             for make in (self._websocket.receive, self._tcp_door):
-                arrival = self._arrivals.came(socket.socket(), "203.0.113.7")
-                assert arrival is not None
-                arrival.hand_over().close()
-                DeadEnd(make(arrival)).hear(said)
-        assert self._arrivals.count == 0
+                pending = self._pending_connections.came(socket.socket(), "203.0.113.7")
+                assert pending is not None
+                pending.hand_over().close()
+                DeadEnd(make(pending)).hear(said)
+        assert self._pending_connections.count == 0
 
-    def _tcp_door(self, arrival: Arrival) -> asyncio.Protocol:
+    def _tcp_door(self, pending: PendingConnection) -> asyncio.Protocol:
         transport = self._tcp()
-        transport.arrival = arrival
+        transport.pending = pending
         return transport
 
     def close(self) -> None:

@@ -14,10 +14,10 @@ from picows import WSError, WSListener, WSUpgradeRequest, WSUpgradeResponse, ws_
 
 from holdfast.transports import memory, tcp, websocket
 from holdfast.transports.deflate import NAME, Agreement
-from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.http_upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
 from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver, Transport, TransportLimits
-from holdfast.transports.upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
-from holdfast.transports.websocket_deflate import DeflatedWebSocketTransport
+from holdfast.transports.proxies import TrustedProxies
+from holdfast.transports.websocket_link import DeflatedWebSocketTransport
 from tests.deadlines import DEADLINE_S
 from tests.transports.raw import RawPeer
 from tests.transports.recorder import Recorder

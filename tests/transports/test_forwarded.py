@@ -11,8 +11,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from holdfast.transports import websocket
-from holdfast.transports.forwarded import Address, Contradiction, TrustedProxies
 from holdfast.transports.port import BROKEN
+from holdfast.transports.proxies import Address, ConflictingHeaders, TrustedProxies
 from tests.cases import every_case
 from tests.transports.harness import BINARY, LIMITS
 from tests.transports.recorder import Recorder
@@ -101,16 +101,16 @@ def test_headers_that_agree_are_believed_and_those_that_do_not_are_not() -> None
 
     assert client([by_convention, ("Forwarded", 'for="203.0.113.7:51234"')]) == ("203.0.113.7", 0)
     assert client([("X-Forwarded-For", "unknown"), ("Forwarded", "for=_hidden")]) == PROXY
-    with pytest.raises(Contradiction):
+    with pytest.raises(ConflictingHeaders):
         client([by_convention, ("Forwarded", "for=198.51.100.66")])
 
 
 @pytest.mark.parametrize("nobody", ["for=_hidden", "for=unknown", "for=10.0.0.2", "proto=https"])
 def test_a_header_that_names_nobody_is_not_overruled_by_the_other(nobody: str) -> None:
     # The proxy wrote the one, and its client the other.
-    with pytest.raises(Contradiction):
+    with pytest.raises(ConflictingHeaders):
         client([("X-Forwarded-For", "203.0.113.7"), ("Forwarded", nobody)])
-    with pytest.raises(Contradiction):
+    with pytest.raises(ConflictingHeaders):
         client([("X-Forwarded-For", "unknown"), ("Forwarded", "for=203.0.113.7")])
 
 
@@ -118,7 +118,7 @@ def test_a_header_that_names_nobody_is_not_overruled_by_the_other(nobody: str) -
 def test_whatever_the_headers_say_the_client_has_an_address(by_convention: str, by_standard: str) -> None:
     try:
         host, port = client([("X-Forwarded-For", by_convention), ("Forwarded", f"for={by_standard}")])
-    except Contradiction:
+    except ConflictingHeaders:
         return
 
     assert 0 <= port <= 65535

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.transports import tcp, websocket
-from holdfast.transports.forwarded import Address, TrustedProxies
 from holdfast.transports.port import Accept, Dialect, Listener, TransportLimits
-from holdfast.transports.proxy import BadHeader, read_header
+from holdfast.transports.proxies import Address, BadHeader, TrustedProxies, read_header
 from tests.cases import every_case
 from tests.transports import raw
 from tests.transports.harness import BINARY, LIMITS, Harness, SocketAdapter, client_context, server_context

@@ -14,7 +14,7 @@ from holdfast.cli.reload.supervised import Supervised
 from holdfast.http.api import HttpApi
 from holdfast.http.static import PLAY
 from holdfast.server.durability.recovery import Recovery
-from holdfast.transports.sockets import peer_name
+from holdfast.transports.links import peer_name
 
 FORGETFUL = "memory:"
 """The store that keeps nothing when the process ends, the guests' secret neither."""

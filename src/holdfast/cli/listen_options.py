@@ -10,8 +10,8 @@ import click
 
 from holdfast import Server, Tcp, Tls, WebSocket
 from holdfast.core.addresses import is_loopback
+from holdfast.transports.links import peer_name
 from holdfast.transports.listeners import Listen
-from holdfast.transports.sockets import peer_name
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 

@@ -34,8 +34,8 @@ from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.stores import open_store
 from holdfast.stores.port import Claim, Store
-from holdfast.transports.arrivals import Arrivals
 from holdfast.transports.listeners import Listen, Listeners, Tcp, WebSocket
+from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import Dialect, TransportLimits
 
 if TYPE_CHECKING:
@@ -264,8 +264,10 @@ class Server:
                 await node.recovery.recover(self._recovery)
             # From here on strangers can cause lines; what a recovery has to say was said in full.
             self._line_limit.start()
-            arrivals = Arrivals(self._transport_limits, node.connection_limiter.turned_away, self._shares)
-            self.addresses |= await self.listeners.open(node.accept, DIALECTS, arrivals)
+            pending_connections = PendingConnections(
+                self._transport_limits, node.connection_limiter.turned_away, self._shares
+            )
+            self.addresses |= await self.listeners.open(node.accept, DIALECTS, pending_connections)
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(self.operate)
                 self.listeners.http = (self.http.scheme, self.addresses["http"])

@@ -26,9 +26,9 @@ _MEMORY_LEVEL: Final = 5
 _CLIENT_WINDOW_BITS: Final = 15
 
 _FLUSH_TAIL: Final = b"\x00\x00\xff\xff"
-# An empty block that is the last one: it can be read only by who has read all blocks before it.
+# An empty block that is the last one: it can be read only after all blocks before it.
 _LAST_BLOCK: Final = b"\x03\x00"
-# A message may consist of streams that end. Nobody sends more than one; to begin one costs time.
+# A message may consist of streams that end. Real clients send one; each costs time.
 _STREAMS_MAX: Final = 8
 
 

@@ -10,11 +10,11 @@ from typing import ClassVar
 from holdfast.core.addresses import is_loopback
 from holdfast.logs import get_logger
 from holdfast.transports import tcp, websocket
-from holdfast.transports.arrivals import Arrivals
-from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.links import peer_name
+from holdfast.transports.listening import PendingConnections
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import Accept, Dialect, Listener, TransportLimits
-from holdfast.transports.sockets import peer_name
+from holdfast.transports.proxies import TrustedProxies
 from holdfast.transports.tls import Tls
 
 _log = get_logger("holdfast.server")
@@ -39,7 +39,7 @@ class _Port:
     tls: Tls | None = None
     """The certificate; without one, connections are not encrypted."""
     trusted_proxies: Sequence[str] = ()
-    """Proxies ("10.0.0.7", "10.0.0.0/8") that are believed about who their clients are: by HTTP headers."""
+    """Proxies ("10.0.0.7", "10.0.0.0/8") whose HTTP headers are believed about who their clients are."""
     proxy_protocol: bool = False
     """The trusted proxies name their clients with the PROXY protocol."""
     insecure: bool = False
@@ -151,7 +151,9 @@ class Listeners:
         where = f"{asked}:{port}" if asked and address in _EVERYWHERE else peer_name((address, port))
         return f"The dashboard and the HTTP API are at {scheme}://{where}/"
 
-    async def open(self, accept: Accept, dialects: Sequence[Dialect], arrivals: Arrivals) -> dict[str, tuple[str, int]]:
+    async def open(
+        self, accept: Accept, dialects: Sequence[Dialect], pending_connections: PendingConnections
+    ) -> dict[str, tuple[str, int]]:
         """Listen; the addresses by transport. A port that is taken is an `OSError`."""
         addresses: dict[str, tuple[str, int]] = {}
         for each in self.listen:
@@ -167,7 +169,7 @@ class Listeners:
                 limits=self._limits,
                 ssl=None if each.tls is None else each.tls.context,
                 proxies=each.proxies,
-                arrivals=arrivals,
+                pending_connections=pending_connections,
                 directions=self.directions,
             )
             self._open.append(listener)
@@ -193,7 +195,7 @@ class Listeners:
             _log.info("there is nothing to reload: this server has no certificate")
 
     async def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting connections."""
         if self._watching is not None:
             self._watching.cancel()
         for listener in self._open:

@@ -2,7 +2,10 @@
 
     accepted -> counted, or closed at once -> PROXY header, of a proxy -> TLS -> preface or HTTP upgrade -> a link
 
-asyncio's own servers would do most of it, but know neither how many are on this way nor when the way is too long.
+asyncio's own servers would do most of it, but they know neither how many connections are on this way nor when it takes
+too long. A pending connection was accepted and is not a link yet. Each costs a descriptor and some memory before
+anybody knows who it is. When there are too many, the newest is refused, not the oldest: it has cost nothing yet. In a
+storm, cutting off the oldest would make everybody begin again and nobody finish.
 """
 
 import asyncio
@@ -16,17 +19,154 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any
 
+from holdfast.core.address_quota import AddressShares
 from holdfast.logs import get_logger
-from holdfast.transports.arrivals import UNKNOWN, Arrival, Arrivals
-from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.links import abort
 from holdfast.transports.port import TransportLimits
-from holdfast.transports.proxy import BadHeader, read_header
+from holdfast.transports.proxies import Address, BadHeader, TrustedProxies, read_header
 
-MakeProtocol = Callable[[Arrival], asyncio.BaseProtocol]
-"""Makes the protocol of a connection, which tells the arrival when it is `over`: as soon as it is a link, or gone."""
+Refused = Callable[[str, str], None]
+"""Called with the limit by which a connection was refused ("" for none), and its address as far as it is known."""
+
+UNKNOWN = ""
+"""The address of a connection, as long as only the proxy that passes it on is known."""
+
+
+class PendingConnections:
+    """Counts the pending connections of all listeners of a server together, by address."""
+
+    def __init__(
+        self,
+        limits: TransportLimits,
+        refused: Refused = lambda _limit, _host: None,
+        shares: AddressShares | None = None,
+    ) -> None:
+        self._limits = limits
+        self._shares = shares or AddressShares(1.0)
+        self._refused = refused
+        self.count = 0
+        # By address or IPv6 network of 64 bits; no more entries than there are pending connections.
+        self._by_holder: dict[str, int] = {}
+
+    def came(self, sock: socket.socket, host: str) -> "PendingConnection | None":
+        """A connection was accepted; None if that is one too many, and then it is closed."""
+        holder = None
+        if self.count >= self._limits.unopened_max:
+            self._refused("unopened_max", host)
+        else:
+            holder = self.enter(host)
+        if holder is None:
+            sock.close()
+            return None
+        self.count += 1
+        return PendingConnection(self, sock, holder, self._limits.handshake_s)
+
+    def refuse(self, sock: socket.socket, limit: str, host: str) -> None:
+        """Close a connection that may not be here."""
+        self._refused(limit, host)
+        sock.close()
+
+    def enter(self, host: str) -> str | None:
+        """Count one more of this address; the key it is counted under, or None if that is one too many."""
+        holder = self._shares.holder_of(host)
+        if holder == UNKNOWN:
+            # The client of a proxy that has not named it yet, or one from a network that has the whole pool.
+            return UNKNOWN
+        count = self._by_holder.get(holder, 0)
+        if count >= self._limits.unopened_per_address_max:
+            self._refused("address_share", host)
+            return None
+        self._by_holder[holder] = count + 1
+        return holder
+
+    def not_understood(self, holder: str) -> None:
+        """One of them spoke another protocol."""
+        self._refused("", holder)
+
+    def went(self, holder: str) -> None:
+        """One of them is a link now, or gone."""
+        self.count -= 1
+        if holder != UNKNOWN:
+            self._by_holder[holder] -= 1
+            if not self._by_holder[holder]:
+                del self._by_holder[holder]
+
+
+class PendingConnection:
+    """One of them. From being accepted to an open link there is one deadline, however many steps lie between."""
+
+    __slots__ = ("_deadline", "_holder", "_pending_connections", "_socket", "_transport", "client", "task")
+
+    def __init__(
+        self, pending_connections: PendingConnections, sock: socket.socket, holder: str, handshake_s: float
+    ) -> None:
+        self._pending_connections = pending_connections
+        self._socket: socket.socket | None = sock
+        self._holder = holder
+        self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(handshake_s, self._cut)
+        self._transport: asyncio.Transport | None = None
+        self.task: asyncio.Task[None] | None = None
+        """Who makes a transport of it."""
+        self.client: Address | None = None
+        """Whom a proxy named in front of it (PROXY protocol); without a name it is the socket's other end."""
+
+    @property
+    def accepted(self) -> socket.socket:
+        """What was accepted, until a transport has it."""
+        assert self._socket is not None
+        return self._socket
+
+    @property
+    def is_over(self) -> bool:
+        """It is a link now, or gone."""
+        return self._deadline is None
+
+    def is_for(self, client: Address) -> bool:
+        """A proxy says whose it is: whether there may be one more of those."""
+        holder = self._pending_connections.enter(client[0])
+        if holder is None:
+            return False
+        self.client, self._holder = client, holder
+        return True
+
+    def not_understood(self) -> None:
+        """It spoke another protocol, and is refused for that."""
+        self._pending_connections.not_understood(self._holder)
+
+    def hand_over(self) -> socket.socket:
+        """The socket, for a transport, which closes it."""
+        sock, self._socket = self.accepted, None
+        return sock
+
+    def made(self, transport: asyncio.Transport) -> None:
+        """It has a transport, and lacks nothing but the handshake."""
+        self._transport = transport
+
+    def over(self) -> None:
+        """No longer count it: it is a link now, or gone."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+            self._pending_connections.went(self._holder)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _cut(self) -> None:
+        if self._transport is not None:
+            self.over()
+            abort(self._transport)
+        elif self.task is not None:
+            # When that has ended, it is over: not before, for it may be waiting for the socket.
+            self.task.cancel()
+        else:
+            self.over()
+
+
+MakeProtocol = Callable[[PendingConnection], asyncio.BaseProtocol]
+"""Makes the protocol of a connection, which calls `over` as soon as it is a link, or gone."""
 
 # Connections that the kernel completes while we are busy: many clients come back at once after a cut. It is what Linux
-# allows if nobody changed it.
+# allows by default.
 _BACKLOG = 4096
 # Those that are accepted in one turn of the loop, and those that go on from there: more would make everybody else wait.
 # To accept one is cheap, and whom the kernel has no place for tries again after a second, and then after two and four.
@@ -44,13 +184,13 @@ _log = get_logger("holdfast.transports")
 
 
 class SocketListener:
-    """An open door; `closed` is for the handshakes that are under way when it closes."""
+    """A port that listens; `closed` is for the handshakes that are under way when it closes."""
 
-    def __init__(self, arrivals: Arrivals, proxies: TrustedProxies | None = None) -> None:
-        """Proxies that speak the PROXY protocol begin with a header, nobody else does."""
+    def __init__(self, pending_connections: PendingConnections, proxies: TrustedProxies | None = None) -> None:
+        """Only connections from proxies that speak the PROXY protocol begin with its header."""
         self.addresses: Sequence[tuple[str, int]] = ()
         self.closed = False
-        self._arrivals = arrivals
+        self._pending_connections = pending_connections
         self._proxies = proxies
         self._make: MakeProtocol | None = None
         self._options: dict[str, Any] = {}
@@ -58,7 +198,7 @@ class SocketListener:
         self._sockets: list[socket.socket] = []
         self._crowd = 0.0
         # Who was accepted and has not gone on.
-        self._waiting: deque[tuple[Arrival, bool]] = deque()
+        self._waiting: deque[tuple[PendingConnection, bool]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(
@@ -93,17 +233,17 @@ class SocketListener:
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionError:
-                continue  # who was to be accepted is gone again
+                continue  # the peer is gone again
             except OSError as error:
                 _log.warning("no connection can be accepted for a moment", error=error)
                 self._pause(listening, _EXHAUSTED_S)
                 return
             self._admit(sock, address[0])
-        if self._arrivals.count >= self._crowd:
+        if self._pending_connections.count >= self._crowd:
             self._pause(listening, _CROWD_PAUSE_S)
 
     async def _accept_one_by_one(self, listening: socket.socket) -> None:
-        """As `_accept`, where a loop cannot tell that somebody is there."""
+        """As `_accept`, for loops without readers."""
         loop = asyncio.get_running_loop()
         while not self.closed:
             try:
@@ -122,25 +262,25 @@ class SocketListener:
     def _admit(self, sock: socket.socket, host: str) -> None:
         is_proxy = self._proxies is not None and self._proxies.trusts(host)
         if self._proxies is not None and self._proxies.is_exclusive and not is_proxy:
-            self._arrivals.refuse(sock, "trusted_proxies", host)
+            self._pending_connections.refuse(sock, "trusted_proxies", host)
             return
-        # A proxy is no household: who stands behind it is known when it has said so.
-        arrival = self._arrivals.came(sock, UNKNOWN if is_proxy else host)
-        if arrival is None:
+        # A proxy's own address does not count: the client's does, once the proxy has named it.
+        pending = self._pending_connections.came(sock, UNKNOWN if is_proxy else host)
+        if pending is None:
             return
         sock.setblocking(False)
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._let_some_in)
-        self._waiting.append((arrival, is_proxy))
+        self._waiting.append((pending, is_proxy))
 
     def _let_some_in(self) -> None:
         for _ in range(min(_LET_IN_PER_TURN, len(self._waiting))):
-            arrival, is_proxy = self._waiting.popleft()
-            if arrival.is_over:
+            pending, is_proxy = self._waiting.popleft()
+            if pending.is_over:
                 continue
-            task = arrival.task = asyncio.create_task(self._let_in(arrival, is_proxy=is_proxy))
+            task = pending.task = asyncio.create_task(self._let_in(pending, is_proxy=is_proxy))
             self._keep(task)
-            task.add_done_callback(partial(_given_up, arrival))
+            task.add_done_callback(partial(_given_up, pending))
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._let_some_in)
 
@@ -148,25 +288,24 @@ class SocketListener:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _let_in(self, arrival: Arrival, *, is_proxy: bool) -> None:
+    async def _let_in(self, pending: PendingConnection, *, is_proxy: bool) -> None:
         """Make a transport of it, after its header if it is a proxy's."""
         # Whatever fails here is the peer's affair, as with the loop's own servers.
         with suppress(OSError, BadHeader):
             if is_proxy and self._proxies is not None and self._proxies.proxy_protocol:
-                client = await read_header(partial(_read, arrival.accepted), bytes_max=self._header_bytes_max)
-                if client is not None and not arrival.is_for(client):
-                    arrival.over()
+                client = await read_header(partial(_read, pending.accepted), bytes_max=self._header_bytes_max)
+                if client is not None and not pending.is_for(client):
+                    pending.over()
                     return
             assert self._make is not None
-            sock, protocol = arrival.hand_over(), self._make(arrival)
+            sock, protocol = pending.hand_over(), self._make(pending)
             loop = asyncio.get_running_loop()
             transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, **self._options)
-            arrival.made(transport)
+            pending.made(transport)
             return
-        arrival.over()
+        pending.over()
 
     async def close(self) -> None:
-        """Accept nobody any more; see the port."""
         self.closed = True
         loop = asyncio.get_running_loop()
         for sock in self._sockets:
@@ -182,9 +321,9 @@ class SocketListener:
             await asyncio.wait(set(self._tasks))
 
 
-def _given_up(arrival: Arrival, task: asyncio.Task[None]) -> None:
+def _given_up(pending: PendingConnection, task: asyncio.Task[None]) -> None:
     if task.cancelled():
-        arrival.over()
+        pending.over()
 
 
 async def _read(sock: socket.socket, size: int) -> bytes:

@@ -14,7 +14,7 @@ from math import inf
 from typing import Final
 
 from holdfast.core.silence import Traffic
-from holdfast.transports.closing import shorten, tell
+from holdfast.transports.links import shorten, tell
 from holdfast.transports.port import (
     TOO_BIG,
     VANISHED,
@@ -59,23 +59,19 @@ class MemoryTransport:
 
     @property
     def is_up(self) -> bool:
-        """See the port."""
         return self._end is None
 
     @property
     def traffic(self) -> Traffic:
-        """See the port."""
         opposite, arrived_bytes = self.wire.opposite(self), self.wire.network.arrived_bytes
         received = max(self.taken_bytes, arrived_bytes(opposite))
         return Traffic(received, max(opposite.taken_bytes, arrived_bytes(self)), self.buffered_bytes)
 
     def send(self, payload: bytes) -> None:
-        """See the port."""
         if self._end is None:
             self._post(payload)
 
     def close(self, code: int, reason: str) -> None:
-        """See the port."""
         if self._end is None:
             self._end = (code, reason)
             self._post((code, shorten(reason)))
@@ -83,19 +79,16 @@ class MemoryTransport:
             self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
 
     def abort(self) -> None:
-        """See the port."""
         if not self.is_lost:
             self.drop_waiting()
             self._post(_RESET)
             self.sever()
 
     def pause_reading(self) -> None:
-        """See the port."""
         if self._end is None:
             self.is_reading = False
 
     def resume_reading(self) -> None:
-        """See the port."""
         if self._end is None:
             self._read_on()
 
@@ -168,7 +161,7 @@ class MemoryTransport:
         self._receiver.opened(self)
 
     def sever(self) -> None:
-        """The wire is gone: say so, as soon as nobody is in the middle of something."""
+        """The wire is gone: say so in the next turn of the loop."""
         self._end = self._end or _RESET
         asyncio.get_running_loop().call_soon(self._lose)
 
@@ -232,7 +225,6 @@ class MemoryListener:
     is_open: bool = True
 
     async def close(self) -> None:
-        """See the port."""
         self.is_open = False
 
 
@@ -241,7 +233,7 @@ class MemoryNetwork:
 
     def __init__(self) -> None:
         self._listeners: dict[str, MemoryListener] = {}
-        # In the order of their making, for whoever picks one to break: a run can be repeated.
+        # In the order of their making, so that a run that breaks one at random can be repeated.
         self._wires: dict[Wire, None] = {}
         self._dialed_count = 0
 
@@ -253,7 +245,7 @@ class MemoryNetwork:
     def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
         """Seconds until a payload arrives, or None to lose it and cut its wire. A close travels as b"".
 
-        Infinity: neither it nor what follows it arrives, and whoever says so cuts the wire later.
+        Infinity: neither it nor what follows it arrives; cut the wire later.
         """
         return 0.0
 
@@ -262,15 +254,15 @@ class MemoryNetwork:
         return 0
 
     def caller(self, number: int) -> str:
-        """The address that the other end sees of whoever dials."""
+        """The address of a dialing end, as the other end sees it."""
         return f"memory:{number}"
 
     async def listen(
         self, accept: Accept, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
     ) -> MemoryListener:
-        """Accept who dials this address."""
+        """Accept links at this address."""
         if address in self._listeners and self._listeners[address].is_open:
-            raise OSError(errno.EADDRINUSE, f"somebody listens at {address} already")
+            raise OSError(errno.EADDRINUSE, f"{address} is in use")
         listener = MemoryListener(addresses=[(address, 0)], accept=accept, dialects=dialects, limits=limits)
         self._listeners[address] = listener
         return listener
@@ -279,7 +271,7 @@ class MemoryNetwork:
         self, receiver: Receiver, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
     ) -> MemoryTransport:
         """Connect to an address; `opened` has been called when it returns."""
-        await asyncio.sleep(0)  # whoever dials is not in the middle of something when the other end hears of it
+        await asyncio.sleep(0)  # the other end never hears of it from inside the caller's turn
         listener = self._listeners.get(address)
         if listener is None or not listener.is_open:
             raise DialError(f"nobody listens at {address}")

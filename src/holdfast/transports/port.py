@@ -31,8 +31,8 @@ INTERNAL = 1011
 class Dialect:
     """An application protocol that both ends may agree on: its name, and whether payloads are text.
 
-    Without a name it is for whoever asks for none. `None` for text is either: a payload goes out as the last one came
-    in.
+    Without a name it is for clients that ask for none. `None` for text is either: a payload goes out as the last one
+    came in.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Transport(Protocol):
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether nobody on the way can read or change what is said: by TLS, or by a key that the client pinned."""
+        """Whether the link is encrypted."""
 
     @property
     def is_compressed(self) -> bool:
@@ -161,14 +161,14 @@ class Receiver(Protocol):
 
 
 class Listener(Protocol):
-    """An open door."""
+    """A port that listens."""
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
         """Where it listens, with the port the system chose when 0 was asked for."""
 
     async def close(self) -> None:
-        """Accept nobody any more, not even who is halfway through the door. Links that are open stay open."""
+        """Stop accepting, also connections whose handshake is under way. Open links stay open."""
 
 
 Accept = Callable[[], Receiver]

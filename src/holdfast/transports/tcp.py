@@ -13,11 +13,19 @@ from typing import Final, cast
 from urllib.parse import urlsplit
 
 from holdfast.core.silence import Traffic
-from holdfast.transports.arrivals import Arrival, Arrivals
-from holdfast.transports.closing import CLOSE_BYTES_MAX, failed, pack_close, tell, unpack_close
-from holdfast.transports.forwarded import Address, TrustedProxies
-from holdfast.transports.listening import SocketListener
-from holdfast.transports.no_page import Directions, not_http
+from holdfast.transports.http_upgrade import Directions, bad_request
+from holdfast.transports.links import (
+    CLOSE_BYTES_MAX,
+    abort,
+    failed,
+    pack_close,
+    peer_name,
+    tell,
+    traffic,
+    unpack_close,
+    unreachable,
+)
+from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
 from holdfast.transports.port import (
     BROKEN,
     GOING_AWAY,
@@ -34,7 +42,7 @@ from holdfast.transports.port import (
     TransportLimits,
     agree,
 )
-from holdfast.transports.sockets import abort, peer_name, traffic, unreachable
+from holdfast.transports.proxies import Address, TrustedProxies
 
 _HEAD = struct.Struct(">I")
 _CLOSE_BIT = 1 << 31
@@ -209,7 +217,7 @@ class TcpTransport(asyncio.Protocol):
 class AcceptedTransport(TcpTransport):
     """The server's end: it waits for the preface and chooses."""
 
-    arrival: Arrival | None = None
+    pending: PendingConnection | None = None
     directions: Directions = staticmethod(lambda _: "")
 
     def __init__(
@@ -232,9 +240,9 @@ class AcceptedTransport(TcpTransport):
         super().connection_lost(exc)
 
     def _arrived(self) -> None:
-        if self.arrival is not None:
-            self.arrival.over()
-            self.arrival = None
+        if self.pending is not None:
+            self.pending.over()
+            self.pending = None
 
     def _refuse_head(self, head: bytes) -> None:
         if self._receiver is not None or head not in _HTTP:
@@ -242,10 +250,10 @@ class AcceptedTransport(TcpTransport):
             return
         self._is_deaf = True
         self._end = (UNSUPPORTED, "this is HTTP")
-        if self.arrival is not None:
-            self.arrival.not_understood()
+        if self.pending is not None:
+            self.pending.not_understood()
         text = f"This port speaks Holdfast's own protocol over TCP, and no HTTP. {self.directions('')}"
-        self._tcp.write(not_http(text.rstrip()))
+        self._tcp.write(bad_request(text.rstrip()))
         # As in `_on_close`.
         asyncio.get_running_loop().call_soon(self._tcp.close)
 
@@ -311,15 +319,15 @@ async def listen(
     limits: TransportLimits,
     ssl: SSLContext | None = None,
     proxies: TrustedProxies | None = None,
-    arrivals: Arrivals | None = None,
+    pending_connections: PendingConnections | None = None,
     directions: Directions = lambda _: "",
 ) -> Listener:
     """Accept clients that speak this framing, with TLS if there is a context; HTTP requests get `directions`."""
-    listener = SocketListener(arrivals or Arrivals(limits), proxies)
+    listener = SocketListener(pending_connections or PendingConnections(limits), proxies)
 
-    def accepted(arrival: Arrival) -> AcceptedTransport:
+    def accepted(pending: PendingConnection) -> AcceptedTransport:
         transport = AcceptedTransport(listener, accept, dialects, limits)
-        transport.arrival, transport.client = arrival, arrival.client
+        transport.pending, transport.client = pending, pending.client
         transport.directions = directions
         return transport
 

@@ -29,7 +29,7 @@ class Tls:
         # A context is whole or it is not made: one that is in use is never changed, but another takes its place.
         self._current = self._read()
         self.context = self._read()
-        """For whoever listens: it always shows the certificate that counts now."""
+        """For listeners: it always shows the current certificate."""
         self.context.sni_callback = self._show_current
 
     def reload(self) -> bool:
@@ -91,4 +91,4 @@ def _why(error: OSError | ValueError) -> str:
 
 
 def _no_password() -> NoReturn:
-    raise ValueError("the key has a password, and nobody is there to type it: keep it without, readable by you alone")
+    raise ValueError("the key has a password: store it without one, readable by you alone")

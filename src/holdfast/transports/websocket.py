@@ -2,7 +2,7 @@
 
 Two traps shape this file. aiofastnet's server, which picows would use by default, spins when the process is out of file
 descriptors. And picows looks one frame ahead: a close frame is answered only after the next frame was looked at, and if
-that is not in order, with a complaint about it. See `_Visit.error`.
+that is not in order, with a complaint about it. See `_Upgrade.error`.
 """
 
 import asyncio
@@ -26,10 +26,17 @@ from picows import (
 from picows.picows import WSProtocol  # type: ignore[attr-defined]  # not public, see `_protocol`
 
 from holdfast.transports import deflate
-from holdfast.transports.arrivals import Arrival, Arrivals
-from holdfast.transports.forwarded import TrustedProxies
-from holdfast.transports.listening import SocketListener
-from holdfast.transports.no_page import Directions
+from holdfast.transports.http_upgrade import (
+    PROTOCOL_HEADER,
+    Directions,
+    RequestHead,
+    RequestReader,
+    acceptance,
+    agreed,
+    dial_error,
+    stopping,
+)
+from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import (
     Accept,
@@ -41,17 +48,8 @@ from holdfast.transports.port import (
     TransportLimits,
     agree,
 )
-from holdfast.transports.reception import Reception
-from holdfast.transports.request_head import RequestHead
-from holdfast.transports.upgrade import (
-    PROTOCOL_HEADER,
-    acceptance,
-    agreed,
-    dial_error,
-    stopping,
-)
-from holdfast.transports.websocket_deflate import DeflatedWebSocketTransport
-from holdfast.transports.websocket_link import WebSocketTransport
+from holdfast.transports.proxies import TrustedProxies
+from holdfast.transports.websocket_link import DeflatedWebSocketTransport, WebSocketTransport
 
 # picows' smallest. It doubles with need up to twice the largest payload, and an idle client needs no more.
 _READ_BUFFER_BYTES = 2048
@@ -63,8 +61,8 @@ _picows_log.setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
-    """What every visit to one listener has in common."""
+class WebSocketEndpoint:
+    """What all connections to one listener have in common."""
 
     listener: SocketListener
     accept: Accept
@@ -75,44 +73,48 @@ class House:
     compression: bool
     directions: Directions
 
-    def receive(self, arrival: Arrival) -> Reception:
-        """What speaks to somebody who was accepted: to everybody first, and then to whom opens no WebSocket."""
-        return Reception(arrival, partial(self._open, arrival), self.dialects, self.directions)
+    def receive(self, pending: PendingConnection) -> RequestReader:
+        """The first protocol of an accepted connection."""
+        return RequestReader(pending, partial(self._open, pending), self.dialects, self.directions)
 
-    def _open(self, arrival: Arrival, request: RequestHead) -> asyncio.BufferedProtocol:
+    def _open(self, pending: PendingConnection, request: RequestHead) -> asyncio.BufferedProtocol:
         compression = deflate.agreed(request.all("sec-websocket-extensions")) if self.compression else None
-        return _protocol(_Visit(self, arrival, compression), self.limits)
+        return _protocol(_Upgrade(self, pending, compression), self.limits)
 
 
-class _Visit:
+class _Upgrade:
     """One connection that was accepted, as picows sees it: it is asked how to answer, and it is where picows logs."""
 
-    __slots__ = ("_house", "_link", "arrival", "compression")
+    __slots__ = ("_endpoint", "_link", "compression", "pending")
 
-    def __init__(self, house: House, arrival: Arrival, compression: deflate.Agreement | None) -> None:
-        self._house = house
-        self.arrival = arrival
+    def __init__(
+        self, endpoint: WebSocketEndpoint, pending: PendingConnection, compression: deflate.Agreement | None
+    ) -> None:
+        self._endpoint = endpoint
+        self.pending = pending
         self.compression = compression
         # Weak, for the link knows picows' transport, which knows where to log.
         self._link: ReferenceType[WebSocketTransport] | None = None
 
     def answer(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
         """The answer to the HTTP request, and the link, if there is to be one."""
-        house = self._house
-        agreement = stopping() if house.listener.closed else agreed(request, house.dialects, house.origins)
+        endpoint = self._endpoint
+        agreement = stopping() if endpoint.listener.closed else agreed(request, endpoint.dialects, endpoint.origins)
         if not isinstance(agreement, Dialect):
             return WSUpgradeResponseWithListener(agreement, None)
         link = self._new_link()
         link.dialect = agreement
         self._link = ref(link)
-        self.arrival.over()
+        self.pending.over()
         return WSUpgradeResponseWithListener(acceptance(agreement, self.compression), link)
 
     def _new_link(self) -> WebSocketTransport:
-        house, client, compression = self._house, self.arrival.client, self.compression
+        endpoint, client, compression = self._endpoint, self.pending.client, self.compression
         if compression is None:
-            return WebSocketTransport(house.accept, house.limits, client=client, proxies=house.proxies)
-        return DeflatedWebSocketTransport(house.accept, house.limits, compression, client=client, proxies=house.proxies)
+            return WebSocketTransport(endpoint.accept, endpoint.limits, client=client, proxies=endpoint.proxies)
+        return DeflatedWebSocketTransport(
+            endpoint.accept, endpoint.limits, compression, client=client, proxies=endpoint.proxies
+        )
 
     # Nothing of this is logged, as with `_picows_log`.
 
@@ -142,7 +144,7 @@ async def listen(
     ssl: SSLContext | None = None,
     origins: Origins | None = None,
     proxies: TrustedProxies | None = None,
-    arrivals: Arrivals | None = None,
+    pending_connections: PendingConnections | None = None,
     compression: bool = False,
     directions: Directions = lambda _: "",
 ) -> Listener:
@@ -151,9 +153,9 @@ async def listen(
     With `compression`, clients that offer permessage-deflate get it. The limit of a payload then holds for the message
     before and after it is inflated.
     """
-    arrivals = arrivals or Arrivals(limits)
-    listener = SocketListener(arrivals, proxies)
-    house = House(
+    pending_connections = pending_connections or PendingConnections(limits)
+    listener = SocketListener(pending_connections, proxies)
+    endpoint = WebSocketEndpoint(
         listener=listener,
         accept=accept,
         dialects=dialects,
@@ -163,31 +165,31 @@ async def listen(
         compression=compression,
         directions=directions,
     )
-    await listener.open(house.receive, host, port, limits=limits, ssl=ssl)
+    await listener.open(endpoint.receive, host, port, limits=limits, ssl=ssl)
     return listener
 
 
 class _Protocol(WSProtocol):  # type: ignore[misc]  # see above
-    """picows' protocol, which otherwise tells nobody of an end before there is a WebSocket."""
+    """picows' protocol, which by itself does not report an end before there is a WebSocket."""
 
-    __slots__ = ("arrival",)
-    arrival: Arrival
+    __slots__ = ("pending",)
+    pending: PendingConnection
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
-        self.arrival.over()
+        self.pending.over()
         super().connection_lost(exc)
 
 
-def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BufferedProtocol:
+def _protocol(upgrade: _Upgrade, limits: TransportLimits) -> asyncio.BufferedProtocol:
     """What picows' `ws_create_server` makes for each connection; it has no public way to get one. See its api.py."""
     bytes_max = limits.payload_bytes_max
     protocol = _Protocol(
         None,  # host and port, of a client
         None,  # path, of a client
         False,  # whether it is a client
-        visit.answer,
-        visit,
+        upgrade.answer,
+        upgrade,
         True,  # disconnect on an exception
         limits.handshake_s,
         False,  # automatic pings, and after how long
@@ -195,11 +197,11 @@ def _protocol(visit: _Visit, limits: TransportLimits) -> asyncio.BufferedProtoco
         limits.handshake_s,
         WSAutoPingStrategy.PING_WHEN_IDLE,
         False,  # automatic pongs
-        bytes_max if visit.compression is None else deflate.wire_bytes_max(bytes_max),
+        bytes_max if upgrade.compression is None else deflate.wire_bytes_max(bytes_max),
         None,  # headers, of a client
         _READ_BUFFER_BYTES,
     )
-    protocol.arrival = visit.arrival
+    protocol.pending = upgrade.pending
     return cast("asyncio.BufferedProtocol", protocol)
 
 

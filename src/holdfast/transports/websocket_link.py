@@ -7,6 +7,7 @@ over a copy.
 """
 
 import asyncio
+import codecs
 import contextlib
 from collections.abc import Callable
 from typing import Final
@@ -15,15 +16,14 @@ from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport
 from picows.picows import WSCloseHandshake
 
 from holdfast.core.silence import Traffic
-from holdfast.transports.closing import failed, pack_close, shorten, tell, unpack_close
-from holdfast.transports.deflate import Inflater
-from holdfast.transports.forwarded import Address, Contradiction, TrustedProxies
-from holdfast.transports.fragments import Fragments, Unacceptable
+from holdfast.transports.deflate import Agreement, Inflater, NotDeflated, deflated, wire_bytes_max
+from holdfast.transports.links import abort, failed, pack_close, peer_name, shorten, tell, traffic, unpack_close
 from holdfast.transports.port import (
     BROKEN,
     NO_STATUS,
     NORMAL,
     NOT_TEXT,
+    TOO_BIG,
     UNSUPPORTED,
     VANISHED,
     Accept,
@@ -31,7 +31,66 @@ from holdfast.transports.port import (
     Receiver,
     TransportLimits,
 )
-from holdfast.transports.sockets import abort, peer_name, traffic
+from holdfast.transports.proxies import Address, ConflictingHeaders, TrustedProxies
+
+_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
+
+
+class Unacceptable(Exception):
+    """A message that is not taken, with the code and the reason to close with."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class Fragments:
+    """The pieces of one message, from its first to its last. Text is refused with the first byte that cannot be any."""
+
+    def __init__(self, limits: TransportLimits, *, is_text: bool, inflater: Inflater | None = None) -> None:
+        """With an inflater, the message is deflated."""
+        self._limits = limits
+        self._wire_bytes_max = (
+            limits.payload_bytes_max if inflater is None else wire_bytes_max(limits.payload_bytes_max)
+        )
+        self._decoder = _Utf8Decoder() if is_text else None
+        self._inflater = inflater
+        self._payload = bytearray()
+        self._count = 0
+        self._wire_bytes = 0
+
+    def add(self, piece: bytes, *, is_last: bool) -> None:
+        """Take the next piece; `Unacceptable` if the message cannot become one that we take."""
+        self._count += 1
+        # Empty pieces are legal and cost time: without this bound they could go on for ever.
+        if self._count > self._limits.fragments_max:
+            raise Unacceptable(TOO_BIG, f"a message may have {self._limits.fragments_max} fragments")
+        # Both sizes count, before and after it is inflated: a deflated message can be long and say nothing.
+        self._wire_bytes += len(piece)
+        is_too_big = self._wire_bytes > self._wire_bytes_max
+        if self._inflater is not None and not is_too_big:
+            piece = self._inflated(self._inflater, piece, is_last=is_last)
+        if is_too_big or len(self._payload) + len(piece) > self._limits.payload_bytes_max:
+            raise Unacceptable(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
+        if self._decoder is not None:
+            try:
+                self._decoder.decode(piece, is_last)
+            except UnicodeDecodeError:
+                raise Unacceptable(NOT_TEXT, "the text is not UTF-8") from None
+        self._payload += piece
+
+    def _inflated(self, inflater: Inflater, piece: bytes, *, is_last: bool) -> bytes:
+        try:
+            return inflater.read(piece, self._limits.payload_bytes_max - len(self._payload), is_last=is_last)
+        except NotDeflated as error:
+            raise Unacceptable(BROKEN, str(error)) from None
+
+    @property
+    def payload(self) -> bytes:
+        """The whole of it, after its last piece."""
+        return bytes(self._payload)
+
 
 # Above this, picows' `send` on a server does not copy (see above).
 _COPIED_BYTES_MAX = 8192
@@ -79,21 +138,17 @@ class WebSocketTransport(WSListener):
 
     @property
     def buffered_bytes(self) -> int:
-        """See the port."""
         return 0 if self._ws.is_disconnected else self._ws.underlying_transport.get_write_buffer_size()
 
     @property
     def is_up(self) -> bool:
-        """See the port."""
         return self._end is None and not self._ws.underlying_transport.is_closing()
 
     @property
     def traffic(self) -> Traffic:
-        """See the port."""
         return Traffic() if self._ws.is_disconnected else traffic(self._ws.underlying_transport)
 
     def send(self, payload: bytes) -> None:
-        """See the port."""
         if self._end is not None:
             return
         if len(payload) <= _COPIED_BYTES_MAX:
@@ -102,7 +157,6 @@ class WebSocketTransport(WSListener):
             self._ws.send_reuse_external_bytearray(self._opcode, bytearray(HEADROOM + payload), len(HEADROOM))
 
     def close(self, code: int, reason: str) -> None:
-        """See the port."""
         if self._end is None:
             self._end = (code, reason)
             self._say_close(code, reason)
@@ -110,18 +164,15 @@ class WebSocketTransport(WSListener):
             self._ws.underlying_transport.resume_reading()
 
     def abort(self) -> None:
-        """See the port; a link that is still being dialed is given up."""
         self._end = self._end or (VANISHED, "")
         if self._tcp is not None:
             abort(self._tcp)
 
     def pause_reading(self) -> None:
-        """See the port."""
         if self._end is None:
             self._ws.underlying_transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """See the port."""
         if self._end is None:
             self._ws.underlying_transport.resume_reading()
 
@@ -141,7 +192,7 @@ class WebSocketTransport(WSListener):
         if self._proxies is not None and address is not None:
             try:
                 self.peer = peer_name(self._proxies.client(address[:2], transport.request.headers))
-            except Contradiction as error:
+            except ConflictingHeaders as error:
                 self.close(BROKEN, str(error))
                 return
         tell(self, self._open)
@@ -300,3 +351,55 @@ class WebSocketTransport(WSListener):
 async def _hear_out(transport: WSTransport) -> None:
     with contextlib.suppress(WSError):
         await transport.wait_disconnected()
+
+
+class DeflatedWebSocketTransport(WebSocketTransport):
+    """One link, as the server sees it. A class of its own, so that a link without compression does no more than before.
+
+    A read of the socket can be a thousand messages that become as large as a payload may be, each delivered by itself:
+    how much of that is too much is for the receiver to say.
+    """
+
+    is_compressed = True
+    _take_payload: Callable[[bytes], None]
+
+    def __init__(
+        self,
+        accept: Accept,
+        limits: TransportLimits,
+        agreement: Agreement,
+        *,
+        client: Address | None = None,
+        proxies: TrustedProxies | None = None,
+    ) -> None:
+        super().__init__(accept, limits, client=client, proxies=proxies)
+        self._window_bits = agreement.window_bits
+        self._has_sent = False
+
+    def _speak(self, opcode: WSMsgType) -> None:
+        super()._speak(opcode)
+        self._take_payload, self._deliver = self._deliver, self._deliver_not_deflated
+
+    def _deliver_not_deflated(self, payload: bytes) -> None:
+        """A frame may be larger than a payload here, because a deflated one may be."""
+        if len(payload) > self._limits.payload_bytes_max:
+            self.close(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
+        else:
+            self._take_payload(payload)
+
+    def send(self, payload: bytes) -> None:
+        # The first payload has a secret in it, and what a player chose beside it: its size would tell.
+        message = deflated(payload, self._window_bits) if self._has_sent and self._end is None else None
+        self._has_sent = True
+        if message is None:
+            super().send(payload)
+        else:
+            buffer = bytearray(HEADROOM + message)
+            self._ws.send_reuse_external_bytearray(self._opcode, buffer, len(HEADROOM), rsv1=True)
+
+    def _on_reserved_bit(self, frame: WSFrame) -> None:
+        # Said once for a message, by its first frame; never by one that is no part of a message.
+        if frame.rsv2 or frame.rsv3 or frame.msg_type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
+            super()._on_reserved_bit(frame)
+        else:
+            self._on_fragment(frame.msg_type, frame.get_payload_as_bytes(), is_last=frame.fin, inflater=Inflater())

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.core.limits import Limits
 from holdfast.transports import tcp, websocket
-from holdfast.transports.arrivals import Arrival, Arrivals
-from holdfast.transports.forwarded import TrustedProxies
+from holdfast.transports.listening import PendingConnection, PendingConnections
 from holdfast.transports.port import Listener, TransportLimits
+from holdfast.transports.proxies import TrustedProxies
 from tests.deadlines import DEADLINE_S
 from tests.transports.harness import BINARY, LIMITS, server_context
 from tests.transports.raw import RawPeer, tcp_frame
@@ -46,7 +46,7 @@ class Street:
         self.limits = limits
         self.host = host
         self.refused: list[tuple[str, str]] = []
-        self.arrivals = Arrivals(limits, lambda limit, host: self.refused.append((limit, host)))
+        self.pending_connections = PendingConnections(limits, lambda limit, host: self.refused.append((limit, host)))
         self.links: list[Recorder] = []
         self._peers: list[RawPeer] = []
         self._listener: Listener | None = None
@@ -58,7 +58,7 @@ class Street:
             port=0,
             dialects=[BINARY],
             limits=self.limits,
-            arrivals=self.arrivals,
+            pending_connections=self.pending_connections,
             **options,
         )
 
@@ -86,9 +86,9 @@ class Street:
 
     async def crowd(self, count: int) -> list[RawPeer]:
         """So many who say no more than a byte, and have been accepted."""
-        known = self.arrivals.count
+        known = self.pending_connections.count
         peers = [await self.come(BYTE) for _ in range(count)]
-        await until(lambda: self.arrivals.count == known + count)
+        await until(lambda: self.pending_connections.count == known + count)
         return peers
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class Street:
         for link in self.links:
             link.link.abort()
             await link.loss()
-        await until(lambda: not self.arrivals.count)
+        await until(lambda: not self.pending_connections.count)
 
 
 async def until(claim: Callable[[], bool]) -> None:
@@ -129,7 +129,7 @@ async def test_who_comes_while_too_many_of_the_same_address_say_nothing_is_hung_
         assert await refused.read_rest() == b""
         assert place.refused == [("address_share", "127.0.0.1")]
         crowd[0].abandon()
-        await until(lambda: place.arrivals.count == 2)
+        await until(lambda: place.pending_connections.count == 2)
         await place.come_in()
 
 
@@ -139,7 +139,7 @@ async def test_an_open_link_does_not_count(module: ModuleType) -> None:
         for _ in range(10):
             await place.come_in()
 
-        assert place.arrivals.count == 0
+        assert place.pending_connections.count == 0
         assert place.refused == []
 
 
@@ -161,7 +161,7 @@ async def test_a_loop_that_cannot_tell_who_is_there_accepts_them_too(
         for _ in range(3):
             await place.come_in()
 
-        assert place.arrivals.count == 0
+        assert place.pending_connections.count == 0
 
 
 @pytest.mark.parametrize("module", [tcp, websocket])
@@ -169,7 +169,7 @@ async def test_who_speaks_nonsense_does_not_count_once_it_is_gone(module: Module
     async with street(module, replace(FEW, close_s=0.1)) as place:
         for _ in range(10):
             await (await place.come(b"\xff" * 300 + b"\r\n\r\n")).read_rest()
-            await until(lambda: not place.arrivals.count)
+            await until(lambda: not place.pending_connections.count)
 
         assert place.links == []
         assert not any(limit for limit, _ in place.refused)
@@ -187,22 +187,22 @@ async def test_a_tls_handshake_that_does_not_begin_counts_and_one_that_fails_doe
     async with street(module, ssl=server_context()) as place:
         for _ in range(5):
             await (await place.come(b"GET / HTTP/1.1\r\n\r\n")).read_rest()
-            await until(lambda: not place.arrivals.count)
+            await until(lambda: not place.pending_connections.count)
         assert place.refused == []
 
 
 async def test_an_ipv6_network_is_one_address() -> None:
-    arrivals = Arrivals(replace(LIMITS, unopened_per_address_max=2))
+    pending_connections = PendingConnections(replace(LIMITS, unopened_per_address_max=2))
 
-    found = [arrivals.came(socket.socket(), host) for host in ("2001:db8::1", "2001:db8::2", "2001:db8::3")]
-    other = arrivals.came(socket.socket(), "2001:db8:0:1::1")
+    found = [pending_connections.came(socket.socket(), host) for host in ("2001:db8::1", "2001:db8::2", "2001:db8::3")]
+    other = pending_connections.came(socket.socket(), "2001:db8:0:1::1")
 
-    assert [arrival is not None for arrival in (*found, other)] == [True, True, False, True]
-    for arrival in (*found, other):
-        if arrival is not None:
-            arrival.over()
-            arrival.over()
-    assert arrivals.count == 0
+    assert [pending is not None for pending in (*found, other)] == [True, True, False, True]
+    for pending in (*found, other):
+        if pending is not None:
+            pending.over()
+            pending.over()
+    assert pending_connections.count == 0
 
 
 @pytest.mark.parametrize("proxies", [HERE, HERE_WITH_HEADERS])
@@ -220,7 +220,7 @@ async def test_whom_a_proxy_names_counts_as_if_it_had_come_by_itself() -> None:
     async with street(tcp, replace(FEW, unopened_max=10), proxies=HERE_WITH_HEADERS) as place:
         for _ in range(3):
             await place.come(HEADER)
-        await until(lambda: place.arrivals.count == 3)
+        await until(lambda: place.pending_connections.count == 3)
 
         refused = await place.come(HEADER + GREETINGS[tcp])
 
@@ -244,7 +244,7 @@ async def test_from_the_first_byte_to_an_open_link_there_is_one_deadline(module:
 
         assert ends[0] in first, "its header must not have given it more time"
         await asyncio.gather(*ends)
-        assert place.arrivals.count == 0
+        assert place.pending_connections.count == 0
 
 
 @pytest.mark.parametrize("module", [tcp, websocket])
@@ -253,17 +253,17 @@ async def test_who_does_not_begin_tls_is_cut_off_when_its_time_is_up(module: Mod
         peer = await place.come(BYTE)
 
         assert await peer.read_rest() == b""
-        await until(lambda: not place.arrivals.count)
+        await until(lambda: not place.pending_connections.count)
 
 
-class Weighing(Arrivals):
+class Weighing(PendingConnections):
     """Notes how much the system takes for each who comes, before anybody reads it."""
 
     def __init__(self, limits: TransportLimits) -> None:
         super().__init__(limits)
         self.buffers: list[int] = []
 
-    def came(self, sock: socket.socket, host: str) -> Arrival | None:
+    def came(self, sock: socket.socket, host: str) -> PendingConnection | None:
         self.buffers.append(sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
         return super().came(sock, host)
 
@@ -276,7 +276,7 @@ async def test_the_system_takes_no_more_from_a_peer_than_part_of_a_payload(
     async with street(module, proxies=proxies) as place:
         weighing = Weighing(FEW)
         await place.listener.close()
-        place.arrivals = weighing
+        place.pending_connections = weighing
         await place.open(proxies=proxies)
 
         await place.crowd(1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.transports import tcp, websocket
-from holdfast.transports.request_head import BadHead, parse_head
+from holdfast.transports.http_upgrade import BadHead, parse_head
 from tests.fuzz.targets import Doors
 from tests.transports.harness import BINARY, LIMITS, Harness, SocketAdapter
 from tests.transports.raw import RawPeer

@@ -1,0 +1,307 @@
+"""The HTTP request in front of a WebSocket: read strictly, answered, or handed to picows.
+
+picows reads heads too, but raises at bytes that it does not expect. So it gets a head that is written anew, from the
+few headers that matter here. RFC 9112 allows bytes beyond ASCII in headers (a proxy may add the name of a city): they
+are ignored in headers that are not read here, and refused in the others.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import cast
+
+from picows import WSError, WSHandshakeError, WSUpgradeRequest, WSUpgradeResponse
+
+from holdfast.core.addresses import is_host_header
+from holdfast.logs import get_logger
+from holdfast.transports.deflate import Agreement
+from holdfast.transports.links import abort, unreachable
+from holdfast.transports.listening import PendingConnection
+from holdfast.transports.origins import Origins
+from holdfast.transports.port import Dialect, DialError, agree
+
+Directions = Callable[[str], str]
+"""Says where the pages are, given the `Host` that was asked for; "" if there are none."""
+
+
+def bad_request(text: str) -> bytes:
+    """The answer to a request that is not in order."""
+    return _answer(HTTPStatus.BAD_REQUEST, text)
+
+
+def upgrade_required(dialects: Sequence[Dialect], directions: str) -> bytes:
+    """The answer to a request that does not open a WebSocket, such as a browser's."""
+    text = (
+        "This is the game port of a Holdfast server: games connect to it with a WebSocket and one of the sub-protocols"
+        f" {names_of(dialects)}. {directions}"
+    )
+    return _answer(HTTPStatus.UPGRADE_REQUIRED, text.rstrip(), "Upgrade: websocket\r\n")
+
+
+def names_of(dialects: Sequence[Dialect]) -> str:
+    """The sub-protocols, for people."""
+    return ", ".join(dialect.name for dialect in dialects)
+
+
+def _answer(status: HTTPStatus, text: str, more: str = "") -> bytes:
+    body = f"{text}\n".encode()
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\n{more}Connection: close\r\n"
+        f"Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+HEAD_BYTES_MAX = 16 * 1024
+"""The request line and all headers: what picows takes at most."""
+END = b"\r\n\r\n"
+
+_HEADERS_MAX = 100
+_TARGET_BYTES_MAX = 8 * 1024
+_METHOD = re.compile(rb"[A-Z]{1,20}")
+_TARGET = re.compile(rb"[\x21-\x7e]+")
+_VERSION = re.compile(rb"HTTP/1\.[01]")
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# A field value (RFC 9110, 5.5): no control character but the tab.
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_READ = frozenset(
+    {
+        *("host", "upgrade", "connection", "origin", "content-length", "transfer-encoding"),
+        *("sec-websocket-version", "sec-websocket-key", "sec-websocket-protocol", "sec-websocket-extensions"),
+        *("forwarded", "x-forwarded-for"),
+    }
+)
+
+
+class BadHead(Exception):
+    """This is no HTTP request, or not one that can be answered; the message is for the client's author."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """One request: the headers that matter, names in small letters, in the order they came."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+    def all(self, name: str) -> list[str]:
+        """Every line of this name."""
+        return [value for each, value in self.headers if each == name]
+
+    @property
+    def is_upgrade(self) -> bool:
+        """Whether it asks for a WebSocket."""
+        return self.method == "GET" and [value.lower() for value in self.all("upgrade")] == ["websocket"]
+
+    def to_bytes(self) -> bytes:
+        """The request with nothing in it that could surprise anybody."""
+        lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers)]
+        return "\r\n".join(lines).encode("ascii") + END
+
+
+def parse_head(head: bytes) -> RequestHead:
+    """Read a head, without the empty line at its end; `BadHead` if it is not in order."""
+    request_line, *lines = head.split(b"\r\n")
+    method, target = _request_line(request_line)
+    if len(lines) > _HEADERS_MAX:
+        raise BadHead(f"The request has more than {_HEADERS_MAX} headers.")
+    headers = tuple(each for line in lines if (each := _header(line)) is not None)
+    request = RequestHead(method, target, headers)
+    hosts = request.all("host")
+    if not hosts and request_line.endswith(b"HTTP/1.0") and not request.is_upgrade:
+        # A probe of long ago: it needs none.
+        return request
+    if len(hosts) != 1 or not is_host_header(hosts[0]):
+        raise BadHead("Send one Host header with a name or an address and a port, as in game.example:7777.")
+    if request.is_upgrade and (request.all("transfer-encoding") or request.all("content-length") not in ([], ["0"])):
+        raise BadHead("A request that opens a WebSocket has no body.")
+    return request
+
+
+def _request_line(line: bytes) -> tuple[str, str]:
+    parts = line.split(b" ")
+    match parts:
+        case [method, target, version] if (
+            _METHOD.fullmatch(method) and _TARGET.fullmatch(target) and _VERSION.fullmatch(version)
+        ):
+            if len(target) > _TARGET_BYTES_MAX:
+                raise BadHead(f"The path has more than {_TARGET_BYTES_MAX} bytes.")
+            return method.decode("ascii"), target.decode("ascii")
+        case _:
+            raise BadHead("This is not a request of HTTP/1.1.")
+
+
+def _header(line: bytes) -> tuple[str, str] | None:
+    """A header that is read here; None for any other."""
+    name, colon, value = line.partition(b":")
+    if not colon or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        raise BadHead("A header is malformed.")
+    read = name.decode("ascii").lower()
+    if read not in _READ:
+        return None
+    if not value.isascii():
+        raise BadHead(f"The header {read} may hold ASCII only.")
+    return read, value.strip(b" \t").decode("ascii")
+
+
+class RequestReader(asyncio.Protocol):
+    """Waits for one request, of at most `HEAD_BYTES_MAX`; its deadline is that of the pending connection."""
+
+    def __init__(
+        self,
+        pending: PendingConnection,
+        make_websocket: Callable[[RequestHead], asyncio.BufferedProtocol],
+        dialects: Sequence[Dialect],
+        directions: Directions,
+    ) -> None:
+        self._pending = pending
+        self._make_websocket = make_websocket
+        self._dialects = dialects
+        self._directions = directions
+        self._heard = bytearray()
+        self._has_begun = False
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is there, after TLS if there is TLS."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of the request, or more than the request."""
+        assert self._transport is not None
+        if self._transport.is_closing():
+            return
+        start = max(0, len(self._heard) - len(END) + 1)
+        self._heard += data
+        if not self._has_begun and not self._skip_empty_line():
+            return
+        end = self._heard.find(END, start, HEAD_BYTES_MAX + len(END))
+        if end >= 0:
+            self._answer(bytes(self._heard[:end]), bytes(self._heard[end + len(END) :]))
+        elif len(self._heard) > HEAD_BYTES_MAX:
+            self._pending.not_understood()
+            abort(self._transport)
+        elif not self._heard[:1].isalpha():
+            # TLS to a port without it, or another protocol: an end of the request might never come.
+            self._refuse(bad_request("This is not a request of HTTP/1.1."))
+        elif b"\n" in self._heard and not self._heard.partition(b"\n")[0].endswith(b"\r"):
+            # Its end would never be found.
+            self._refuse(bad_request("Every line of a request ends with CR and LF."))
+
+    def _skip_empty_line(self) -> bool:
+        """Some send one before their request (RFC 9112, 2.2). False while it is not known whether this is one."""
+        if self._heard == b"\r":
+            return False
+        self._has_begun = True
+        if self._heard.startswith(b"\r\n"):
+            del self._heard[:2]
+        return bool(self._heard)
+
+    def _answer(self, head: bytes, rest: bytes) -> None:
+        try:
+            request = parse_head(head)
+        except BadHead as error:
+            self._refuse(bad_request(str(error)))
+            return
+        if request.is_upgrade:
+            self._upgrade(request, rest)
+        else:
+            directions = "".join(map(self._directions, request.all("host")))
+            self._refuse(upgrade_required(self._dialects, directions))
+
+    def _refuse(self, answer: bytes) -> None:
+        assert self._transport is not None
+        self._pending.not_understood()
+        if self._heard.startswith(b"HEAD "):
+            answer = answer[: answer.index(END) + len(END)]
+        self._transport.write(answer)
+        self._transport.close()
+
+    def _upgrade(self, request: RequestHead, rest: bytes) -> None:
+        assert self._transport is not None
+        websocket = self._make_websocket(request)
+        websocket.connection_made(self._transport)
+        self._transport.set_protocol(websocket)
+        # A client that speaks before it is answered is early, but not wrong.
+        unread = memoryview(request.to_bytes() + rest)
+        while unread and not self._transport.is_closing():
+            buffer = cast("memoryview", websocket.get_buffer(len(unread)))
+            size = min(len(buffer), len(unread))
+            buffer[:size] = unread[:size]
+            websocket.buffer_updated(size)
+            unread = unread[size:]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._pending.over()
+
+
+PROTOCOL_HEADER = "Sec-WebSocket-Protocol"
+EXTENSIONS_HEADER = "Sec-WebSocket-Extensions"
+
+_log = get_logger("holdfast.transports")
+
+
+def agreed(
+    request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None = None
+) -> Dialect | WSUpgradeResponse:
+    """The dialect to go on with, or the answer to a request that cannot be upgraded. Without origins any page may."""
+    try:
+        return _agreed(request, dialects, origins)
+    except Exception:  # noqa: BLE001 - left to picows, the exception's text would be the answer
+        _log.exception("an upgrade request could not be answered")
+        return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "This server has a fault.")
+
+
+def _agreed(
+    request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None
+) -> Dialect | WSUpgradeResponse:
+    if origins is not None and not origins.allow(request.headers.getall("Origin", [])):
+        return _refusal(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect here.")
+    # A list such as "keep-alive, Upgrade" is legal, but picows compares the whole header, after us.
+    if "upgrade" in (token.lower() for token in _tokens(request, "Connection")):
+        request.headers["Connection"] = "Upgrade"
+    return agree(_tokens(request, PROTOCOL_HEADER) or [""], dialects) or _refusal(
+        HTTPStatus.BAD_REQUEST, f"Offer one of the sub-protocols {names_of(dialects)} in {PROTOCOL_HEADER}."
+    )
+
+
+def _tokens(request: WSUpgradeRequest, header: str) -> list[str]:
+    return [token.strip() for line in request.headers.getall(header, []) for token in line.split(",")]
+
+
+def acceptance(dialect: Dialect, compression: Agreement | None) -> WSUpgradeResponse:
+    """The answer that opens the WebSocket."""
+    chosen = {PROTOCOL_HEADER: dialect.name} if dialect.name else {}
+    if compression is not None:
+        chosen[EXTENSIONS_HEADER] = compression.answer
+    response: WSUpgradeResponse = WSUpgradeResponse.create_101_response(chosen)
+    return response
+
+
+def stopping() -> WSUpgradeResponse:
+    """The answer to a handshake that is under way when the listener closes."""
+    return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "This server is stopping.")
+
+
+def _refusal(status: HTTPStatus, text: str) -> WSUpgradeResponse:
+    # A short answer for people; the socket is closed after it.
+    headers = {"Content-Type": "text/plain; charset=utf-8"}
+    response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(status, f"{text}\n".encode(), headers)
+    return response
+
+
+def dial_error(url: str, error: OSError | ValueError | WSError) -> DialError:
+    """The port's error for what picows raised. A refusal is final; after a fault the server may recover."""
+    match error:
+        case OSError():
+            return unreachable(url, error)
+        case WSHandshakeError(response=WSUpgradeResponse(status=status)):
+            is_refused = status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS
+            return DialError(f"{url} answered {status:d} {status.phrase}", retry=not is_refused)
+        case _:
+            return DialError(f"{url} does not speak WebSocket: {error}", retry=False)
