@@ -92,12 +92,12 @@ async def fill(server: holdfast.Server, rooms: int, seats: int, dice: Random) ->
         properties = {"mode": dice.choice(MODES), "level": dice.randint(1, 100), "tags": dice.sample(TAGS, 2)}
         room_ids.append(await agents[number % seats].create("arena", properties=properties))
     # Also what was put off until somebody searches.
-    await server.rooms.listings.search(Search(), None)
+    await server.rooms.index.search(Search(), None)
     create_s = time.process_time() - began_at
     began_at = time.process_time()
     for number, agent in enumerate(agents):
         await agent.join(room_ids[number % rooms])
-    await server.rooms.listings.search(Search(), None)
+    await server.rooms.index.search(Search(), None)
     return Filled(create_s, time.process_time() - began_at), agents
 
 
@@ -122,7 +122,7 @@ class Players:
     """What goes on while the metronome ticks."""
 
     def __init__(self, server: holdfast.Server, agents: list[Agent], dice: Random) -> None:
-        self._listings = server.rooms.listings
+        self._listings = server.rooms.index
         self._rooms = [room for room in server.rooms if isinstance(room, Arena)]
         self._agents = agents
         self._dice = dice

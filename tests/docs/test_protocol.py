@@ -37,11 +37,10 @@ from holdfast.schemas.frames import (
 )
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo, WaitInfo
-from holdfast.schemas.requests import PlacedPlayer
+from holdfast.schemas.requests import REQUESTS, PlacedPlayer
 from holdfast.schemas.room import Properties, RoomInfo, RoomPage
 from holdfast.search import parse_query
 from holdfast.search.ast import PROPERTIES, TERMS, Operator
-from holdfast.server.directory.operations import OPERATIONS
 from holdfast.transports import deflate
 from tests.cases import every_case
 from tests.server.foreign import Door, Foreigner
@@ -54,7 +53,7 @@ PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, Problem, PlacedPla
 ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo)
 OBJECTS = {each.__name__: each for each in (*PARTS, *ANSWERS)}
 MESSAGES = {each.wire_name: each for each in (MessageRefused, SeatLeft, RoomUpdated, HostChanged)}
-ARGUMENTS = {name: arguments for name, (arguments, _) in OPERATIONS.items()}
+ARGUMENTS = REQUESTS
 STRUCTS: dict[str, type[msgspec.Struct]] = {**FRAMES, **OBJECTS, **MESSAGES, **ARGUMENTS}
 
 

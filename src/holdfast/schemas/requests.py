@@ -266,6 +266,31 @@ class Confirm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """The token that came with an answer is stored: the one before it is used up."""
 
 
+REQUESTS: dict[str, type[Struct]] = {
+    "confirm": Confirm,
+    "create": Create,
+    "get_placement": GetPlacement,
+    "join": Join,
+    "join_or_create": JoinOrCreate,
+    "leave": Leave,
+    "link": Link,
+    "mine": Mine,
+    "release": Release,
+    "reserve": Reserve,
+    "search": Search,
+    "start_placement": StartPlacement,
+    "stop_placement": StopPlacement,
+    "stop_waiting": StopWaiting,
+    "unwatch": Unwatch,
+    "update": Update,
+    "wait": Wait,
+    "watch": Watch,
+}
+"""What a session can ask for, by its name on the wire."""
+READS = frozenset({"get_placement", "mine", "search", "watch"})
+"""Those that change no room and no seat: their answers are long, and asked again they are carried out again."""
+
+
 def fingerprint(request: Struct) -> bytes:
     """The same for equal requests, and different for different ones."""
     return hashlib.sha256(msgspec.msgpack.encode(request, order="deterministic")).digest()

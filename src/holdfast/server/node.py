@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.core.address_quota import AddressQuota, AddressShares
+from holdfast.core.errors import Throttled
 from holdfast.core.flood import Rates
 from holdfast.core.ids import new_id
 from holdfast.core.limits import Limits
@@ -30,6 +31,7 @@ from holdfast.observability.metrics import LoopLag, Metrics
 from holdfast.observability.packet_log import PacketLog, Tap
 from holdfast.observability.timeline import Timelines
 from holdfast.schemas.events import ConnectionRefused, Event, PlacementChanged
+from holdfast.schemas.frames import Reply
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
@@ -48,8 +50,10 @@ from holdfast.server.connection.lifetimes import Lifetimes
 from holdfast.server.connection.throttle import Throttle
 from holdfast.server.connection.writes import Writes
 from holdfast.server.context import Clock, Context
-from holdfast.server.directory.directory import Directory
-from holdfast.server.directory.requests import RequestDesk
+from holdfast.server.directory.directory import Directory, StoredRooms
+from holdfast.server.directory.operations import DirectoryOperations
+from holdfast.server.directory.requests import RequestHandler
+from holdfast.server.directory.room_passwords import RoomPasswords
 from holdfast.server.drain import Drain
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.recovery import Recovery
@@ -58,6 +62,7 @@ from holdfast.server.durability.room_writer import RoomWriter, WriterContext
 from holdfast.server.faults import Faults
 from holdfast.server.health import Health
 from holdfast.server.placement.fleet import OwnFleet
+from holdfast.server.placement.operations import PlacementOperations
 from holdfast.server.placement.placements import Placements
 from holdfast.server.room_factory import RoomFactory
 from holdfast.server.rooms.effects import Carry, Outbox
@@ -210,7 +215,18 @@ class Node:
         )
         writers = WriterContext(self.clock, limits, self.metrics, self.incarnation, self.outbox.start)
         factory = RoomFactory(services, self.committer, make_writer=partial(RoomWriter, writers))
-        self.rooms = Directory(self, loop, make_runner=factory.make, reserved=reserved)
+        stored_rooms = StoredRooms(is_kept=store is not None, is_failing=self.is_store_failing)
+        self.rooms = Directory(
+            context,
+            shares,
+            sessions=self.sessions,
+            stored=stored_rooms,
+            make_runner=factory.make,
+            reserved=reserved,
+            passwords=RoomPasswords(limits, random, hashing),
+            check_capacity=self._check_capacity,
+            tell_rooms=self.notices.rooms,
+        )
         self.recovery: Recovery | None = None
         if self.committer is not None:
             self.recovery = Recovery(
@@ -225,6 +241,9 @@ class Node:
                 free_seat=lambda player, reason: self.rooms.runner_of(player).free(player, reason),
             )
             self.recovery.on_session += [self.access.came_back]
+            stored_rooms.restore = self.recovery.restore_room
+            stored_rooms.restore_of_player = self.recovery.restore_rooms_of
+            stored_rooms.is_elsewhere = self.recovery.moved_away.asked_for
             self.committer.on_session_lost = self.recovery.moved_away.lost
             self.committer.on_room_lost = self.recovery.room_lost
         self.health = Health(
@@ -265,9 +284,31 @@ class Node:
             stored=self.stored,
             limiter=self.connection_limiter,
         )
-        self.desk = RequestDesk(self, loop)
+        self.placements = Placements(
+            loop,
+            OwnFleet(self.health.info, self.rooms),
+            queues=queues,
+            quota=AddressQuota(shares),
+            now=now,
+            wall_clock=wall_clock,
+            make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
+            changed=self._placement_changed,
+        )
+        self.operations = DirectoryOperations(context, self.rooms, sessions=self.sessions, stored=self.stored)
+        self.requests = RequestHandler(
+            context,
+            {
+                **self.operations.table(),
+                **PlacementOperations(self.placements, self.rooms).table(),
+                "confirm": self.linking.confirm,
+                "link": self.linking.link,
+            },
+            stored=self.stored,
+            send=self._send,
+            settle=self.operations.settle,
+        )
         self.session_maker = SessionMaker(context, grace_s=grace_s, lifecycle=lifecycle, access=self.access)
-        welcomer = Welcomer(limits, self.connection_limiter, self.desk.last_known)
+        welcomer = Welcomer(limits, self.connection_limiter, self.requests.last_known)
         self.sign_in = SignIn(
             context,
             authenticators,
@@ -299,31 +340,22 @@ class Node:
         self.handshake = Handshake(
             context, limiter=self.connection_limiter, access=self.access, resumer=resumer, sign_in=self.sign_in
         )
-        self.placements = Placements(
-            loop,
-            OwnFleet(self.health.info, self.rooms),
-            queues=queues,
-            quota=AddressQuota(shares),
-            now=now,
-            wall_clock=wall_clock,
-            make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
-            changed=self._placement_changed,
-        )
         lifecycle.graces.may_expire = lambda session: not self.stored.is_stuck(session)
-        lifecycle.on_drop += [self.desk.dropped]
-        lifecycle.on_detach += [self.rooms.listings.dropped, self.rooms.session_dropped]
-        lifecycle.on_end += [lambda session, *_: self.rooms.listings.dropped(session)]
+        lifecycle.on_drop += [self.requests.dropped]
+        lifecycle.on_detach += [self.rooms.index.dropped, self.rooms.session_dropped]
+        lifecycle.on_end += [lambda session, *_: self.rooms.index.dropped(session)]
         if self.committer is not None:
             durable = self.committer.sessions
             lifecycle.close_connection = durable.close_connection
             lifecycle.on_end += [lambda session, *_: durable.ended(session)]
         lifecycle.on_end += [self.rooms.session_ended]
-        lifecycle.on_release += [self.rooms.listings.dropped]
+        lifecycle.on_release += [self.rooms.index.dropped]
         if self.committer is not None and self.recovery is not None:
             durable = self.committer.sessions
             self.stored.restore = self.recovery.restore_session
             self.stored.restore_of_player = self.recovery.restore_sessions_of
             self.stored.hold = durable.hold
+            self.stored.saved_without = self.committer.saved_without
             self.stored.moved = durable.moved
             self.stored.changed = durable.changed
             self.stored.is_saved = durable.__contains__
@@ -360,7 +392,7 @@ class Node:
             welcomed=self.lifetimes.begin,
             tap=self.tap,
             hello=self.handshake.hello,
-            request=self.desk.receive,
+            request=self.requests.receive,
             end_session=lifecycle.end_session,
             token_confirmed=self.stored.changed,
             round_trip=self.metrics.round_trip.observe,
@@ -389,6 +421,17 @@ class Node:
     def is_store_failing(self) -> bool:
         """Whether the store does not save at the moment."""
         return self.committer is not None and self.committer.is_failing
+
+    def _check_capacity(self) -> None:
+        if self.drain.is_on:
+            raise Throttled("this node is stopping")
+        if not self.health.is_healthy:
+            raise Throttled("this node is not well, and takes no new rooms")
+
+    def _send(self, session: Session, frame: Reply) -> None:
+        connection = self.connection_of(session)
+        if connection is not None:
+            connection.send(frame)
 
     # Connections
 
@@ -445,7 +488,8 @@ class Node:
         if self.recovery is not None:
             self.recovery.stop()
         await self.sign_in.stop()
-        await self.desk.stop()
+        self.operations.is_stopped = True
+        await self.requests.stop()
         await self.rooms.close_all(self.limits.close_s)
         await self.saving.stop(self.limits.close_s)
         await self.access.stop(self.limits.commit_timeout_s)

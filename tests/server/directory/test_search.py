@@ -289,7 +289,7 @@ async def test_the_loop_has_a_turn_after_each_slice_of_a_search(world: World) ->
     server = await world.serve(chat(), limits=Limits(search_slice_max=5))
     for _ in range(100):
         await server.create_room("chat")
-    listings = server.rooms.listings
+    listings = server.rooms.index
 
     with Turns() as turns:
         page = await listings.search(Search(where="players > 0 OR phase = 'playing' OR name <> ''"), None)
@@ -302,7 +302,7 @@ async def test_however_many_search_one_slice_is_looked_at_in_a_turn_of_the_loop(
     server = await world.serve(chat(), limits=Limits(search_slice_max=5))
     for _ in range(50):
         await server.create_room("chat")
-    listings = server.rooms.listings
+    listings = server.rooms.index
     nowhere = Search(where="NOT players >= 0 OR name <> ''")
 
     with Turns() as turns:
@@ -315,12 +315,12 @@ async def test_rooms_that_have_changed_are_caught_up_with_in_slices(world: World
     server = await world.serve(chat())
     for _ in range(500):
         await server.create_room("chat")
-    await server.rooms.listings.search(Search(), None)
+    await server.rooms.index.search(Search(), None)
 
     for room in server.rooms:
         room.properties["level"] = 1
     with Turns() as turns:
-        page = await server.rooms.listings.search(Search(where="properties.level <> 1"), None)
+        page = await server.rooms.index.search(Search(where="properties.level <> 1"), None)
 
     assert page.rooms == [], "all that had changed is found as it is"
     assert turns.count >= 10

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from holdfast.core.address_quota import AddressQuota
+from holdfast.core.address_quota import AddressQuota, AddressShares
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.ids import new_id
 from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
+from holdfast.core.registry import SessionRegistry
 from holdfast.core.roles import check_role
 from holdfast.core.room import Room
 from holdfast.core.room_listing import RoomListing, RoomStep, check_properties, check_request
@@ -26,16 +28,32 @@ from holdfast.schemas.events import (
 )
 from holdfast.schemas.requests import Create, Update
 from holdfast.schemas.room import CreationKey
-from holdfast.server.directory.entries import Entries
-from holdfast.server.directory.listings import Listings
+from holdfast.server.context import Context
+from holdfast.server.directory.room_index import RoomIndex
+from holdfast.server.directory.room_names import RoomNames
 from holdfast.server.directory.room_passwords import RoomPasswords
+from holdfast.server.directory.watches import TellRooms
 from holdfast.server.messages.check import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
 from holdfast.server.rooms.reserved import ReservedSeats
 from holdfast.server.rooms.runner import RoomRunner
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+
+@dataclass(slots=True, kw_only=True)
+class StoredRooms:
+    """What a store does for rooms, filled where the server is composed. A server without a store does none of it."""
+
+    is_kept: bool = False
+    """Whether there is a store."""
+    is_failing: Callable[[], bool] = lambda: False
+    """Whether the store does not save at the moment."""
+    restore: Callable[[str], None] = lambda _room_id: None
+    """Bring back the room with this id, if the store has it."""
+    restore_of_player: Callable[[str], None] = lambda _player_id: None
+    """Bring back the rooms in which a player has a seat."""
+    is_elsewhere: Callable[[str], bool] = lambda _room_id: False
+    """Whether another server has the room with this id."""
+
 
 MakeRunner = Callable[[type[Room[Any]], str], RoomRunner]
 
@@ -53,12 +71,29 @@ class Directory:
     """Which rooms there are, and which there can be."""
 
     def __init__(
-        self, node: "Node", loop: asyncio.AbstractEventLoop, *, make_runner: MakeRunner, reserved: ReservedSeats
+        self,
+        context: Context,
+        shares: AddressShares,
+        *,
+        sessions: SessionRegistry,
+        stored: StoredRooms,
+        make_runner: MakeRunner,
+        reserved: ReservedSeats,
+        passwords: RoomPasswords,
+        check_capacity: Callable[[], None],
+        tell_rooms: TellRooms,
     ) -> None:
-        """`make_runner` makes a new room of a class, with this id."""
-        self._node = node
-        self._loop = loop
+        """`make_runner` makes a new room of a class, with this id; `check_capacity` refuses rooms that the server
+        cannot take at the moment; `tell_rooms` notifies the client of a watch.
+        """
+        self._context = context
+        self._limits = context.limits
+        self._loop = context.clock.loop
+        self._publish = context.publish
+        self._sessions = sessions
+        self._stored = stored
         self._make_runner = make_runner
+        self._check_capacity = check_capacity
         self._types: dict[str, type[Room[Any]]] = {}
         self._runners: dict[str, RoomRunner] = {}
         # Rooms that are being made, and until when they must have begun.
@@ -68,11 +103,11 @@ class Directory:
         # In which rooms a player has a seat, or one that is reserved.
         self._of_player: dict[str, dict[RoomRunner, None]] = {}
         self.reserved = reserved
-        self._quota: AddressQuota[str] = AddressQuota(node.shares)
-        self.entries = Entries(node.limits, node.random, node.now)
-        self.listings = Listings(node, loop)
+        self._quota: AddressQuota[str] = AddressQuota(shares)
+        self.names = RoomNames(context.limits, context.random, context.clock.now)
+        self.index = RoomIndex(context, shares, tell_rooms)
         self.message_versions = MessageVersions()
-        self.passwords = RoomPasswords(node.limits, node.random, node.hashing)
+        self.passwords = passwords
 
     def __len__(self) -> int:
         return len(self._runners)
@@ -89,11 +124,10 @@ class Directory:
     def runner(self, room_id: str) -> RoomRunner:
         """The runner of a room, or `NotFound`."""
         runner = self._runners.get(room_id)
-        recovery = self._node.recovery
-        if runner is None and recovery is not None:
-            recovery.restore_room(room_id)
+        if runner is None:
+            self._stored.restore(room_id)
             runner = self._runners.get(room_id)
-        if runner is None and recovery is not None and recovery.moved_away.asked_for(room_id):
+        if runner is None and self._stored.is_elsewhere(room_id):
             raise Throttled(f"room {room_id!r} went to another server; ask again in a moment, there or here")
         if runner is None:
             raise NotFound(f"there is no room {room_id!r}; it may have ended")
@@ -111,7 +145,7 @@ class Directory:
     def offer(self, room_types: Iterable[type[Room[Any]]]) -> None:
         """Make kinds of rooms known; a mistake in their settings is an error now, not at the first player."""
         for room_type in room_types:
-            check_room_type(room_type, has_store=self._node.committer is not None)
+            check_room_type(room_type, has_store=self._stored.is_kept)
             if room_type.kind in self._types:
                 raise ValueError(f"two kinds of rooms are called {room_type.kind!r}: set `kind` on one of them")
             self._types[room_type.kind] = room_type
@@ -130,17 +164,17 @@ class Directory:
         def make(once: CreationKey) -> asyncio.Task[str]:
             return self._loop.create_task(self._create(request, creator, once, address, is_trusted=is_trusted))
 
-        return self.runner(await self.entries.once(request, creator, make))
+        return self.runner(await self.names.once(request, creator, make))
 
     def check_creator(self, creator: str, address: str) -> None:
         """Refuse a player who has made too many rooms, or whose address has; nobody in particular ("") may make any."""
-        if self._quota.is_full(address, self._node.limits.rooms_max):
-            self._node.alarms.tell("address_share", "refused", player=creator, address=address)
+        if self._quota.is_full(address, self._limits.rooms_max):
+            self._context.alarms.tell("address_share", "refused", player=creator, address=address)
             raise Throttled("too many rooms were made from your address: join one, or end one first")
         try:
-            self.entries.check_creator(creator)
+            self.names.check_creator(creator)
         except Throttled:
-            self._node.alarms.tell("rooms_per_player_max", "refused", player=creator)
+            self._context.alarms.tell("rooms_per_player_max", "refused", player=creator)
             raise
 
     async def _create(
@@ -152,30 +186,30 @@ class Directory:
             password = await self.passwords.keep(request.password)
             # It took a while, in which others have made rooms.
             room_type = self._check_create(request, creator, address, is_trusted=is_trusted)
-        room_id = new_id(self._node.random.randbytes(_ROOM_ID_BYTES))
+        room_id = new_id(self._context.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
-            self.entries.check_name(room_type.kind, request.name, room_id)
+            self.names.check_name(room_type.kind, request.name, room_id)
         runner = self._make_runner(room_type, room_id)
         room = runner.room
         room.max_players = request.max_players or room_type.max_players
         room.listing = RoomListing(
-            created_at=self._node.wall_clock(),
+            created_at=self._context.clock.wall_clock(),
             name=request.name,
             visibility=request.visibility,
             password=password,
             creator=creator,
-            code=self.entries.new_code(room_id),
+            code=self.names.new_code(room_id),
             creation_key=once,
         )
         self.passwords.prove(room.listing, request.password)
         try:
             # The game has had no turn yet in which another could have taken the name.
             self.renamed(room)
-            self.entries.claim(room_id, creator)
+            self.names.claim(room_id, creator)
             self._quota.take(room_id, address)
             await self._begin(runner, request)
         except BaseException as error:
-            self.entries.forget(room_id, room.listing)
+            self.names.forget(room_id, room.listing)
             self._quota.give_back(room_id)
             if isinstance(error, Failed):
                 self._failed(runner, room.listing.reason or "create_failed")
@@ -184,8 +218,8 @@ class Directory:
         # Not before: nobody may find a room that its game might still refuse.
         room.listing.happened(RoomStep.ACTIVATED)
         self.add(runner)
-        self._node.counters.rooms_created += 1
-        self._node.publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
+        self._context.counters.rooms_created += 1
+        self._publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
         if room.phase == "playing":
             runner.started()
         return room.id
@@ -205,7 +239,7 @@ class Directory:
         seats, most = request.max_players, room_type.max_players
         if seats is not None and not 1 <= seats <= most:
             raise Invalid(f"max_players must be from 1 to {most} for the kind {request.kind!r}; got {seats}")
-        check_properties(request.properties, self._node.limits.properties_bytes_max)
+        check_properties(request.properties, self._limits.properties_bytes_max)
         self.message_versions.check(room_type, request.message_version)
         return room_type
 
@@ -217,19 +251,17 @@ class Directory:
 
     def _check(self, request: Create) -> type[Room[Any]]:
         room_type = self.kind_for(request)
-        if self._is_closed or self._node.drain.is_on:
+        if self._is_closed:
             raise Throttled("this node is stopping")
-        if not self._node.health.is_healthy:
-            raise Throttled("this node is not well, and takes no new rooms")
-        if len(self._runners) + len(self._beginning) >= self._node.limits.rooms_max:
+        self._check_capacity()
+        if len(self._runners) + len(self._beginning) >= self._limits.rooms_max:
             raise Throttled("this node has no space for another room")
-        committer = self._node.committer
-        if room_type.durability != "memory" and committer is not None and committer.is_failing:
+        if room_type.durability != "memory" and self._stored.is_failing():
             raise Throttled("the store does not save at the moment; try again")
         return room_type
 
     async def _begin(self, runner: RoomRunner, request: Create) -> None:
-        activation_s = self._node.limits.activation_s
+        activation_s = self._limits.activation_s
         deadline = self._beginning[runner] = asyncio.timeout(activation_s)
         try:
             async with deadline:
@@ -249,16 +281,16 @@ class Directory:
         """A room that is there from now on: a new one, or one that came back from the store."""
         room = runner.room
         self._runners[room.id] = runner
-        self.entries.add(room.id, room.listing)
+        self.names.add(room.id, room.listing)
         self.renamed(room)
-        self.listings.add(runner)
+        self.index.add(runner)
 
     def expect(self, room_id: str, kind: str, listing: RoomListing) -> None:
         """A room waits in the store for somebody who asks for it, be it by its code or by the key it was made with."""
-        self.entries.expect(room_id, listing)
+        self.names.expect(room_id, listing)
         room_type = self._types.get(kind)
         if room_type is not None and room_type.unique_names:
-            self.entries.name(kind, listing.name, room_id)
+            self.names.name(kind, listing.name, room_id)
 
     def sort_by_age(self) -> None:
         """After a recovery, which brings rooms back in no order: the oldest first, as they were made."""
@@ -292,13 +324,13 @@ class Directory:
                 runner.abandon()
 
     def _failed(self, runner: RoomRunner, why: str) -> None:
-        self._node.publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why=why))
+        self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why=why))
 
     def suspend_all(self) -> None:
         """Let go of the durable rooms: they wait in the store."""
         for runner in list(self._runners.values()):
             if runner.persistence.survives_stop:
-                self._node.publish(RoomReleased(room=runner.room.id, reason=Reason.STOPPING))
+                self._publish(RoomReleased(room=runner.room.id, reason=Reason.STOPPING))
                 runner.let_go()
 
     def forget(self, runner: RoomRunner) -> None:
@@ -308,14 +340,14 @@ class Directory:
             self._not_in(runner, player_id)
         self._quota.give_back(room.id)
         if self._runners.pop(room.id, None) is not None:
-            self._node.counters.rooms_ended += 1
-            self.listings.remove(runner)
+            self._context.counters.rooms_ended += 1
+            self.index.remove(runner)
             if room.listing.is_over:
                 info = runner.entry.info(sees_code=True)
-                self.entries.remove(room.listing, info)
-                self._node.publish(RoomEnded(room=room.id, status=info.status, reason=info.reason))
+                self.names.remove(room.listing, info)
+                self._publish(RoomEnded(room=room.id, status=info.status, reason=info.reason))
             else:
-                self.entries.forget(room.id, room.listing)
+                self.names.forget(room.id, room.listing)
         if self._all_forgotten is not None and not self._all_forgotten.done() and self._is_all_durable():
             self._all_forgotten.set_result(None)
 
@@ -328,16 +360,16 @@ class Directory:
         """The runner of a room, by its id or by its code."""
         if bool(room_id) == bool(code):
             raise Invalid("name the room by its id, or by its code")
-        return self.runner(room_id or self.entries.room_of_code(code))
+        return self.runner(room_id or self.names.room_of_code(code))
 
     def listed(self, runner: RoomRunner) -> None:
         """What is shown of a room has changed."""
-        self.listings.touch(runner)
+        self.index.touch(runner)
 
     def check_name(self, room: Room[Any], name: str | None) -> None:
         """Refuse a new name for a room that another one has, if its kind cares."""
         if name is not None and room.unique_names:
-            self.entries.check_name(room.kind, name, room.id)
+            self.names.check_name(room.kind, name, room.id)
 
     def updated(self, room: Room[Any], request: Update) -> None:
         """A room's entry was changed as this request says."""
@@ -348,14 +380,13 @@ class Directory:
     def renamed(self, room: Room[Any]) -> None:
         """A room has its name from now on."""
         if room.unique_names:
-            self.entries.name(room.kind, room.name, room.id)
+            self.names.name(room.kind, room.name, room.id)
 
     # Who is where
 
     def rooms_of(self, player_id: str) -> list[RoomRunner]:
         """Where a player has a seat, or one that is reserved."""
-        if self._node.recovery is not None:
-            self._node.recovery.restore_rooms_of(player_id)
+        self._stored.restore_of_player(player_id)
         return list(self._of_player.get(player_id, ()))
 
     def players(self) -> list[str]:
@@ -370,7 +401,7 @@ class Directory:
             # Else they have another, in a room that allows it.
             self._not_in(runner, player_id)
         self.listed(runner)
-        self._node.publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id))
+        self._publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id))
 
     def session_dropped(self, session: Session) -> None:
         """A session's connection is gone: its seat is held or freed."""
@@ -390,7 +421,7 @@ class Directory:
                 runner.leave(session.player)
             else:
                 runner.free(session.player, reason, message)
-        if not self._node.sessions.of_player(session.player_id):
+        if not self._sessions.of_player(session.player_id):
             self.maker_gone(session.player_id)
 
     def maker_gone(self, player_id: str) -> None:

@@ -2,30 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec import Struct
-
-from holdfast.core.errors import AlreadySeated, NotAllowed, NotSeated, Throttled, WrongPassword
+from holdfast.core.errors import AlreadySeated, NotAllowed, NotSeated, Refused, Throttled, WrongPassword
 from holdfast.core.reasons import Reason
+from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
-from holdfast.schemas.account import LinkInfo
-from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import (
-    Confirm,
     Create,
-    GetPlacement,
     Join,
     JoinOrCreate,
     Leave,
-    Link,
     Mine,
     Release,
     Reserve,
     Search,
-    StartPlacement,
-    StopPlacement,
     StopWaiting,
     Unwatch,
     Update,
@@ -33,24 +25,33 @@ from holdfast.schemas.requests import (
     Watch,
 )
 from holdfast.schemas.room import RoomInfo, RoomPage
+from holdfast.server.context import Context
+from holdfast.server.directory.directory import Directory
 from holdfast.server.directory.guesses import CODES, Guesses
 from holdfast.server.directory.quick_join import QuickJoin
 from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.sessions.stored import StoredSessions
 
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+# A game may close each room as somebody comes: then they hear of that, and not of a new room each time.
+_TRIES_MAX = 3
+
+Operation = Callable[[Session, Any], Awaitable[Any]]
+"""Carries out a session's request, of the type that `REQUESTS` has under its name."""
 
 
-class DirectoryDesk:
+class DirectoryOperations:
     """Carries out what players ask for; every refusal has a code."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._quick = QuickJoin(node)
+    def __init__(
+        self, context: Context, rooms: Directory, *, sessions: SessionRegistry, stored: StoredSessions
+    ) -> None:
+        self._context = context
+        self._rooms = rooms
+        self._stored = stored
+        self._quick = QuickJoin(context.clock, rooms, sessions)
         # Whose request takes or frees a seat of which room.
         self._doors: dict[Session, RoomRunner] = {}
-        self._linking = node.linking
-        self._guesses = Guesses(node.limits)
+        self._guesses = Guesses(context.limits)
         self.is_stopped = False
 
     def settle(self, session: Session) -> None:
@@ -63,34 +64,34 @@ class DirectoryDesk:
 
     async def create(self, session: Session, request: Create) -> RoomInfo:
         """Make a room; joining it is another request."""
-        self._node.rooms.check_role(request.kind, session.roles)
-        runner = await self._node.rooms.create(request, session.player_id, address=session.address)
+        self._rooms.check_role(request.kind, session.roles)
+        runner = await self._rooms.create(request, session.player_id, address=session.address)
         return self._shown(session, runner)
 
     async def search(self, session: Session, request: Search) -> RoomPage:
         """Find rooms."""
-        listings = self._node.rooms.listings
-        return await listings.search(request, listings.visible_to(session.player_id))
+        index = self._rooms.index
+        return await index.search(request, index.visible_to(session.player_id))
 
     async def watch(self, session: Session, request: Watch) -> RoomPage:
         """Begin a search that goes on."""
-        return await self._node.rooms.listings.watch(session, request)
+        return await self._rooms.index.watch(session, request)
 
     async def unwatch(self, session: Session, request: Unwatch) -> None:
         """End a search that goes on."""
-        self._node.rooms.listings.unwatch(session, request.id)
+        self._rooms.index.unwatch(session, request.id)
 
     async def mine(self, session: Session, request: Mine) -> list[RoomInfo]:
         """Where this player has a seat."""
         player_id = session.player_id
-        runners = self._node.rooms.rooms_of(player_id)
+        runners = self._rooms.rooms_of(player_id)
         if request.seated:
             runners = [runner for runner in runners if runner.room.seat_of(player_id) is not None]
         return [self._shown(session, runner) for runner in runners]
 
     async def update(self, session: Session, request: Update) -> RoomInfo:
         """Change a room's entry: for who made it, and for its host."""
-        runner = self._node.rooms.runner(request.room)
+        runner = self._rooms.runner(request.room)
         room = runner.room
         is_member = session.room is room
         if is_member:
@@ -111,7 +112,7 @@ class DirectoryDesk:
         if request.password:
             # Before the turn, for it takes a while; and for nobody who may not.
             check()
-            password = await self._node.rooms.passwords.keep(request.password)
+            password = await self._rooms.passwords.keep(request.password)
         await runner.call(update)
         if not is_member:
             await runner.persistence.saved()
@@ -122,19 +123,31 @@ class DirectoryDesk:
     async def join(self, session: Session, request: Join) -> RoomInfo:
         """Take a seat in a room."""
         runner = await self._entered(session, request.room, request.code, request.password)
-        self._node.rooms.message_versions.check(type(runner.room), request.message_version)
+        self._rooms.message_versions.check(type(runner.room), request.message_version)
         return await self._join(session, runner)
 
     async def join_or_create(self, session: Session, request: JoinOrCreate) -> RoomInfo:
         """Take a seat in the oldest open room of a kind, or in a new one."""
         self._check_free(session)
-        return await self._quick.join(session, request, self._join)
+        wanted = self._quick.check(session, request)
+        tries = _TRIES_MAX
+        while True:
+            tries -= 1
+            runner, was_kept = await self._quick.find(session, request, wanted)
+            try:
+                return await self._join(session, runner)
+            except BaseException as error:
+                if not was_kept:
+                    # Who did not take it is gone, or is not wanted there.
+                    runner.reservations.release([session.player_id])
+                if tries == 0 or not (isinstance(error, Refused) and runner.room.is_closing):
+                    raise
 
     async def leave(self, session: Session, request: Leave) -> None:
         """Give the seat back."""
         if session.player is None:
             raise NotSeated("this session has no seat to leave")
-        runner = self._doors[session] = self._node.rooms.runner_of(session.player)
+        runner = self._doors[session] = self._rooms.runner_of(session.player)
         runner.persistence.leaving(session)
         runner.let_finish(session.player)
         await runner.call(runner.free, session.player, Reason.LEFT)
@@ -151,7 +164,7 @@ class DirectoryDesk:
 
     async def release(self, session: Session, request: Release) -> None:
         """Give reserved seats back: one's own, and those one has reserved."""
-        runner = self._node.rooms.runner(request.room)
+        runner = self._rooms.runner(request.room)
         players = [PlayerId(each) for each in request.players] or [session.player_id]
         await runner.call(runner.reservations.release, players, session.player_id)
         await runner.persistence.saved()
@@ -166,7 +179,7 @@ class DirectoryDesk:
 
     async def stop_waiting(self, session: Session, request: StopWaiting) -> None:
         """Step out of the line."""
-        runner = self._node.rooms.runner(request.room)
+        runner = self._rooms.runner(request.room)
         await runner.call(runner.reservations.stop_waiting, session.player_id)
         await runner.persistence.saved()
 
@@ -174,13 +187,13 @@ class DirectoryDesk:
         """The room, for somebody who may know of it: with its password, or a seat in it already."""
         if code:
             await self._take_guess(session, CODES)
-        runner = self._node.rooms.find(room_id, code)
+        runner = self._rooms.find(room_id, code)
         if code:
             self._guesses.right(session, CODES)
         if not self._is_known(session, runner):
             await self._check_password(session, runner, password)
             # It took a while, in which the room may have ended.
-            runner = self._node.rooms.find(runner.room.id, "")
+            runner = self._rooms.find(runner.room.id, "")
         runner.joining.check_role(session)
         return runner
 
@@ -195,7 +208,7 @@ class DirectoryDesk:
         room = runner.room
         await self._take_guess(session, room.id)
         try:
-            is_right = await self._node.rooms.passwords.is_right(room.listing, password)
+            is_right = await self._rooms.passwords.is_right(room.listing, password)
         except Throttled:
             self._guesses.right(session, room.id)
             raise
@@ -205,80 +218,47 @@ class DirectoryDesk:
 
     async def _take_guess(self, session: Session, room_id: str) -> None:
         """Wait until this session's guess may be looked at."""
-        wait_s = self._guesses.wait_s(session, room_id, self._node.now())
+        wait_s = self._guesses.wait_s(session, room_id, self._context.clock.now())
         if wait_s is None:
-            if session.wrong_guesses >= self._node.limits.wrong_guesses_max:
+            if session.wrong_guesses >= self._context.limits.wrong_guesses_max:
                 raise Throttled("too many wrong codes and passwords: sign in again later")
-            self._node.alarms.tell("guesses_per_address_per_s", "refused", address=session.address)
+            self._context.alarms.tell("guesses_per_address_per_s", "refused", address=session.address)
             raise Throttled("too many wrong codes and passwords are tried here: try again in a minute")
         if wait_s:
             await asyncio.sleep(wait_s)
 
     def _check_free(self, session: Session) -> None:
         if session.player is not None:
-            room = self._node.rooms.runner_of(session.player).room
+            room = self._rooms.runner_of(session.player).room
             raise AlreadySeated(f"this session has a seat in room {room.id} ({room.kind}) already; leave it first")
         if self.is_stopped:
             raise Throttled("this node is stopping")
 
     async def _join(self, session: Session, runner: RoomRunner) -> RoomInfo:
         self._check_free(session)
-        if self._node.committer is not None:
-            # What happened in the room it has just left must not be saved after what happens in this one.
-            await self._node.committer.saved_without(session)
+        # What happened in the room it has just left must not be saved after what happens in this one.
+        await self._stored.saved_without(session)
         self._doors[session] = runner
         await runner.join(session, runner.wire_outlet)
         return self._shown(session, runner)
 
     def _shown(self, session: Session, runner: RoomRunner) -> RoomInfo:
-        viewer = self._node.rooms.listings.visible_to(session.player_id)
-        return runner.entry.info(sees_code=viewer.knows(runner))
+        return self._rooms.index.visible_to(session.player_id).show(runner)
 
-    # Placements
-
-    async def start_placement(self, session: Session, request: StartPlacement) -> PlacementInfo:
-        """Have a room made on the best node."""
-        self._node.rooms.check_role(request.kind, session.roles)
-        return self._node.placements.start(request, session.player_id, session.address)
-
-    async def get_placement(self, session: Session, request: GetPlacement) -> PlacementInfo:
-        """How far one's own placement is."""
-        return self._node.placements.get(request.placement, session.player_id)
-
-    async def stop_placement(self, session: Session, request: StopPlacement) -> PlacementInfo:
-        """Give up one's own placement."""
-        return self._node.placements.stop(request.placement, session.player_id)
-
-    # Who one is
-
-    async def link(self, session: Session, request: Link) -> LinkInfo:
-        """Be the same player with an account."""
-        return await self._linking.link(session, request)
-
-    async def confirm(self, session: Session, request: Confirm) -> None:
-        """Have a new token."""
-        await self._linking.confirm(session, request)
-
-
-OPERATIONS: dict[str, tuple[type[Struct], Callable[[DirectoryDesk, Session, Any], Awaitable[Any]]]] = {
-    "confirm": (Confirm, DirectoryDesk.confirm),
-    "create": (Create, DirectoryDesk.create),
-    "get_placement": (GetPlacement, DirectoryDesk.get_placement),
-    "join": (Join, DirectoryDesk.join),
-    "join_or_create": (JoinOrCreate, DirectoryDesk.join_or_create),
-    "leave": (Leave, DirectoryDesk.leave),
-    "link": (Link, DirectoryDesk.link),
-    "mine": (Mine, DirectoryDesk.mine),
-    "release": (Release, DirectoryDesk.release),
-    "reserve": (Reserve, DirectoryDesk.reserve),
-    "search": (Search, DirectoryDesk.search),
-    "start_placement": (StartPlacement, DirectoryDesk.start_placement),
-    "stop_placement": (StopPlacement, DirectoryDesk.stop_placement),
-    "stop_waiting": (StopWaiting, DirectoryDesk.stop_waiting),
-    "unwatch": (Unwatch, DirectoryDesk.unwatch),
-    "update": (Update, DirectoryDesk.update),
-    "wait": (Wait, DirectoryDesk.wait),
-    "watch": (Watch, DirectoryDesk.watch),
-}
-READS = frozenset({"get_placement", "mine", "search", "watch"})
-"""Those that change no room and no seat: their answers are long, and asked again they are carried out again."""
+    def table(self) -> dict[str, Operation]:
+        """Each operation by its name on the wire."""
+        return {
+            "create": self.create,
+            "join": self.join,
+            "join_or_create": self.join_or_create,
+            "leave": self.leave,
+            "mine": self.mine,
+            "release": self.release,
+            "reserve": self.reserve,
+            "search": self.search,
+            "stop_waiting": self.stop_waiting,
+            "unwatch": self.unwatch,
+            "update": self.update,
+            "wait": self.wait,
+            "watch": self.watch,
+        }

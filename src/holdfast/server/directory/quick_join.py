@@ -1,28 +1,21 @@
 """`join_or_create` without races: who comes while a room is being made that would do gets a seat in that one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from holdfast.core.errors import NotAllowed, Refused
+from holdfast.core.registry import SessionRegistry
 from holdfast.core.roles import check_role
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, JoinOrCreate, fingerprint
 from holdfast.schemas.room import RoomInfo
 from holdfast.search import Query, parse_query
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-    from holdfast.server.rooms.runner import RoomRunner
-
-# A game may close each room as somebody comes: then they hear of that, and not of a new room each time.
-_TRIES_MAX = 3
-
-TakeSeat = Callable[[Session, "RoomRunner"], Awaitable[RoomInfo]]
+from holdfast.server.context import Clock
+from holdfast.server.directory.directory import Directory
+from holdfast.server.rooms.runner import RoomRunner
 
 
 class _Making:
@@ -53,31 +46,20 @@ class _Making:
 class QuickJoin:
     """Finds a room for a player, or has one made."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, clock: Clock, rooms: Directory, sessions: SessionRegistry) -> None:
+        self._clock = clock
+        self._rooms = rooms
+        self._sessions = sessions
         # In the order they were begun.
         self._making: dict[_Making, None] = {}
 
-    async def join(self, session: Session, request: JoinOrCreate, take_seat: TakeSeat) -> RoomInfo:
-        """Take a seat in a room that is there, or in a new one."""
-        # What no room could be, or not for this player, is refused before a long search for it.
-        room_type = self._node.rooms.kind_for(request)
+    def check(self, session: Session, request: JoinOrCreate) -> Query:
+        """What to look for; a request that no room could meet, or not for this player, is refused before the search."""
+        room_type = self._rooms.kind_for(request)
         check_role(room_type.join_role, session.roles, f"a seat in a {request.kind}")
-        wanted = parse_query(request.where, (), kind=request.kind)
-        tries = _TRIES_MAX
-        while True:
-            tries -= 1
-            runner, was_kept = await self._find(session, request, wanted)
-            try:
-                return await take_seat(session, runner)
-            except BaseException as error:
-                if not was_kept:
-                    # Who did not take it is gone, or is not wanted there.
-                    runner.reservations.release([session.player_id])
-                if tries == 0 or not (isinstance(error, Refused) and runner.room.is_closing):
-                    raise
+        return parse_query(request.where, (), kind=request.kind)
 
-    async def _find(self, session: Session, request: JoinOrCreate, wanted: Query) -> "tuple[RoomRunner, bool]":
+    async def find(self, session: Session, request: JoinOrCreate, wanted: Query) -> tuple[RoomRunner, bool]:
         """A room with a seat that is this player's or reserved for them; and whether it was before."""
         player_id = session.player_id
         while True:
@@ -88,7 +70,7 @@ class QuickJoin:
             making = self._under_way(wanted)
             if making is None:
                 # Not when it is made: others may wait for it by then, who have made none.
-                self._node.rooms.check_creator(player_id, session.address)
+                self._rooms.check_creator(player_id, session.address)
                 making = self._make(request, session)
             making.guests.append(player_id)
             try:
@@ -108,14 +90,14 @@ class QuickJoin:
             # It has fewer seats than it might have had: look again. With each room somebody's search is over, so all
             # of them come to an end.
 
-    async def _found(self, session: Session, kind: str, wanted: Query) -> "tuple[RoomRunner, bool] | None":
+    async def _found(self, session: Session, kind: str, wanted: Query) -> tuple[RoomRunner, bool] | None:
         player_id = session.player_id
-        for runner in self._node.rooms.rooms_of(player_id):
+        for runner in self._rooms.rooms_of(player_id):
             is_back = runner.reservations.keeps_own(player_id) or _has_own(runner, player_id)
             was_kept = player_id in runner.room.reservations
             if runner.room.kind == kind and is_back and self._has_seat(runner, session):
                 return runner, was_kept
-        async with aclosing(self._node.rooms.listings.openings(wanted)) as openings:
+        async with aclosing(self._rooms.index.openings(wanted)) as openings:
             async for runner in openings:
                 was_kept = player_id in runner.room.reservations
                 if self._has_seat(runner, session):
@@ -123,7 +105,7 @@ class QuickJoin:
         return None
 
     @staticmethod
-    def _has_seat(runner: "RoomRunner", session: Session) -> bool:
+    def _has_seat(runner: RoomRunner, session: Session) -> bool:
         player_id = session.player_id
         if _has_own(runner, player_id):
             return True
@@ -136,12 +118,12 @@ class QuickJoin:
         return True
 
     def _under_way(self, wanted: Query) -> _Making | None:
-        now = self._node.wall_clock()
+        now = self._clock.wall_clock()
         return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
 
     def _make(self, request: JoinOrCreate, session: Session) -> _Making:
-        self._node.rooms.check_role(request.kind, session.roles)
-        seats = request.max_players or self._node.rooms.kind_for(request).max_players
+        self._rooms.check_role(request.kind, session.roles)
+        seats = request.max_players or self._rooms.kind_for(request).max_players
         row = RoomInfo(
             id="",
             players=0,
@@ -149,21 +131,21 @@ class QuickJoin:
             name=request.name,
             max_players=seats,
             open_seats=seats,
-            created_at=self._node.wall_clock(),
+            created_at=self._clock.wall_clock(),
             phase="lobby",
             properties=request.properties,
             creator=session.player_id,
         )
         making = _Making(request, fingerprint(request), row)
-        making.task = asyncio.get_running_loop().create_task(self._made(making, session.player_id, session.address))
+        making.task = self._clock.loop.create_task(self._made(making, session.player_id, session.address))
         # If nobody is left who waits for it, nobody wants to know how it failed.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._making[making] = None
         return making
 
-    async def _made(self, making: _Making, creator: PlayerId, address: str) -> "RoomRunner":
+    async def _made(self, making: _Making, creator: PlayerId, address: str) -> RoomRunner:
         try:
-            runner = await self._node.rooms.create(
+            runner = await self._rooms.create(
                 project(making.request, Create, message_version=""), creator, address=address
             )
         finally:
@@ -171,7 +153,7 @@ class QuickJoin:
         # At once: nobody who finds the room now may have the seats of those who have waited for it.
         for player_id in making.guests:
             try:
-                if not self._node.sessions.of_player(player_id):
+                if not self._sessions.of_player(player_id):
                     raise NotAllowed("the session has ended")
                 runner.reservations.reserve_own(player_id)
             except Refused as refusal:
@@ -179,6 +161,6 @@ class QuickJoin:
         return runner
 
 
-def _has_own(runner: "RoomRunner", player_id: PlayerId) -> bool:
+def _has_own(runner: RoomRunner, player_id: PlayerId) -> bool:
     """Whether a player has a seat to come back to; where they may have a second one, they want that."""
     return runner.room.duplicate != "allow" and runner.room.seat_of(player_id) is not None

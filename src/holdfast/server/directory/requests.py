@@ -6,7 +6,8 @@ Answers to what only reads are not: asked again, it is read again.
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -19,11 +20,11 @@ from holdfast.core.session import Session, SessionState
 from holdfast.observability.packet_text import secrets_in
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sentence
-from holdfast.server.directory.operations import OPERATIONS, READS, DirectoryDesk
+from holdfast.schemas.requests import READS, REQUESTS
+from holdfast.server.context import Context
+from holdfast.server.directory.operations import Operation
 from holdfast.server.rooms.joining import Interrupted
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
+from holdfast.server.sessions.stored import StoredSessions
 
 
 class _OneTooMany(Request, frozen=True):
@@ -37,26 +38,37 @@ class _Answer(NamedTuple):
     kept: Reply
 
 
-class RequestDesk:
+class RequestHandler:
     """Takes requests in, answers them in order."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
-        self._node = node
-        self._loop = loop
-        self._result_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES
+    def __init__(
+        self,
+        context: Context,
+        operations: Mapping[str, Operation],
+        *,
+        stored: StoredSessions,
+        send: Callable[[Session, Reply], None],
+        settle: Callable[[Session], None],
+    ) -> None:
+        """`send` writes to the connection of a session, if any; `settle` is called when a request has its answer."""
+        self._operations = operations
+        self._stored = stored
+        self._send = send
+        self._settle_operation = settle
+        self._limits = context.limits
+        self._faults = context.faults
+        self._loop = context.clock.loop
+        self._result_bytes_max = context.limits.payload_bytes_max - FRAME_HEAD_BYTES
         self._decoders = {
-            (codec, name): codec.body_decoder(kind)
-            for codec in CODECS.values()
-            for name, (kind, _) in OPERATIONS.items()
+            (codec, name): codec.body_decoder(kind) for codec in CODECS.values() for name, kind in REQUESTS.items()
         }
         self._queues: dict[Session, deque[Request]] = {}
         self._tasks: dict[Session, asyncio.Task[None]] = {}
-        self._directory = DirectoryDesk(node)
         self._is_stopped = False
 
     def receive(self, session: Session, request: Request, is_throttled: bool = False) -> None:
         """A request came in: answer it, or answer it again; if there were too many, only say so."""
-        if self._is_stopped and self._node.committer is not None and session in self._node.committer.sessions:
+        if self._is_stopped and self._stored.is_saved(session):
             # The connection is about to be closed, and the client asks the next server again.
             return
         is_new = request.id > session.last_request
@@ -68,7 +80,7 @@ class RequestDesk:
             return
         if is_new:
             self._check_order(session, request.id)
-        if len(queue) >= self._node.limits.requests_in_flight_max:
+        if len(queue) >= self._limits.requests_in_flight_max:
             raise ProtocolError("too many requests are waiting for their answer", Reason.SEQUENCE)
         queue.append(_OneTooMany(request.id, request.operation, request.arguments) if is_throttled else request)
         if session not in self._tasks:
@@ -102,7 +114,7 @@ class RequestDesk:
 
     async def stop(self) -> None:
         """Give up what is in progress, and seat nobody any more."""
-        self._is_stopped = self._directory.is_stopped = True
+        self._is_stopped = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -112,11 +124,6 @@ class RequestDesk:
         reply = session.replies.get(request_id)
         if reply is not None:
             self._send(session, reply)
-
-    def _send(self, session: Session, reply: Reply) -> None:
-        connection = self._node.connection_of(session)
-        if connection is not None:
-            connection.send(reply)
 
     async def _answer_all(self, session: Session, queue: deque[Request]) -> None:
         try:
@@ -137,9 +144,8 @@ class RequestDesk:
 
     def _settle(self, session: Session) -> None:
         """What a request did and its answer are saved together, and then heard of."""
-        self._directory.settle(session)
-        if self._node.committer is not None:
-            self._node.committer.sessions.hold(session)
+        self._settle_operation(session)
+        self._stored.hold(session)
 
     async def _answer(self, session: Session, request: Request) -> _Answer | None:
         try:
@@ -156,7 +162,7 @@ class RequestDesk:
             return _Answer(reply, reply)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
             secrets = secrets_in(session.codec or MSGPACK, request.arguments)
-            self._node.internal_error(f"a request to {request.operation}", error, hide=secrets, session=session.id)
+            self._faults.report(f"a request to {request.operation}", error, hide=secrets, session=session.id)
             reply = Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))
             return _Answer(reply, reply)
 
@@ -170,20 +176,21 @@ class RequestDesk:
 
     def _keep(self, session: Session, reply: Reply) -> None:
         session.replies[reply.id] = reply
-        while len(session.replies) > self._node.limits.replies_kept_max:
+        while len(session.replies) > self._limits.replies_kept_max:
             del session.replies[next(iter(session.replies))]
 
     async def _carry_out(self, session: Session, request: Request) -> Any:
         if isinstance(request, _OneTooMany):
             raise Throttled("too many requests at once; ask again in a while")
-        operation = OPERATIONS.get(request.operation)
+        operation = self._operations.get(request.operation)
         if operation is None:
-            raise NotFound(f"no request is called {request.operation!r}; there is {', '.join(sorted(OPERATIONS))}")
-        _, carry_out = operation
+            raise NotFound(
+                f"no request is called {request.operation!r}; there is {', '.join(sorted(self._operations))}"
+            )
         assert session.codec is not None
         try:
-            check_nesting(session.codec, request.arguments, self._node.limits.nesting_max)
+            check_nesting(session.codec, request.arguments, self._limits.nesting_max)
             arguments = self._decoders[session.codec, request.operation].decode(request.arguments)
         except DECODE_ERRORS as error:
             raise Invalid(f"{request.operation}: {error}") from None
-        return await carry_out(self._directory, session, arguments)
+        return await operation(session, arguments)

@@ -5,10 +5,9 @@ some at a time, and tells every watch what is news to it. What changes meanwhile
 """
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from holdfast.core.address_quota import AddressQuota
+from holdfast.core.address_quota import AddressQuota, AddressShares
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.limits import KIB
@@ -16,11 +15,12 @@ from holdfast.core.session import Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import RoomInfo
 from holdfast.search import Query
+from holdfast.server.context import Context
 from holdfast.server.directory.slices import Slices
+from holdfast.server.directory.viewer import Viewer
 
-if TYPE_CHECKING:
-    from holdfast.server.directory.listings import Listings, Viewer
-    from holdfast.server.node import Node
+TellRooms = Callable[[Session, str, list[RoomInfo], list[str]], None]
+"""Notifies the client of a watch, by its id, of the rooms that changed and of those that are gone."""
 
 # Rooms of a round that are looked at together.
 _ROOMS_AT_ONCE = 32
@@ -35,7 +35,7 @@ class Watching:
 
     __slots__ = ("known", "missed", "query", "viewer")
 
-    def __init__(self, query: Query, viewer: "Viewer") -> None:
+    def __init__(self, query: Query, viewer: Viewer) -> None:
         self.query = query
         self.viewer = viewer
         self.known: set[str] = set()
@@ -46,16 +46,25 @@ class Watching:
 class Watches:
     """The searches that go on, on one node."""
 
-    def __init__(self, node: "Node", listings: "Listings", slices: Slices, loop: asyncio.AbstractEventLoop) -> None:
-        self._node = node
-        self._listings = listings
+    def __init__(
+        self,
+        context: Context,
+        shares: AddressShares,
+        row: Callable[[str], RoomInfo | None],
+        slices: Slices,
+        tell_rooms: TellRooms,
+    ) -> None:
+        """`row` is what searches see of a room now, by its id."""
+        self._context = context
+        self._row = row
         self._slices = slices
-        self._loop = loop
-        self._limits = node.limits
-        self._notice_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES - _REMOVED_BYTES
+        self._tell_rooms = tell_rooms
+        self._loop = context.clock.loop
+        self._limits = context.limits
+        self._notice_bytes_max = context.limits.payload_bytes_max - FRAME_HEAD_BYTES - _REMOVED_BYTES
         self._of: dict[Session, dict[str, Watching]] = {}
         self._count = 0
-        self._quota: AddressQuota[tuple[Session, str]] = AddressQuota(node.shares)
+        self._quota: AddressQuota[tuple[Session, str]] = AddressQuota(shares)
         # What has changed since the last round began.
         self._news: dict[str, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -63,7 +72,7 @@ class Watches:
 
     # They come and go
 
-    def begin(self, session: Session, watch_id: str, query: Query, viewer: "Viewer") -> Watching:
+    def begin(self, session: Session, watch_id: str, query: Query, viewer: Viewer) -> Watching:
         """Remember from now on what changes; `found` must follow."""
         mine = self._of.get(session, {})
         if watch_id not in mine:
@@ -72,7 +81,7 @@ class Watches:
             if self._count >= self._limits.watches_max:
                 raise Throttled("this node has too many searches going on; try later")
             if self._quota.is_full(session.address, self._limits.watches_max):
-                self._node.alarms.tell("address_share", "refused", session=session.id, address=session.address)
+                self._context.alarms.tell("address_share", "refused", session=session.id, address=session.address)
                 raise Throttled("too many searches go on from your address: end one first")
         watch = Watching(query, viewer)
         if session.connection is not None:
@@ -129,7 +138,7 @@ class Watches:
         except StopIteration:
             self._end_round()
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this round
-            self._node.internal_error("telling what has changed", error)
+            self._context.faults.report("telling what has changed", error)
             self._end_round()
         else:
             self._slices.add(self._go_on)
@@ -160,23 +169,22 @@ class Watches:
         return [(session, watch_id, watch) for session, mine in self._of.items() for watch_id, watch in mine.items()]
 
     def _rows(self, room_ids: list[str]) -> dict[str, RoomInfo | None]:
-        return {room_id: self._listings.row(room_id) for room_id in room_ids}
+        return {room_id: self._row(room_id) for room_id in room_ids}
 
     def _tell(self, session: Session, watch_id: str, watch: Watching, rows: dict[str, RoomInfo | None]) -> int:
         """Tell one of them; of how many rooms."""
         if watch.missed is not None:
             watch.missed.update(dict.fromkeys(rows))
             return 0
-        now = self._node.wall_clock()
+        now = self._context.clock.wall_clock()
         changed: list[RoomInfo] = []
         removed: list[str] = []
         for room_id, row in rows.items():
             if not self._may_know(watch, room_id):
                 continue
             if row is not None and watch.query.matches(row, now) and watch.viewer(row):
-                runner = self._listings.runner(room_id)
                 watch.known.add(room_id)
-                changed.append(runner.entry.info(sees_code=watch.viewer.knows(runner)))
+                changed.append(watch.viewer.show_by_id(room_id))
             elif room_id in watch.known:
                 watch.known.discard(room_id)
                 removed.append(room_id)
@@ -192,12 +200,12 @@ class Watches:
         for info in changed:
             size = size_of(info)
             if size > bytes_left and part:
-                self._node.notices.rooms(session, watch_id, part, [])
+                self._tell_rooms(session, watch_id, part, [])
                 part, bytes_left = [], self._notice_bytes_max
             part.append(info)
             bytes_left -= size
         if part or removed:
-            self._node.notices.rooms(session, watch_id, part, removed)
+            self._tell_rooms(session, watch_id, part, removed)
 
 
 def size_of(info: RoomInfo) -> int:

@@ -222,7 +222,7 @@ class Recovery:
             self._publish(RoomFailed(room=room_id, kind=kind, why="set_aside"))
         if self._directory.get(room_id) is None and record is not None:
             # It was expected, and is not there.
-            self._directory.entries.forget(room_id, restored_listing(record))
+            self._directory.names.forget(room_id, restored_listing(record))
 
     def restore_session(self, session_id: str) -> None:
         """Restore a session with its room, if the store has it and it is not restored yet."""

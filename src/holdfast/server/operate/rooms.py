@@ -66,11 +66,11 @@ class RoomOperations:
 
     async def search(self, request: Search) -> RoomPage:
         """Find rooms, private ones too."""
-        return await self._directory.listings.search(request, None)
+        return await self._directory.index.search(request, None)
 
     def get(self, room_id: str) -> RoomInfo:
         """One room; also one that ended a short while ago."""
-        ended = self._directory.entries.ended(room_id)
+        ended = self._directory.names.ended(room_id)
         return ended if ended is not None else _info(self._directory.runner(room_id))
 
     async def update(self, request: Update) -> RoomInfo:

@@ -14,6 +14,10 @@ def _no(_: object) -> bool:
     return False
 
 
+async def _at_once(_: object) -> None:
+    """There is nothing to wait for."""
+
+
 @dataclass(slots=True, kw_only=True)
 class StoredSessions:
     """Filled where the server is composed."""
@@ -34,5 +38,7 @@ class StoredSessions:
     """Whether the session outlives this process, and the store refuses at the moment."""
     is_elsewhere: Callable[[str], bool] = _no
     """Whether another server has the session with this id."""
+    saved_without: Callable[[Session], Awaitable[None]] = _at_once
+    """Wait until the room that the session has just left is saved without it."""
     end_saved: Callable[[Session], Callable[[], Awaitable[None]] | None] = _nothing
     """How to wait until the end of a session is saved; None if nothing of it is."""

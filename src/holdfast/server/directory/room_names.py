@@ -24,8 +24,8 @@ class _Made:
     making: "asyncio.Task[str] | None" = None
 
 
-class Entries:
-    """The other names of a node's rooms."""
+class RoomNames:
+    """What else a node's rooms are found by, and what they hold of that."""
 
     def __init__(self, limits: Limits, random: Random, now: Callable[[], float]) -> None:
         self._limits = limits

@@ -1,11 +1,10 @@
 """What can be found: the index of a node's rooms, kept up to date and searched."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
 
+from holdfast.core.address_quota import AddressShares
 from holdfast.core.errors import NotFound
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
@@ -13,12 +12,11 @@ from holdfast.schemas.requests import Search, Watch
 from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.search import Index, Query, parse_query
 from holdfast.search.ast import Comparison, Operator, Term, conjunction
+from holdfast.server.context import Context
 from holdfast.server.directory.slices import Slices
-from holdfast.server.directory.watches import Watches, size_of
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
-    from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.directory.viewer import Viewer
+from holdfast.server.directory.watches import TellRooms, Watches, size_of
+from holdfast.server.rooms.runner import RoomRunner
 
 # Rooms whose row is brought up to date in one go: about two milliseconds.
 _REFRESHED_AT_ONCE = 32
@@ -29,37 +27,14 @@ _OPEN = (Comparison(Term("open_seats"), Operator.GT, 0), Comparison(Term("has_pa
 _OPENINGS_AT_ONCE = 8
 
 
-class Viewer:
-    """What a player may find: the public rooms, and those they made or have a seat in."""
-
-    __slots__ = ("_player_id", "_runners")
-
-    def __init__(self, runners: "dict[str, RoomRunner]", player_id: PlayerId) -> None:
-        self._runners = runners
-        self._player_id = player_id
-
-    def __call__(self, row: RoomInfo) -> bool:
-        """Whether a room is for their eyes."""
-        runner = self._runners[row.id]
-        return runner.room.listing.visibility == "public" or self.knows(runner)
-
-    def knows(self, runner: "RoomRunner") -> bool:
-        """Whether it is one of theirs: then they see its code, too."""
-        room = runner.room
-        return (
-            self._player_id == room.listing.creator
-            or room.seat_of(self._player_id) is not None
-            or self._player_id in room.reservations
-        )
-
-
-class Listings:
+class RoomIndex:
     """The searchable side of the rooms."""
 
-    def __init__(self, node: "Node", loop: asyncio.AbstractEventLoop) -> None:
-        self._node = node
-        self._limits = node.limits
-        self._index = Index(columns_max=node.limits.indexed_properties_max)
+    def __init__(self, context: Context, shares: AddressShares, tell_rooms: TellRooms) -> None:
+        self._limits = context.limits
+        self._wall_clock = context.clock.wall_clock
+        self._faults = context.faults
+        self._index = Index(columns_max=self._limits.indexed_properties_max)
         self._runners: dict[str, RoomRunner] = {}
         # Those whose row is out of date, longest first.
         self._stale: dict[RoomRunner, None] = {}
@@ -67,18 +42,18 @@ class Listings:
         self._touched: dict[RoomRunner, int] = {}
         self._touches = 0
         self._is_catching_up = False
-        self._slices = Slices(loop)
-        self._watches = Watches(node, self, self._slices, loop)
-        self._page_bytes_max = node.limits.payload_bytes_max - FRAME_HEAD_BYTES - _PAGE_HEAD_BYTES
+        self._slices = Slices(context.clock.loop)
+        self._watches = Watches(context, shares, self.row, self._slices, tell_rooms)
+        self._page_bytes_max = self._limits.payload_bytes_max - FRAME_HEAD_BYTES - _PAGE_HEAD_BYTES
 
     # Rooms
 
-    def add(self, runner: "RoomRunner") -> None:
+    def add(self, runner: RoomRunner) -> None:
         """A room can be found from now on."""
         self._runners[runner.room.id] = runner
         self.touch(runner)
 
-    def touch(self, runner: "RoomRunner") -> None:
+    def touch(self, runner: RoomRunner) -> None:
         """What is shown of a room has changed; looked at when somebody asks, or there are many of them."""
         if self._runners.get(runner.room.id) is not runner:
             return
@@ -91,7 +66,7 @@ class Listings:
             self._is_catching_up = True
             self._slices.add(self._catch_up)
 
-    def remove(self, runner: "RoomRunner") -> None:
+    def remove(self, runner: RoomRunner) -> None:
         """A room cannot be found any more."""
         if self._runners.get(runner.room.id) is runner:
             del self._runners[runner.room.id]
@@ -99,10 +74,6 @@ class Listings:
             self._touched.pop(runner, None)
             self._index.remove(runner.room.id)
             self._watches.changed(runner.room.id)
-
-    def runner(self, room_id: str) -> "RoomRunner":
-        """The runner of a room that has a row."""
-        return self._runners[room_id]
 
     def row(self, room_id: str) -> RoomInfo | None:
         """What can be searched of a room, as it is now."""
@@ -113,13 +84,13 @@ class Listings:
 
     # Keeping up
 
-    def _refresh(self, runner: "RoomRunner") -> None:
+    def _refresh(self, runner: RoomRunner) -> None:
         del self._stale[runner]
         try:
             self._index.put(runner.entry.row())
         except Exception as error:  # noqa: BLE001 - a game has spoiled its room: it is not found, others are
             self._index.remove(runner.room.id)
-            self._node.internal_error("the entry of a room", error, room=runner.room.id, kind=runner.room.kind)
+            self._faults.report("the entry of a room", error, room=runner.room.id, kind=runner.room.kind)
 
     def _refresh_some(self, count: int) -> None:
         for runner in list(islice(self._stale, count)):
@@ -146,7 +117,7 @@ class Listings:
     # Searching
 
     def visible_to(self, player_id: PlayerId) -> Viewer:
-        """A player's eyes."""
+        """What this player may find."""
         return Viewer(self._runners, player_id)
 
     async def search(self, request: Search, viewer: Viewer | None) -> RoomPage:
@@ -159,7 +130,7 @@ class Listings:
             await self._caught_up()
             found = self._index.search(
                 query,
-                now=self._node.wall_clock(),
+                now=self._wall_clock(),
                 limit=request.limit - len(rooms),
                 cursor=cursor,
                 budget=self._limits.search_slice_max,
@@ -167,7 +138,7 @@ class Listings:
             )
             for row in found.rows:
                 runner = self._runners[row.id]
-                info = runner.entry.info(sees_code=viewer is None or viewer.knows(runner))
+                info = runner.entry.info(sees_code=True) if viewer is None else viewer.show(runner)
                 bytes_left -= size_of(info)
                 if bytes_left < 0 and last is not None:
                     # As many as an answer can carry.
@@ -178,7 +149,7 @@ class Listings:
             if len(rooms) >= request.limit or not cursor or looked >= self._limits.search_looked_max:
                 return RoomPage(rooms, cursor)
 
-    async def openings(self, wanted: Query) -> AsyncGenerator["RoomRunner"]:
+    async def openings(self, wanted: Query) -> AsyncGenerator[RoomRunner]:
         """Rooms that a newcomer might join without a password, oldest first; last, those that changed meanwhile.
 
         Each is open when it is told of, and at the end there is no other: whoever goes on from there without an
@@ -190,7 +161,7 @@ class Listings:
         while True:
             found = self._index.search(
                 query,
-                now=self._node.wall_clock(),
+                now=self._wall_clock(),
                 limit=_OPENINGS_AT_ONCE,
                 cursor=cursor,
                 budget=self._limits.search_slice_max,
@@ -206,14 +177,14 @@ class Listings:
             async for runner in opened:
                 yield runner
 
-    async def _opened_since(self, since: int, query: Query) -> AsyncGenerator["RoomRunner"]:
+    async def _opened_since(self, since: int, query: Query) -> AsyncGenerator[RoomRunner]:
         looked = 0
         while looked < self._limits.search_looked_max:
             changed = list(islice(self._open_and_touched(since), self._limits.search_slice_max))
             since, looked = self._touches, looked + len(changed)
             for number, runner in enumerate(changed, 1):
                 row = self.row(runner.room.id)
-                if row is not None and self._is_public(row) and query.matches(row, self._node.wall_clock()):
+                if row is not None and self._is_public(row) and query.matches(row, self._wall_clock()):
                     yield runner
                 if number % _REFRESHED_AT_ONCE == 0:
                     await self._slices.turn()
@@ -221,7 +192,7 @@ class Listings:
                 # Nothing can have changed since.
                 return
 
-    def _open_and_touched(self, since: int) -> "Iterator[RoomRunner]":
+    def _open_and_touched(self, since: int) -> Iterator[RoomRunner]:
         touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
         return (runner for runner, _ in touched if runner.entry.open_seats > 0)
 

@@ -1,0 +1,37 @@
+"""What one player sees of the rooms."""
+
+from holdfast.core.session import PlayerId
+from holdfast.schemas.room import RoomInfo
+from holdfast.server.rooms.runner import RoomRunner
+
+
+class Viewer:
+    """What a player may find: the public rooms, and those they made or have a seat in."""
+
+    __slots__ = ("_player_id", "_runners")
+
+    def __init__(self, runners: dict[str, RoomRunner], player_id: PlayerId) -> None:
+        self._runners = runners
+        self._player_id = player_id
+
+    def __call__(self, row: RoomInfo) -> bool:
+        """Whether they may find a room."""
+        runner = self._runners[row.id]
+        return runner.room.listing.visibility == "public" or self.knows(runner)
+
+    def knows(self, runner: RoomRunner) -> bool:
+        """Whether it is one of theirs: then they see its code, too."""
+        room = runner.room
+        return (
+            self._player_id == room.listing.creator
+            or room.seat_of(self._player_id) is not None
+            or self._player_id in room.reservations
+        )
+
+    def show(self, runner: RoomRunner) -> RoomInfo:
+        """The room as they see it."""
+        return runner.entry.info(sees_code=self.knows(runner))
+
+    def show_by_id(self, room_id: str) -> RoomInfo:
+        """The same, of a room that can be found."""
+        return self.show(self._runners[room_id])
