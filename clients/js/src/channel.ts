@@ -122,7 +122,7 @@ export class Channel {
     return this.lastSeq - received;
   }
 
-  /** Begin the outward stream anew. Only servers do; here for the vectors, which are for both ends. */
+  /** Restart the outward stream. Only servers do this; here for the vectors, which are for both ends. */
   resync(): void {
     this.generation += 1;
     this.lastSeq = this.acked = this.sent = this.#sentBefore = 0;
@@ -179,7 +179,7 @@ export class Channel {
     return this.ackSent < this.applied;
   }
 
-  /** The server began its stream anew. */
+  /** The server restarted its stream. */
   restartInward(generation: number): void {
     this.generation = generation;
     this.accepted = this.applied = this.ackSent = 0;

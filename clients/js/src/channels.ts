@@ -2,7 +2,7 @@
  * The channels of a session, as its client keeps them: opened by seats, continued by resumes, over when all is read.
  *
  * A session has at most one seat, so of several channels only the newest has a seat behind it; the others still owe
- * messages that nobody has read yet.
+ * unread messages.
  */
 
 import { Channel } from "./channel.js";
@@ -23,7 +23,7 @@ export class Channels {
   readonly #rooms = new Map<number, readonly [room: string, kind: string]>();
   // Processed to the end, but the server may not have heard so: the next hello tells it again.
   #finishedOnes = new Map<number, Position>();
-  // Begun anew, and whoever reads has not been told: the gap must be declared, on this page or the next.
+  // Restarted, and the reader has not been told: the gap must be declared, on this page or the next.
   readonly #restarted = new Set<number>();
   // The page before this one had read them, this one knows nothing: the next hello asks for the state.
   readonly #blank = new Set<number>();
@@ -59,7 +59,7 @@ export class Channels {
     return number === this.#lastNumber;
   }
 
-  /** The open channels, as they were announced: for whoever was not there. */
+  /** The open channels as events, for a session that was just loaded. */
   seats(): SeatEvent[] {
     const events: SeatEvent[] = [];
     for (const [channel, [room, kind]] of this.#rooms) {
@@ -103,7 +103,7 @@ export class Channels {
 
   // A channel's life
 
-  /** A seat was taken, or its stream begins anew. */
+  /** A seat was taken, or its stream was restarted. */
   onSeat([, , number, generation, room, kind]: Seat): SeatEvent[] {
     if (!this.wasOpened(number))
       return this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0 });
@@ -124,7 +124,7 @@ export class Channels {
   }
 
   #begin(info: ChannelInfo): SeatEvent[] {
-    // The server gives up on old channels that nobody reads, and so do we.
+    // The server drops old channels that are not read, and so do we.
     const surplus = [...this.#open.keys()].slice(0, Math.max(0, this.#open.size - this.#limits.closingChannelsMax));
     const events = this.#drop(surplus, "left");
     const channel = new Channel(info.channel, this.#limits);
@@ -180,7 +180,7 @@ export class Channels {
     return events;
   }
 
-  /** The server's state is older than ours: it knows only these channels, and may use the others' numbers anew. */
+  /** The server's state is older than ours: it knows only these channels, and may reuse the others' numbers. */
   rollBack(infos: ChannelInfo[], reason: Reason): SeatEvent[] {
     const rooms = new Map(infos.map((info) => [info.channel, info.room]));
     const isOurs = (number: number) => {
@@ -211,12 +211,12 @@ export class Channels {
     return { is: "restarted", channel: channel.number, generation };
   }
 
-  /** Something of the stream's present generation was read, and with it that it began anew. */
+  /** Something of the stream's present generation was read, and with it that it was restarted. */
   read(channel: Channel): void {
     this.#restarted.delete(channel.number);
   }
 
-  /** The session is another: none of these channels is part of it, and numbers begin anew. */
+  /** The session is a new one: none of these channels is part of it, and numbers start over. */
   clear(reason: Reason): SeatEvent[] {
     this.#finishedOnes.clear();
     this.#lastNumber = 0;

@@ -16,7 +16,7 @@ export interface ConnectOptions {
   /**
    * How to sign in; a new guest if you say nothing, a known one with `{ credential }`.
    *
-   * A session that this tab has kept goes first: before somebody else signs in here, `close()` it, or give each account
+   * A session that this tab has kept goes first: before another player signs in here, `close()` it, or give each account
    * name of its own with `saved`.
    */
   auth?: Auth;
@@ -58,7 +58,7 @@ export interface ConnectOptions {
 /**
  * Connect to a server, and stay connected: `const session = await connect("wss://game.example")`.
  *
- * Throws `Unreachable` if nobody answers, `SessionEnded` if the server does not want us. With a saved session, a server
+ * Throws `Unreachable` if there is no answer, `SessionEnded` if the server refuses us. With a saved session, a server
  * that does not answer is tried again for `giveUpS`. A connection that is lost later is replaced, and the session
  * resumed, without a word; `session.on("resume", …)` tells.
  */

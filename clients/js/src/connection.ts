@@ -86,7 +86,7 @@ export class ClientConnection {
     this.#end(this.said ?? (isOurs(code) ? closed(code, reason) : closed(code, reasonOf(code), reason)));
   }
 
-  /** Whether there is somebody to speak to. */
+  /** Whether it can be written to. */
   get isUp(): boolean {
     return this.#socket !== null && this.wasOpen;
   }

@@ -7,8 +7,8 @@ import { type Closed, closed, type Event } from "./events.js";
 import type { ClientProtocol } from "./protocol.js";
 import { advice } from "./reasons.js";
 
-// A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. One that
-// was lost sooner is a flaky connection, or a server that welcomes everybody and then fails: a little more patience.
+// A connection that lasted this long was a good one: the next loss starts with a short wait again. One that
+// was lost sooner is a flaky connection, or a server that fails after each welcome: wait a little longer.
 const SETTLED_S = 2;
 // A server may allow any silence, but a timer of more than 24 days ends at once.
 const LOOK_S_MAX = 3600;
@@ -23,7 +23,7 @@ export interface DialOptions {
   random: () => number;
 }
 
-/** Who is told what happens. */
+/** What the connector calls. */
 export interface Owner {
   /** A hello is about to be written; false if what it tells could not be stored: it is not written. */
   keep(): boolean;
@@ -53,7 +53,7 @@ class RetrySchedule {
     this.#options = options;
   }
 
-  /** The server was reached, though nobody was welcomed: the network carries something, so go on. */
+  /** The server answered without a welcome: the network works, so keep trying. */
   wasAnswered(): void {
     this.#reachedAt = now();
   }
@@ -63,7 +63,7 @@ class RetrySchedule {
     this.attempt = lastedS >= SETTLED_S ? 0 : Math.min(this.attempt, UNSETTLED_ATTEMPT_MAX);
   }
 
-  /** The network is back, or somebody looks again: what failed before does not count. */
+  /** The network is back, or the page is looked at again: earlier failures do not count. */
   beginAnew(): void {
     this.#lostAt = this.#reachedAt = now();
     this.attempt = 0;
@@ -99,7 +99,7 @@ export class Connector {
 
   // What the session asks for
 
-  /** Connect for the first time. A new session is not tried again if nobody answers; a saved one is. */
+  /** Connect for the first time. A new session is not retried if there is no answer; a saved one is. */
   open(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#opened = resolve;
@@ -166,7 +166,7 @@ export class Connector {
       }
       const end = await this.#listen(connection);
       if (isFirst && !connection.wasOpen)
-        return new Unreachable(`nobody answers at ${this.#options.url}, or not to this page`);
+        return new Unreachable(`no answer from ${this.#options.url}, or none that this page may read`);
       isFirst = false;
       const what = advice(connection.wasOpen ? end.code : VANISHED);
       if (what === "stop" || (what === "sign_in" && !this.#protocol.signInAgain(end.reason)))
@@ -176,7 +176,7 @@ export class Connector {
         this.#schedule.wasWelcome(now() - connection.welcomeAt);
         this.#owner.dropped(end);
       } else if (connection.wasOpen && this.#protocol.sessionId && end.reason !== "moved") {
-        // A server that no longer has the session is nobody to wait for.
+        // A server that no longer has the session is not worth waiting for.
         this.#schedule.wasAnswered();
       }
       const waitS = this.#schedule.waitS(end.retryAfterS);

@@ -1,4 +1,4 @@
-/** Who wants to be told what. A listener that throws harms nobody else. */
+/** Listeners by event. One that throws does not affect the others. */
 
 // biome-ignore lint/suspicious/noExplicitAny: the types are those of who emits
 type Listener = (...told: any[]) => unknown;

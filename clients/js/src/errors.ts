@@ -4,7 +4,7 @@
  *     HoldfastError
  *     ├── Refused        the rules say no; the session lives, nothing changed (code, message)
  *     ├── ProtocolError  broken by the server; the connection closes with its reason
- *     ├── Unreachable    nobody answers at the address
+ *     ├── Unreachable    there is no answer at the URL
  *     └── SessionEnded   the session is over (reason, message, problem)
  */
 
@@ -35,7 +35,7 @@ export type RefusalCode =
   | "throttled"
   | "failed"
   | "internal"
-  // Of this client: the session began anew before there was an answer.
+  // Of this client: the session was reset before there was an answer.
   | "reset"
   | (string & {});
 
@@ -63,7 +63,7 @@ export class ProtocolError extends HoldfastError {
   }
 }
 
-/** Nobody answers at the address, or not to us. */
+/** There is no answer at the URL, or none that this page may read. */
 export class Unreachable extends HoldfastError {
   override name = "Unreachable";
 }

@@ -31,12 +31,12 @@ export type SeatEvent =
   | { readonly is: "channel_opened"; readonly channel: number; readonly room: string; readonly kind: string }
   /** An unreliable message. */
   | { readonly is: "latest_arrived"; readonly channel: number; readonly type: string; readonly body: unknown }
-  /** Messages of a channel could not be kept; its stream begins anew with the current state. */
+  /** Messages of a channel could not be kept; its stream restarts with the current state. */
   | { readonly is: "restarted"; readonly channel: number; readonly generation: number }
   /** There will be nothing more on this channel, and its last message did not reach us. */
   | { readonly is: "channel_gone"; readonly channel: number; readonly reason: Reason };
 
-/** News that belong to no room: of a search that goes on, a place in line, a placement. */
+/** A notice outside rooms: of a watch, a place in a waitlist, a placement. */
 export interface Noticed {
   readonly is: "noticed";
   readonly topic: string;

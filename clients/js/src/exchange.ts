@@ -14,7 +14,7 @@ export interface ClientRequest {
   args: object;
 }
 
-/** Who is told what happens. */
+/** What the exchange calls. */
 export interface Listener {
   happened(event: Welcomed | Noticed | SeatEvent): void;
   /** Everything that came with a payload is known: messages may be handed out. */
@@ -32,7 +32,7 @@ interface Waiter {
   reject: (error: HoldfastError) => void;
 }
 
-// Whoever sends without waiting, while nothing gets through, must not fill the memory.
+// An application that sends without waiting, while nothing gets through, must not fill the memory.
 const WAITERS_MAX = 4096;
 // How long to wait before looking again whether a slow link has caught up.
 const CONGESTED_S = 0.05;
@@ -88,7 +88,7 @@ export class Exchange {
 
   // What rooms and requests need
 
-  /** Wait until something is true; whoever asked first is told first. Throws `SessionEnded` if the session ends first. */
+  /** Wait until something is true; first come, first served. Throws `SessionEnded` if the session ends first. */
   until(holds: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#waiters.size >= WAITERS_MAX) {
@@ -102,7 +102,7 @@ export class Exchange {
     });
   }
 
-  /** Something may be true now that somebody waits for. */
+  /** Wake all waiters to check their condition again. */
   changed(): void {
     for (const waiter of this.#waiters) {
       try {

@@ -6,7 +6,7 @@
 
 import { bytesOf, textOf } from "./text.js";
 
-/** Deeper than this, nobody means it. */
+/** Deeper nesting is refused. */
 const DEPTH_MAX = 100;
 
 /** Encode a value; `TypeError` for what has no place in a message. */

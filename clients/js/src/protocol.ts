@@ -227,7 +227,7 @@ export class ClientProtocol {
     }
   }
 
-  /** That a stream began anew, to be `processed` like a message: once the application knows. */
+  /** A stream's restart, to be `processed` like a message once the application knows of it. */
   restartOf(channel: number, generation: number): Arrived {
     return { is: "arrived", session: this.sessionId, channel, generation, seq: 0, type: "", body: null };
   }
@@ -380,7 +380,7 @@ export class ClientProtocol {
       this.#requests = new Map();
       this.#lastRequest = 0;
       this.#lastAnswered = lastKnown;
-      const problem = { code: RESET, message: "the session began anew before this was answered; ask again" };
+      const problem = { code: RESET, message: "the session was reset before this was answered; ask again" };
       return lost.map((id) => ({ is: "replied", id, result: null, problem }));
     }
     this.#lastRequest = Math.max(this.#lastRequest, lastKnown);

@@ -69,7 +69,7 @@ export function advice(code: number): Advice {
   return range === 42 || WEBSOCKET_STOP.has(code) ? "stop" : "resume";
 }
 
-/** Why a link has ended, if nobody said it in a frame and all that is known is the transport's code. */
+/** Why a connection has ended, if no frame said so and only the transport's code is known. */
 export function reasonOf(code: number): CloseReason {
   if (code === 1002 || code === 1003 || code === 1007) return "protocol";
   return code === 1009 ? "too_big" : "dropped";

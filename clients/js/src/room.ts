@@ -56,7 +56,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
     return this.#seat.info;
   }
 
-  /** The id of the player who is the host; empty if there is none, or nobody has told us yet. */
+  /** The id of the player who is the host; empty if there is none, or it is not known yet. */
   get host(): string {
     return this.#seat.host;
   }
@@ -68,7 +68,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
     return this.#seat.channel.lastSeq;
   }
 
-  /** The number of the last message that the server has applied, as far as it told us: with all before it. */
+  /** The number of the last message that the server has applied, with all before it. */
   get accepted(): number {
     return this.#seat.channel.acked;
   }
@@ -81,7 +81,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
     return kept.map(([type, body], index) => ({ number: first + index, type, body: codec.decode(body) }));
   }
 
-  /** The number of the last reliable message that was handed out; begins anew with `holdfast.resynced`. */
+  /** The number of the last reliable message that was handed out; restarts with `holdfast.resynced`. */
   get received(): number {
     return this.#inbox.received;
   }
@@ -93,7 +93,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
    *
    * The promise is kept as soon as the message is in the outbox, and stored if the session is saved: at once, unless too
    * many are unacknowledged. Its result is the message's number. That is no answer of the room's: `flush` waits until
-   * the server has applied it. It fails if the seat or the session is gone; nobody has to catch that.
+   * the server has applied it. It fails if the seat or the session is gone; that need not be caught.
    */
   send<T extends NameOf<M["toServer"]>>(type: T, ...[body]: BodyOf<M["toServer"][T]>): Promise<number> {
     const { protocol } = this.#exchange;
@@ -168,7 +168,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
   deliver(): void {
     if (!this.#isListening || this.#isDelivering) return;
     this.#isDelivering = true;
-    // What is left when a listener ends the session is not for this page: whoever goes on with it gets it.
+    // What is left when a listener ends the session is not for this page: the next one that continues the session gets it.
     while (!this.#exchange.isClosedHere) {
       const entry = this.#inbox.next();
       if (!entry) break;
@@ -234,7 +234,7 @@ export class Seats {
     switch (event.is) {
       case "arrived":
         if (seat) seat.put(event);
-        // Of a seat that was gone before we heard of it: nobody will ever read this.
+        // The seat was gone before we heard of it, so this will never be read.
         else this.#exchange.processed(event);
         break;
       case "latest_arrived":

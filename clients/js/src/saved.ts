@@ -13,7 +13,7 @@ export interface SavedChannel {
   room: string;
   kind: string;
   outbox: Kept[];
-  /** Whether the stream began anew and nobody has read so yet. */
+  /** Whether the stream was restarted and the reader does not know yet. */
   isRestarted: boolean;
 }
 

@@ -66,7 +66,7 @@ export class RoomInbox {
     }
   }
 
-  /** Nobody will read any more: what is here and what still comes counts as processed. */
+  /** Stop reading: everything unread, and everything still to come, counts as processed. */
   discard(left: SeatLeft): void {
     this.end(left);
     this.#isDiscarding = true;
@@ -100,7 +100,7 @@ export class RoomInbox {
     this.#latest += 1;
   }
 
-  /** The stream begins anew: what was not read is out of date, and the reader is told so. */
+  /** The stream was restarted: unread messages are out of date, and the reader is told. */
   restart(arrived: Arrived): void {
     this.#inHand = null;
     this.#entries = this.#isDiscarding ? [] : [{ type: RESYNCED, body: {}, arrived }];
@@ -113,7 +113,7 @@ export class RoomInbox {
   }
 }
 
-/** One seat: its channel, its unread messages, and the room's listing as far as members were told. */
+/** One seat: its channel, its unread messages, and the room's listing as last told by the server. */
 export class ClientSeat {
   info: RoomInfo | null = null;
   host = "";
@@ -133,7 +133,7 @@ export class ClientSeat {
       if (this.info) this.info = { ...this.info, host: this.host };
     }
     this.inbox.put(arrived);
-    // `join` fails, so nobody gets to see this room.
+    // `join` fails, so the application never sees this room.
     if (this.inbox.left?.reason === "join_failed") this.inbox.discard(this.inbox.left);
   }
 

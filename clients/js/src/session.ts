@@ -32,7 +32,7 @@ import type {
   WatchOptions,
 } from "./types.js";
 
-/** A room by its id, or by its code as somebody typed it. */
+/** A room by its id, or by its code as typed. */
 export type RoomRef = string | { code: string };
 
 const refOf = (ref: RoomRef) => (typeof ref === "string" ? { room: ref } : { code: ref.code });
@@ -91,14 +91,14 @@ export class ClientSession {
     this.#subscriptions = new Subscriptions(this.#exchange);
   }
 
-  // Who and where
+  // State
 
   /** The session's public id. */
   get id(): string {
     return this.#protocol.sessionId;
   }
 
-  /** Who we are. */
+  /** The player's id. */
   get playerId(): string {
     return this.#protocol.playerId;
   }
@@ -143,7 +143,7 @@ export class ClientSession {
     await this.#exchange.request({ operation: "confirm", args: {} }, () => {});
   }
 
-  // Life
+  // Open and close
 
   /** @internal Connect for the first time; `connect` does this. */
   async open(): Promise<this> {
@@ -193,7 +193,7 @@ export class ClientSession {
     return this.#exchange.request({ operation, args: argumentsOf(args) }, taken);
   }
 
-  // To find and to make
+  // Find and create rooms
 
   /** Make a room. Joining it is another call. */
   create(kind: string, options: CreateOptions = {}): Promise<RoomInfo> {
@@ -226,7 +226,7 @@ export class ClientSession {
     return this.#ask("update", { room, ...changes }, roomInfo);
   }
 
-  // To join
+  // Join
 
   /** Take a seat: by the room's id, or by its code. */
   join<M extends Described = AnyMessages>(ref: RoomRef, options: JoinOptions = {}): Promise<ClientRoom<M>> {
@@ -257,7 +257,7 @@ export class ClientSession {
     return this.join<M>(newest.id);
   }
 
-  // To keep seats, and to wait for one
+  // Reserve seats, and wait for one
 
   /**
    * Keep seats for a party, all or none, in a room that you made or have a seat in. Asking again extends. They end with
@@ -272,7 +272,7 @@ export class ClientSession {
     return this.#ask("release", { room, players }, () => {});
   }
 
-  /** Stand in line for a seat, and take it when it is our turn. Whoever runs out of time or gives up leaves the place. */
+  /** Wait for a seat in a full room, and take it. Aborting, or a timeout, leaves the waitlist. */
   async waitForSeat<M extends Described = AnyMessages>(
     room: string,
     { password, timeoutS, onPosition, signal }: WaitOptions = {},
@@ -311,9 +311,9 @@ export class ClientSession {
     }
   }
 
-  // To have a room made
+  // Placements
 
-  /** Have a room made on the best node of a queue, with seats for these players. */
+  /** Place a room on the best node of a queue, with seats for these players. */
   place(queue: string, kind: string, options: PlaceOptions = {}): Promise<Placement> {
     const players = options.players?.map((player) => argumentsOf(typeof player === "string" ? { id: player } : player));
     return this.#ask(
@@ -360,7 +360,7 @@ export class ClientSession {
 }
 
 /**
- * The network came or went, or somebody looks at the page again, as far as this place can tell.
+ * Listens for the network coming or going, and for the page being shown again, where that is supported.
  *
  * A page that is left may be `frozen`, to be shown again later. It must not go on then with a token that the page after
  * it has used.

@@ -133,7 +133,7 @@ export class SessionFile implements SessionStorage {
       this.#process.kill(pid, 0);
       return true;
     } catch (error) {
-      // It lives, and is somebody else's.
+      // It lives, and belongs to another process.
       return (error as { code?: string }).code === "EPERM";
     }
   }

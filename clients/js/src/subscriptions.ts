@@ -159,9 +159,9 @@ export class WaitlistPlace extends Subscription {
     await this.#exchange.until(() => {
       if (this.refusal) throw this.refusal;
       const now = this.#info?.position ?? null;
-      const isNews = now && now !== position;
+      const isNew = now && now !== position;
       position = now;
-      if (isNews) onPosition?.(now);
+      if (isNew) onPosition?.(now);
       return isOff() || now === 0;
     });
   }
@@ -220,7 +220,7 @@ export class Placement {
     subscriptions.add(this.#progress);
   }
 
-  /** How far it is, as far as we have heard. */
+  /** Its state, as last told by the server. */
   get info(): PlacementInfo {
     return this.#progress.info;
   }

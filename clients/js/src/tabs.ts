@@ -1,9 +1,9 @@
 /**
  * One session, one tab. A duplicated tab has a copy of the storage of the first, and both cannot have its session.
  *
- * Whoever has a session holds a Web Lock and answers questions on a `BroadcastChannel`, both named after a random id
+ * The tab that has a session holds a Web Lock and answers questions on a `BroadcastChannel`, both named after a random id
  * that is kept with the session. A lock tells of a living tab for certain, but only where pages are secure (https or
- * localhost); elsewhere an answer does, and no answer within a moment means that nobody is there.
+ * localhost); elsewhere an answer does, and no answer within a moment means that no tab has it.
  */
 
 // Where there are locks: a page that is being left has its lock for a moment, and a busy one needs time to answer.
@@ -11,12 +11,12 @@ const LOCKED_MS = 3000;
 // Where there are none. Tabs in the background answer at once too: messages are not held back there, only timers.
 const ANSWER_MS = 500;
 
-/** What one tab says to the others: a question of somebody, or the answer to somebody. */
+/** What one tab says to the others: a question, or the answer to one. */
 interface Said {
   from?: string;
-  /** Whether the session is asked for, or only whether somebody has it. */
+  /** Whether the session is asked for, or only whether a tab has it. */
   wants?: boolean;
-  /** When nobody waits for the answer any more, in ms since 1970. */
+  /** When the question expires, in ms since 1970. */
   before?: number;
   to?: string;
   state?: string;
@@ -43,21 +43,21 @@ export class Tab {
   async claim(id: string, wants: boolean): Promise<boolean | string> {
     const locks = locksHere();
     if (locks && (await this.#lock(locks, id, { ifAvailable: true }))) return true;
-    const patience = new AbortController();
+    const waiting = new AbortController();
     const waitMs = locks ? LOCKED_MS : ANSWER_MS;
-    const timer = setTimeout(() => patience.abort(), waitMs);
-    const answer = this.#ask(id, { from: this.newId(), wants, before: Date.now() + waitMs }, patience.signal);
+    const timer = setTimeout(() => waiting.abort(), waitMs);
+    const answer = this.#ask(id, { from: this.newId(), wants, before: Date.now() + waitMs }, waiting.signal);
     // Whichever is first: an answer, or that the lock is free.
     const claimed = await Promise.race([
       answer.then((said) => (said ? (said.state ?? false) : !locks)),
-      ...(locks ? [this.#lock(locks, id, { signal: patience.signal })] : []),
+      ...(locks ? [this.#lock(locks, id, { signal: waiting.signal })] : []),
     ]);
     clearTimeout(timer);
-    patience.abort();
+    waiting.abort();
     return claimed;
   }
 
-  /** From now on this tab has that session; it is given away to whoever wants it. */
+  /** From now on this tab has that session; it is handed to a tab that asks for it. */
   async hold(id: string, handOver: () => string): Promise<void> {
     const locks = locksHere();
     if (locks && !this.#unlock) await this.#lock(locks, id, { ifAvailable: true });
@@ -99,10 +99,10 @@ export class Tab {
   }
 
   /** The answer to a question; null if there is none in time. */
-  #ask(id: string, question: Said, patience: AbortSignal): Promise<Said | null> {
+  #ask(id: string, question: Said, waiting: AbortSignal): Promise<Said | null> {
     const channel = open(id);
     return new Promise((resolve) => {
-      patience.addEventListener("abort", () => {
+      waiting.addEventListener("abort", () => {
         channel?.close();
         resolve(null);
       });

@@ -19,7 +19,7 @@ export interface Described {
   toClient: object;
 }
 
-/** For rooms whose messages nobody has described: any name, any body. */
+/** For rooms without described messages: any name, any body. */
 export interface AnyMessages {
   // biome-ignore lint/suspicious/noExplicitAny: that is what it says
   toServer: Record<string, any>;
@@ -89,7 +89,7 @@ export interface RoomInfo {
   readonly status: string;
   /** Why it ended or failed. */
   readonly reason: string;
-  /** How many newcomers could join now; 0 while it takes nobody. */
+  /** How many newcomers could join now; 0 while it is closed to newcomers. */
   readonly openSeats: number;
   readonly visibility: Visibility;
   readonly joinPolicy: JoinPolicy;

@@ -1,7 +1,7 @@
 """The channels of a session, as its client keeps them: opened by seats, continued by resumes, over when all is read.
 
-A session has at most one seat, so of several channels only the newest has a seat behind it; the others still owe
-messages that nobody has read yet.
+A session has at most one seat, so of several channels only the newest has a seat behind it; the others still have
+unread messages.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ class Channels:
         self._rooms: dict[int, tuple[str, str]] = {}
         # Processed to the end, but the server may not have heard so: the next hello tells it again.
         self._finished: dict[int, Position] = {}
-        # Begun anew, and whoever reads has not been told: the gap must be declared, in this process or another.
+        # Restarted, and the reader has not been told: the gap must be declared, in this process or another.
         self._restarted: set[int] = set()
         self._last_number = 0
 
@@ -56,7 +56,7 @@ class Channels:
         return number == self._last_number
 
     def seats(self) -> list[SeatEvent]:
-        """The open channels, as they were announced: for whoever was not there."""
+        """The open channels as events, for a session that was just loaded."""
         events: list[SeatEvent] = []
         for number, (room, kind) in self._rooms.items():
             events.append(ChannelOpened(number, room, kind))
@@ -97,7 +97,7 @@ class Channels:
     # A channel's life
 
     def on_seat(self, frame: Seat) -> list[SeatEvent]:
-        """A seat was taken, or its stream begins anew."""
+        """A seat was taken, or its stream was restarted."""
         if not self.was_opened(frame.channel):
             return self._begin(ChannelInfo(frame.channel, frame.generation, 0, frame.room, frame.kind))
         channel = self._open.get(frame.channel)
@@ -113,7 +113,7 @@ class Channels:
             del self._finished[next(iter(self._finished))]
 
     def _begin(self, info: ChannelInfo) -> list[SeatEvent]:
-        # The server gives up on old channels that nobody reads, and so do we.
+        # The server drops old channels that are not read, and so do we.
         surplus = list(self._open)[: max(0, len(self._open) - self._limits.closing_channels_max)]
         events: list[SeatEvent] = self._drop(surplus, Reason.LEFT)
         channel = self._open[info.channel] = Channel(info.channel, self._limits)
@@ -164,7 +164,7 @@ class Channels:
         return events
 
     def roll_back(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
-        """The server's state is older than ours: it knows only these channels, and may use the others' numbers anew."""
+        """The server's state is older than ours: it knows only these channels, and may reuse the others' numbers."""
         rooms = {info.channel: info.room for info in infos}
         others = [number for number, (room, _) in self._rooms.items() if rooms.get(number, "") not in {"", room}]
         events = self._drop([number for number in self._open if number not in rooms or number in others], reason)
@@ -188,12 +188,12 @@ class Channels:
 
     def read(self, channel: Channel) -> bool:
         """Something of the stream's present generation was read; True if that is how its reader heard of it."""
-        is_news = channel.number in self._restarted
+        is_first = channel.number in self._restarted
         self._restarted.discard(channel.number)
-        return is_news
+        return is_first
 
     def clear(self, reason: str) -> list[SeatEvent]:
-        """The session is another: none of these channels is part of it, and numbers begin anew."""
+        """The session is a new one: none of these channels is part of it, and numbers start over."""
         self._finished.clear()
         self._last_number = 0
         return self._drop(list(self._open), reason)
@@ -217,7 +217,7 @@ class Channels:
         ]
 
     def finished(self) -> list[Position]:
-        """The channels that are over, as far as the server may not know."""
+        """Finished channels that the server may not know to be finished."""
         return list(self._finished.values())
 
     def load(self, state: SavedState) -> None:

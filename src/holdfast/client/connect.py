@@ -45,8 +45,8 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     """Connect to a server, and stay connected: `async with holdfast.connect("ws://127.0.0.1:7777") as session:`.
 
     Leaving the block ends the session. `session = await connect(url)` does the same without a block; then call
-    `session.close()` yourself. Raises `OSError` if nobody answers at the address, `SessionEnded` if the server does not
-    want us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
+    `session.close()` yourself. Raises `OSError` if the server cannot be reached, `SessionEnded` if it
+    refuses us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
     lost later is replaced, and the session resumed, without a word; see `on_drop`.
 
     - `messages`: the types that rooms send; others arrive as `Untyped`.

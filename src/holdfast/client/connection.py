@@ -25,7 +25,9 @@ async def dial(
         case "tcp" | "tcps":
             return await tcp.dial(receiver, url, dialects=[dialect], limits=limits, ssl=ssl)
         case _:
-            raise DialError(f"{url!r} is no address: use ws://, wss://, tcp:// or tcps://host:port", retry=False)
+            raise DialError(
+                f"{url!r} is not a URL of a server: use ws://, wss://, tcp:// or tcps://host:port", retry=False
+            )
 
 
 def make_dialer(url: str, own: Dial | None, ssl: SSLContext | None) -> Dial:
@@ -75,7 +77,7 @@ class ClientConnection:
                 self.heard_at = now
 
     def kept_busy(self) -> None:
-        """A server may do that: it was chosen."""
+        """A server may do that."""
 
     def congested(self) -> None:
         """The server reads slower than we write; reliable messages are bounded by the window, others must wait."""
@@ -94,7 +96,7 @@ class ClientConnection:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is somebody to speak to."""
+        """Whether it can be written to."""
         return self._transport is not None
 
     def send(self, payload: bytes) -> None:

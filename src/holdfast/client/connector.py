@@ -1,9 +1,10 @@
 """Keeps a client connected: dial, say hello, listen, and after a loss wait with jitter and dial again."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from holdfast.client.connection import ClientConnection, Dial
 from holdfast.client.events import Closed, Event
@@ -17,8 +18,8 @@ from holdfast.transports.port import BROKEN, INTERNAL, NORMAL, VANISHED, Dialect
 
 log = get_logger("holdfast.client")
 
-# A connection that lasted this long was a good one: the next loss is a new story, with a short first wait. One that
-# was lost sooner is a flaky connection, or a server that welcomes everybody and then fails: a little more patience.
+# A connection that lasted this long was a good one: the next loss starts with a short wait again. One that was
+# lost sooner is a flaky connection, or a server that fails after each welcome: wait a little longer.
 SETTLED_S = 2.0
 _UNSETTLED_ATTEMPT_MAX = 3
 
@@ -35,28 +36,6 @@ class DialOptions:
     limits: Limits
 
 
-class Owner(Protocol):
-    """Who is told what happens."""
-
-    def keep(self) -> None:
-        """A hello is about to be written; raises `DialError` if what it tells cannot be saved."""
-
-    def happened(self, event: Event) -> None:
-        """The server said something."""
-
-    def heard(self) -> None:
-        """A payload has been dealt with."""
-
-    def drained(self) -> None:
-        """What had to wait may be written."""
-
-    def dropped(self) -> None:
-        """A connection that was welcomed is gone; another will follow."""
-
-    def ended(self, reason: str, message: str, problem: str = "") -> None:
-        """There will be no other connection."""
-
-
 class RetrySchedule:
     """When to try again, and when to stop trying."""
 
@@ -66,7 +45,7 @@ class RetrySchedule:
         self._lost_at = self._reached_at = now
 
     def was_answered(self, now: float) -> None:
-        """The server was reached, though nobody was welcomed: the network carries something, so go on."""
+        """The server answered without a welcome: the network works, so keep trying."""
         self._reached_at = now
 
     def was_welcome(self, lasted_s: float, now: float) -> None:
@@ -102,8 +81,31 @@ def _closed(code: int, reason: str) -> Closed:
 class Connector:
     """One task, one connection at a time."""
 
-    def __init__(self, owner: Owner, protocol: ClientProtocol, options: DialOptions) -> None:
-        self._owner = owner
+    def __init__(
+        self,
+        protocol: ClientProtocol,
+        options: DialOptions,
+        *,
+        keep: Callable[[], None],
+        happened: Callable[[Event], None],
+        heard: Callable[[], None],
+        drained: Callable[[], None],
+        dropped: Callable[[], None],
+        ended: Callable[[str, str, str], None],
+    ) -> None:
+        """What is called, and when.
+
+        - `keep`: before a hello is written; raises `DialError` if what it tells cannot be saved.
+        - `happened`: for each event; `heard`: after each payload; `drained`: when writing may go on.
+        - `dropped`: when a connection that was welcomed is lost; another will follow.
+        - `ended`: when there will be no other connection, with reason, message and problem.
+        """
+        self._keep = keep
+        self._happened = happened
+        self._heard = heard
+        self._drained = drained
+        self._dropped = dropped
+        self._ended = ended
         self._protocol = protocol
         self._options = options
         self._connection: ClientConnection | None = None
@@ -113,7 +115,7 @@ class Connector:
     # What the session asks for
 
     async def open(self) -> None:
-        """Connect for the first time. A new session is not tried again if nobody answers; a saved one is."""
+        """Connect for the first time. A new session is not retried if there is no answer; a saved one is."""
         if self._task is not None:
             raise RuntimeError("this session was opened before: call `connect` again for another")
         self._opened = asyncio.get_running_loop().create_future()
@@ -167,7 +169,7 @@ class Connector:
             end = (last.reason, last.message, last.problem)
         if self._opened is not None and not self._opened.done():
             self._opened.set_exception(last if isinstance(last, DialError) else SessionEnded(*end))
-        self._owner.ended(*end)
+        self._ended(*end)
 
     async def _stay_connected(self) -> Closed | DialError:
         """Connect again and again; the result is why there will be no other connection."""
@@ -187,9 +189,9 @@ class Connector:
                 return closed
             if welcome_for_s is not None:
                 schedule.was_welcome(welcome_for_s, now())
-                self._owner.dropped()
+                self._dropped()
             elif is_answered and self._protocol.session_id and closed.reason != Reason.MOVED:
-                # A server that no longer has the session is nobody to wait for.
+                # A server that no longer has the session is not worth waiting for.
                 schedule.was_answered(now())
             wait_s = schedule.wait_s(closed.retry_after_s, now())
             if wait_s is None:
@@ -199,12 +201,12 @@ class Connector:
 
     async def _one_connection(self) -> _End:
         """One connection, from dial to end."""
-        connection = self._connection = ClientConnection(self._received, self._owner.drained)
+        connection = self._connection = ClientConnection(self._received, self._drained)
         codec = self._protocol.codec
         dialect, limits = Dialect(codec.name, codec.text), TransportLimits.of(self._options.limits)
         try:
             await self._options.dial(connection, self._options.url, dialect, limits)
-            self._owner.keep()
+            self._keep()
             connection.send(self._protocol.hello())
             code, reason = await self._listen(connection)
         finally:
@@ -241,7 +243,7 @@ class Connector:
                     connection.closed = event
                     connection.close(NORMAL, "")
                 else:
-                    self._owner.happened(event)
+                    self._happened(event)
         except ProtocolError as error:
             log.warning("the server broke the protocol", url=self._options.url, error=error)
             connection.closed = Closed(CLOSE_CODES[error.reason], error.reason, str(error))
@@ -250,4 +252,4 @@ class Connector:
             connection.welcome_at = connection.heard_at
             if self._opened is not None and not self._opened.done():
                 self._opened.set_result(None)
-        self._owner.heard()
+        self._heard()

@@ -56,7 +56,7 @@ class LatestArrived:
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """Messages of a channel could not be kept; its stream begins anew with the current state."""
+    """Messages of a channel could not be kept; its stream restarts with the current state."""
 
     channel: int
     generation: int
@@ -83,7 +83,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """News that belong to no room: of a search that goes on, a place in line, a placement."""
+    """A notice outside rooms: of a watch, a place in a waitlist, a placement."""
 
     topic: str
     key: str

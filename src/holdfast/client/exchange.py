@@ -1,4 +1,4 @@
-"""What a session and its rooms share: the protocol, the connection under it, and everybody who waits for something."""
+"""What a session and its rooms share: the protocol, the connection under it, and tasks that wait for something."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -70,7 +70,16 @@ class Exchange:
         self._limits = options.limits
         self._tell = happened
         self._tell_dropped = dropped
-        self._connector = Connector(self, protocol, options)
+        self._connector = Connector(
+            protocol,
+            options,
+            keep=self.keep,
+            happened=self._happened,
+            heard=self._heard,
+            drained=self.wake,
+            dropped=self._dropped,
+            ended=self.ended,
+        )
         self._answered: dict[int, Answered] = {}
         self._posts: dict[tuple[type[Struct], Hashable], tuple[Struct, Answered]] = {}
         self._end: tuple[str, str, str] | None = None
@@ -82,7 +91,7 @@ class Exchange:
     # Life
 
     async def open(self) -> None:
-        """Connect for the first time: a new session is not tried again if nobody answers; a saved one is."""
+        """Connect for the first time: a new session is not retried if there is no answer; a saved one is."""
         try:
             await self._connector.open()
         except BaseException:
@@ -121,12 +130,12 @@ class Exchange:
         """Wait until something is true; `SessionEnded` if the session ends first."""
         while not holds():
             self.check()
-            # Whoever waits is woken by `set`, also if another clears it before they look.
+            # `set` wakes all waiters, even if one of them clears it before the others run.
             self._changed.clear()
             await self._changed.wait()
 
     def changed(self) -> None:
-        """Something may be true now that somebody waits for."""
+        """Wake all waiters to check their condition again."""
         self._changed.set()
 
     async def ask(self, request: Struct, kind: type[T]) -> T:
@@ -231,7 +240,7 @@ class Exchange:
         except Exception as error:
             raise DialError(f"the session cannot be saved: {error}") from error
 
-    def happened(self, event: Event) -> None:
+    def _happened(self, event: Event) -> None:
         """The server said something."""
         match event:
             case Replied():
@@ -241,23 +250,19 @@ class Exchange:
             case _:
                 self._tell(event)
 
-    def heard(self) -> None:
+    def _heard(self) -> None:
         """A payload has been dealt with."""
         self._send_posts()
         self.changed()
         self.wake()
 
-    def drained(self) -> None:
-        """What had to wait may be written."""
-        self.wake()
-
-    def dropped(self) -> None:
+    def _dropped(self) -> None:
         """The connection is gone; another will follow."""
         if self._end is None:
             self._tell_dropped()
 
     def ended(self, reason: str, message: str, problem: str = "") -> None:
-        """The session is over; everybody who waits for something is told."""
+        """The session is over; all waiters are told."""
         if self._end is not None:
             return
         self._end = (reason, message, problem)

@@ -76,7 +76,7 @@ class ClientProtocol:
         # was, a message or request would get a number that stands for something else.
         self._is_outdated = False
         self.is_changed = False
-        """Whether something beside messages and positions is new since the last `save`; whoever saves clears it."""
+        """Whether something beside messages and positions is new since the last `save`, whose caller clears it."""
 
     # The session
 
@@ -199,7 +199,7 @@ class ClientProtocol:
             self.is_changed = True
 
     def restart_of(self, event: Restarted) -> Arrived:
-        """That a stream began anew, to be `processed` like a message: once the application knows."""
+        """A stream's restart, to be `processed` like a message once the application knows of it."""
         return Arrived(self.session_id, event.channel, event.generation, 0, "", Raw(b""))
 
     def outgoing(self, *, with_acks: bool = False, with_latest: bool = True) -> list[bytes]:
@@ -314,7 +314,7 @@ class ClientProtocol:
         return [*events, Welcomed(outcome)]
 
     def _agree(self, terms: Terms) -> None:
-        """Keep to the server's terms; with them, what may be kept has room for whatever `is_full` lets through."""
+        """Adopt the server's terms, with room to keep every message that `is_full` allows."""
         if terms == self._terms:
             return  # as nearly always when a session is resumed, and all that is below takes its time
         try:
@@ -337,7 +337,7 @@ class ClientProtocol:
         if are_lost:
             lost, self._requests, self._last_request = self._requests, {}, 0
             self._last_answered = last_known
-            problem = Problem(RESET, "the session began anew before this was answered; ask again")
+            problem = Problem(RESET, "the session was reset before this was answered; ask again")
             return [Replied(request_id, None, problem) for request_id in lost]
         self._last_request = max(self._last_request, last_known)
         self._last_answered = max(self._last_answered, last_known)

@@ -22,7 +22,7 @@ class Changes(TypedDict, total=False):
     remove: str | Iterable[str]
     """Properties to remove, by name."""
     max_players: int | None
-    """Fewer than there are throws nobody out."""
+    """A lower number than there are players removes none."""
     join_policy: JoinPolicy | None
     locked: bool | None
     visibility: Visibility | None
@@ -73,7 +73,7 @@ class ClientRoom:
 
     @property
     def host(self) -> str:
-        """The id of the player who is the host; empty if there is none, or nobody has told us yet."""
+        """The id of the player who is the host; empty if there is none, or it is not known yet."""
         return self._seat.host
 
     # What became of what was sent and received: the same after a restart with `saved=`
@@ -85,7 +85,7 @@ class ClientRoom:
 
     @property
     def accepted(self) -> int:
-        """The number of the last message that the server has applied, as far as it told us: with all before it."""
+        """The number of the last message that the server has acknowledged, with all before it."""
         return self._seat.channel.acked
 
     @property
@@ -95,7 +95,7 @@ class ClientRoom:
 
     @property
     def received(self) -> int:
-        """The number of the last reliable message that was read; begins anew with a `Resynced`."""
+        """The number of the last reliable message that was read; restarts with a `Resynced`."""
         return self._inbox.received
 
     # To the room
@@ -228,7 +228,7 @@ class Seats:
         seated = self._seats.get(event.channel)
         if seated is None:
             if isinstance(event, Arrived):
-                # Of a seat that was gone before we heard of it: nobody will ever read this.
+                # The seat was gone before we heard of it, so this will never be read.
                 self._exchange.processed(event)
             return
         seat = seated.seat

@@ -1,4 +1,4 @@
-"""A session on paper: what a client needs to go on with it in another process."""
+"""The saved state of a session: what a client needs to continue it in another process."""
 
 from typing import Self
 
@@ -19,7 +19,7 @@ class SavedChannel(msgspec.Struct, frozen=True):
     room: str
     kind: str
     outbox: list[tuple[str, bytes]]
-    # Whether the stream began anew and nobody has read so yet.
+    # Whether the stream was restarted and the reader does not know yet.
     is_restarted: bool = False
 
     def __repr__(self) -> str:

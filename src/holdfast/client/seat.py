@@ -90,7 +90,7 @@ class RoomInbox:
             self._processed(arrived)
 
     def discard(self, left: SeatLeft) -> None:
-        """Nobody will read any more: what is here and what still comes counts as processed."""
+        """Stop reading: everything unread, and everything still to come, counts as processed."""
         self.end(left)
         self._is_discarding = True
         self.take()
@@ -118,7 +118,7 @@ class RoomInbox:
             self._latest.append(_Unread(self._place, message))
 
     def restart(self, arrived: Arrived) -> None:
-        """The stream begins anew: what was not read is out of date, and the reader is told so."""
+        """The stream was restarted: unread messages are out of date, and the reader is told."""
         self._in_hand = None
         self._reliable.clear()
         self._latest.clear()
@@ -170,7 +170,7 @@ class Unconfirmed(NamedTuple):
 
 
 class ClientSeat:
-    """One seat: its channel, its unread messages, and the room's listing as far as members were told."""
+    """One seat: its channel, its unread messages, and the room's listing as last told by the server."""
 
     def __init__(self, channel: Channel, types: MessageTypes, inbox: RoomInbox) -> None:
         self.channel = channel
@@ -191,7 +191,7 @@ class ClientSeat:
                 self.info = structs.replace(self.info, host=message.player)
         self.inbox.put(arrived, message)
         if isinstance(message, SeatLeft) and message.reason == Reason.JOIN_FAILED:
-            # `join` raises, so nobody gets to see this room.
+            # `join` raises, so the application never sees this room.
             self.inbox.discard(message)
 
     def shown(self, info: RoomInfo) -> None:

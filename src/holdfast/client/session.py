@@ -95,7 +95,7 @@ class ClientSession:
         self._subscriptions = Subscriptions(self._exchange)
         self._watch_numbers = count(1)
 
-    # Who and where
+    # State
 
     @property
     def id(self) -> str:
@@ -104,7 +104,7 @@ class ClientSession:
 
     @property
     def player_id(self) -> str:
-        """Who we are."""
+        """The player's id."""
         return self.protocol.player_id
 
     @property
@@ -130,8 +130,9 @@ class ClientSession:
     async def link(self, auth: Auth) -> None:
         """Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on.
 
-        `Conflict` if the account has a player already (sign in with it instead), or this is no guest; `NotAllowed` if
-        `auth` proves nothing. The guest's credential does not sign in any more, and other sessions of the guest end.
+        `Conflict` if the account has a player already (sign in with it instead), or the player is not a guest;
+        `NotAllowed` if `auth` proves nothing. The guest's credential does not sign in any more, and other sessions of
+        the guest end.
         """
         await self._exchange.request(Link(auth.scheme, auth.credential), partial(self._linked, auth))
         # A saved session is stored with its new token before this is written, which makes the old one worthless.
@@ -140,7 +141,7 @@ class ClientSession:
     def _linked(self, auth: Auth, answer: Any) -> None:
         self.protocol.linked(auth, read(answer, LinkInfo, "answer to 'link'").token)
 
-    # Life
+    # Open and close
 
     async def open(self) -> None:
         """Connect for the first time; `connect` does this."""
@@ -170,7 +171,7 @@ class ClientSession:
         """Break the connection, as a bad network would; the session resumes by itself. For tests and demos."""
         self._exchange.cut()
 
-    # To find and to make
+    # Find and create rooms
 
     async def create(self, kind: str, **options: Unpack[CreateOptions]) -> RoomInfo:
         """Make a room. Joining it is another call. The same key with the same request gives the same room."""
@@ -211,7 +212,7 @@ class ClientSession:
         """Change a room's entry in the directory, as `ClientRoom.update` does from within."""
         return await self._exchange.ask(update_of(room_id, changes), RoomInfo)
 
-    # To join
+    # Join
 
     async def join(
         self, room_id: str = "", *, code: str = "", password: str = "", message_version: str = ""
@@ -244,7 +245,7 @@ class ClientSession:
     def _seated(self, answer: Any) -> ClientRoom:
         return self._seats.room_of(read(answer, RoomInfo, "answer to a join"))
 
-    # To keep seats, and to wait for one
+    # Reserve seats, and wait for one
 
     async def reserve(
         self,
@@ -302,7 +303,7 @@ class ClientSession:
                 raise
             raise TimeoutError(f"no seat in room {room_id} within {timeout_s:g} s") from None
 
-    # To have a room made
+    # Placements
 
     async def place(
         self,
@@ -313,7 +314,7 @@ class ClientSession:
         id: str = "",  # noqa: A002 - the word of the wire
         **options: Unpack[RoomOptions],
     ) -> Placement:
-        """Have a room made on the best node of a queue, with seats for these players. The same id is one placement."""
+        """Place a room on the best node of a queue, with seats for these players. The same id is one placement."""
         party = [players] if isinstance(players, str) else players
         request = StartPlacement(
             queue,

@@ -46,7 +46,7 @@ class SessionFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        # Beside it: the file itself is replaced. It stays, for whoever waits for a lock waits for this very file.
+        # A file of its own, because the session's file is replaced. It is never deleted: others may wait for its lock.
         self._lock = _open(self._path.with_name(self._path.name + ".lock"))
         self._file: BinaryIO | None = None
         try:
@@ -72,7 +72,7 @@ class SessionFile:
             raise OSError(f"{str(self._path)!r} takes no more: is the disk full?")
 
     def replace(self, state: bytes) -> None:
-        """Write a draft, and let it take the file's place."""
+        """Write a draft, and rename it over the file."""
         draft = self._path.with_name(self._path.name + ".draft")
         draft.unlink(missing_ok=True)
         file = _open(draft)

@@ -234,7 +234,7 @@ class Placement:
 
     @property
     def info(self) -> PlacementInfo:
-        """How far it is, as far as we have heard."""
+        """Its state, as last told by the server."""
         return self._progress.info
 
     async def done(self) -> PlacementInfo:
@@ -311,8 +311,8 @@ class WatchedRooms(Subscription):
 class RoomWatch:
     """A search that goes on: `async with session.watch("arena") as watch:`, or `watch = await session.watch("arena")`.
 
-    Iterate over it: all rooms that were found come first, then what changes. Whoever reads slowly, or was away, gets
-    all that has changed since as one. One task should read.
+    Iterate over it: all rooms that were found come first, then what changes. A slow reader, or one that was away,
+    gets all changes since as one. One task should read.
     """
 
     def __init__(self, exchange: Exchange, subscriptions: Subscriptions, request: Watch) -> None:

@@ -109,13 +109,13 @@ def key_of(kind: str, *names: str) -> str:
 
 
 def folded(name: str) -> str:
-    """A name as it is compared, however its letters were typed: NFKC and case folding, without what nobody can see."""
+    """A name as it is compared, however its letters were typed: NFKC and case folding, without invisible characters."""
     compared = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     return unicodedata.normalize("NFKC", _INVISIBLE.sub("", compared))
 
 
 def normalized(password: str) -> bytes:
-    """A password as it is hashed: the same letters are the same bytes, from whichever keyboard."""
+    """A password as it is hashed: the same letters are the same bytes on every keyboard."""
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
@@ -129,13 +129,13 @@ def checked_name(name: str) -> str:
 
 
 def check_password(password: str) -> None:
-    """Refuse what nobody should use for a password, or could not send as one."""
+    """`Invalid` if this is too short or too long for a password."""
     if not PASSWORD_CHARS_MIN <= len(password) <= PASSWORD_CHARS_MAX:
         raise Invalid(f"a password has {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")
 
 
 def taken(name: str) -> Conflict:
-    """Somebody else has the name."""
+    """The name is taken."""
     return Conflict(f"there is an account {name!r} already")
 
 
@@ -178,7 +178,7 @@ class GuestLinks:
         self._store = store
 
     async def player_of(self, scheme: str, subject: str, own: str) -> str:
-        """Who a subject signs in as: `own`, unless it was linked."""
+        """The player that a subject signs in as: `own`, unless it was linked."""
         key = key_of("link", scheme, subject)
         for _ in range(TRIES):
             known = await self._store.get(key)
@@ -195,7 +195,7 @@ class GuestLinks:
         raise contended()
 
     async def link(self, scheme: str, subject: str, guest: str) -> None:
-        """A subject that was never here is this guest from now on. Doing it again changes nothing."""
+        """Link a new subject to this guest. Doing it again changes nothing."""
         key = key_of("link", scheme, subject)
         for _ in range(TRIES):
             known = await self._store.get(key)
@@ -225,7 +225,7 @@ class GuestLinks:
         return [Write(key, _encode(LinkedGuest(player_id, "")), known.revision)] if known is not None else []
 
     async def is_linked(self, guest: str) -> bool:
-        """Whether a guest has, or had, an account: their own credential is dead for good."""
+        """Whether a guest has, or had, an account: the guest's own credential never works again."""
         return await self._store.get(key_of("linked", guest)) is not None
 
 

@@ -1,7 +1,7 @@
-"""Guests: the server makes up the player id and a secret that proves it; the id alone proves nothing.
+"""Guests: the server generates the player id and a secret that proves it; the id alone proves nothing.
 
-The secret is a keyed hash of the id, so nothing is kept per guest, but a mark of those who were linked to an account:
-from then on they sign in with that.
+The secret is a keyed hash of the id, so nothing is stored per guest, except a mark when a guest is linked to an
+account: from then on they sign in with that.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ class Guest:
     """The authenticator for players without an account.
 
     `key` (at least 32 bytes) proves who a guest is; without one the server's own is used, which it keeps in its store,
-    if it has one. Give every node the same, and keep it across restarts, if guests are to be known again.
+    if it has one. Give every node the same, and keep it across restarts, if guests are to be recognised.
     """
 
     scheme = "guest"
@@ -66,5 +66,5 @@ class Guest:
 
 
 def _bytes(text: str) -> bytes:
-    # Also for text that is no Unicode: it is refused like any other that was not issued.
+    # Surrogates are encoded too: such text is refused like any other that was not issued.
     return text.encode("utf-8", "surrogatepass")

@@ -34,7 +34,7 @@ class Hashing(Protocol):
         """A new hash, salted, for a record."""
 
     async def verify(self, known: str, password: bytes) -> bool:
-        """Whether this is the password; a hash that is empty takes as long and is nobody's."""
+        """Whether this is the password; an empty hash takes as long and matches none."""
 
     def is_outdated(self, known: str) -> bool:
         """Whether the hash was made with other settings than ours."""
@@ -54,10 +54,10 @@ class Argon2Settings:
 
 
 class Argon2Hashing:
-    """The real one."""
+    """Hashes with argon2id in threads."""
 
     def __init__(self, settings: Argon2Settings, limits: Limits) -> None:
-        # By name, because it is to be imported now and not with this module: most programs never check a password.
+        # Imported here and not with this module: most programs never check a password.
         argon2 = import_module("argon2")
         self._hasher: PasswordHasher = argon2.PasswordHasher(
             time_cost=settings.passes, memory_cost=settings.memory_kib, parallelism=settings.lanes
@@ -67,7 +67,7 @@ class Argon2Hashing:
         self._in_all_max = limits.password_checks_max + limits.password_checks_waiting_max
         self._in_all = 0
         self._threads = ThreadPoolExecutor(limits.password_checks_max, "holdfast passwords")
-        # What names that are not known are checked against: as much work, and no password has it.
+        # Unknown names are checked against this: as much work, and no password matches.
         work = f"m={settings.memory_kib},t={settings.passes},p={settings.lanes}"
         self._nobodys = f"$argon2id$v=19${work}${_letters(self._hasher.salt_len)}${_letters(self._hasher.hash_len)}"
 
@@ -76,7 +76,7 @@ class Argon2Hashing:
         return await self._in_thread(lambda: self._hasher.hash(password))
 
     async def verify(self, known: str, password: bytes) -> bool:
-        """Whether this is the password; a hash that is empty takes as long and is nobody's."""
+        """Whether this is the password; an empty hash takes as long and matches none."""
         return await self._in_thread(lambda: self._is(known or self._nobodys, password)) and bool(known)
 
     def _is(self, known: str, password: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""A hook: the game itself decides who is let in, by whatever the credential says."""
+"""A hook: a function of the game decides whether a credential is accepted."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -15,8 +15,8 @@ class Hook:
 
     The credential is whatever the client sent, up to the size of a hello (`Limits.hello_bytes_max`): a JSON text, for
     example. It raises `NotAuthentic` if that proves nothing, or `Refused` (or a kind of it with a `code` of its own) if
-    they may not in; the client is told either way. It has `Limits.auth_s` to decide. One that is a plain `def` must
-    return at once: nobody else is served meanwhile.
+    the player may not enter; the client is told either way. It has `Limits.auth_s` to decide. A plain `def` must return
+    at once, because it blocks the server.
     """
 
     def __init__(self, approve: Approve, *, scheme: str = "hook") -> None:

@@ -1,8 +1,8 @@
-"""The keys of an issuer: known from the start, or fetched from it and fetched again, but not as often as anybody likes.
+"""The keys of an issuer: given from the start, or fetched from it, with a limit on how often.
 
-Anybody can send a token that names a key which does not exist. So keys are fetched for the sake of an unknown one only
-once in a while, by one fetch at a time, in a thread; and if that fails, the keys that are known stay good. A site that
-answers letter by letter keeps its thread, and nobody else: neither who waits nor the end of the process.
+Anybody can send a token that names a key which does not exist. So an unknown key causes a fetch only once in a while,
+one at a time, in a thread; if that fails, the known keys stay valid. A site that answers byte by byte blocks that
+thread only: neither those who sign in nor the end of the process.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class IssuerKeys(Protocol):
         """The server has stopped."""
 
     async def find(self, kid: str, algorithm: str) -> "list[Key]":
-        """Those that a token may be signed with that names this key, or none (empty); `Busy` if none are known yet."""
+        """The keys for a token that names this key, or none (empty); `Busy` if no keys are known yet."""
 
 
 def _fitting(keys: "Sequence[Key]", kid: str, algorithm: str) -> "list[Key]":
@@ -48,7 +48,7 @@ def _fitting(keys: "Sequence[Key]", kid: str, algorithm: str) -> "list[Key]":
 
 
 class KnownKeys:
-    """Keys that were given: they have no names, so a token's word for its own does not matter."""
+    """Keys that were given. They have no names, so the `kid` of a token is ignored."""
 
     def __init__(self, keys: "Sequence[Key]") -> None:
         self._keys = keys
@@ -92,7 +92,7 @@ class FetchedKeys:
             self._fetch = None
 
     async def find(self, kid: str, algorithm: str) -> "list[Key]":
-        """Those that are known; if there are none, those that are there after another fetch."""
+        """The known keys that fit; if there are none, those after another fetch."""
         found = _fitting(self._keys, kid, algorithm)
         if found:
             if self._is_old:
@@ -140,7 +140,7 @@ class FetchedKeys:
         self._fetched_at = self._context.now()
 
     def _load_into(self, loaded: "asyncio.Future[list[Key]]") -> None:
-        """In the thread. Who has begun this may be gone when it is done, and the loop too."""
+        """In the thread. The caller may be gone when it is done, and the event loop too."""
         keys: list[Key] | Exception
         try:
             keys = self._load(self._context.limits)
@@ -163,12 +163,12 @@ def _tell(loaded: "asyncio.Future[list[Key]]", keys: "list[Key] | Exception") ->
 
 
 def check_url(url: str) -> None:
-    """Keys are fetched in a way that nobody can meddle with, or from this machine; `ValueError` otherwise."""
+    """`ValueError` unless keys are fetched over https, or from this machine."""
     parts = urlsplit(url)
     if not parts.hostname:
-        raise ValueError(f"{url!r} is no address of keys")
+        raise ValueError(f"{url!r} is not a URL of keys")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("the address of keys has no name and no password in it: everybody may know them")
+        raise ValueError("the URL of keys must not contain a user name or a password")
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname)):
         raise ValueError(f"keys are fetched over https, or from this machine: {url!r}")
 
@@ -186,7 +186,7 @@ def _is_loopback(hostname: str) -> bool:
 
 
 class _StayHere(HTTPRedirectHandler):
-    """Goes nowhere else: another address would have to be checked like the first."""
+    """Follows no redirects: another URL would have to be checked like the first."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -195,7 +195,7 @@ class _StayHere(HTTPRedirectHandler):
 
 
 def _opener(url: str) -> OpenerDirector:
-    # What is fetched in the clear is on this machine: no proxy is to see or to change it.
+    # Unencrypted requests stay on this machine: no proxy may see or change them.
     return build_opener(_StayHere, *([] if url.startswith("https:") else [ProxyHandler({})]))
 
 

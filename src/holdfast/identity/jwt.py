@@ -17,7 +17,7 @@ from holdfast.identity.issuer_keys import (
     read_file,
     shown,
 )
-from holdfast.identity.players import are_roles, is_made_up, is_player_id
+from holdfast.identity.players import are_roles, is_generated, is_player_id
 from holdfast.identity.port import Approach, AuthContext, Identity, NotAuthentic
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 
@@ -48,11 +48,11 @@ class Jwt:
     `claim` is the player's id, behind `prefix`; its `roles_claim`, if it has one, a list of roles.
 
     `keys` is a shared secret of at least 32 bytes (for HS256 only), one or several public keys in PEM, the address of a
-    JSON Web Key Set ("https://…") or a `Path` to a file with one. Sets are fetched again by and by, and when a token
-    names a key that is not known.
+    JSON Web Key Set ("https://…") or a `Path` to a file with one. Sets are fetched again periodically, and when a
+    token names an unknown key.
 
     A `linkable` one remembers every player who has signed in, so that guests can be linked to those who have not; that
-    is one look at the store for each sign-in.
+    is one read of the store for each sign-in.
     """
 
     def __init__(
@@ -122,18 +122,18 @@ class Jwt:
         header = self._checker.header_of(token)
         claims = self._checker.claims_of(token, header, await self._keys.find(header.kid, header.algorithm))
         now = self._context.wall_clock()
-        # What is no number, or not a number, is neither before nor after anything.
+        # Written so that NaN fails both comparisons.
         if not now - self._leeway_s < _time(claims, "exp"):
             raise NotAuthentic("this token has expired; get a new one")
         if not max(_time(claims, "iat"), _time(claims, "nbf", 0.0)) <= now + self._leeway_s:
-            raise NotAuthentic("this token is not good yet")
+            raise NotAuthentic("this token is not valid yet")
         return claims
 
     def _subject(self, claims: dict[str, Any]) -> str:
         subject = claims.get(self._claim)
         if isinstance(subject, str) and subject:
             player_id = self._prefix + subject
-            if is_player_id(player_id) and not is_made_up(player_id):
+            if is_player_id(player_id) and not is_generated(player_id):
                 return subject
         raise NotAuthentic(f"the {self._claim} of this token cannot be a player's id")
 
@@ -154,7 +154,7 @@ class Jwt:
 def _time(claims: dict[str, Any], name: str, otherwise: float | None = None) -> float:
     value = claims.get(name, otherwise)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _TIME_MAX:
-        raise NotAuthentic(f"the {name} of this token is no time")
+        raise NotAuthentic(f"the {name} of this token is not a time")
     return float(value)
 
 

@@ -50,7 +50,7 @@ class Lockouts:
         self._strangers: dict[_Place, _Guesses] = {}
 
     def guess(self, name: str, address: str) -> bool:
-        """Whether a password may be tried now. It counts as wrong until `was_right`: many at once are still many."""
+        """Whether a password may be tried now. It counts as wrong until `was_right`: parallel attempts add up."""
         now = self._now()
         known, places = self._places(name, address)
         guesses = [known.get(place, _NONE) for place in places]

@@ -1,7 +1,7 @@
 """Passwords: accounts with a name and a password, stored in the server's store.
 
-Whoever tries learns nothing but whether both are right: an unknown name, a wrong password and an account that takes a
-pause are answered with the same sentence, after the same work.
+An attempt reveals only whether name and password match: an unknown name, a wrong password and a locked account get
+the same message, after the same work.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -85,7 +85,7 @@ class Password:
         """The player of the account, for "name:password"."""
         name, password = _split(credential)
         with self._checks.one(approach.address):
-            account = await _undisturbed(lambda: self._signed_in(name, password, approach))
+            account = await _retried(lambda: self._signed_in(name, password, approach))
         return Identity(account.player, frozenset(account.roles))
 
     async def _signed_in(self, name: str, password: str, approach: Approach) -> Account:
@@ -100,7 +100,7 @@ class Password:
         return account
 
     async def _proven(self, name: str, password: str, approach: Approach) -> StoredAccount | None:
-        """The account that these two belong to. Every way through here checks one password."""
+        """The account that these two belong to. Every path checks exactly one password."""
         secret = normalized(password)
         stored = await self._accounts.find(folded(name))
         if stored is None or not self._lockouts.guess(stored.account.name, approach.address):
@@ -109,7 +109,7 @@ class Password:
         try:
             is_right = await self._hashing.verify(stored.account.hash, secret)
         except Busy:
-            # It was not even looked at.
+            # The password was not checked.
             self._lockouts.take_back(stored.account.name, approach.address)
             raise
         if not is_right:
@@ -124,10 +124,10 @@ class Password:
     # `Linkable`
 
     async def link(self, credential: str, approach: Approach, player_id: str) -> Identity:
-        """A guest takes an account that nobody has used yet; or, with `register`, makes one."""
+        """Link the guest to an unused account; or, with `register`, create one."""
         name, password = _split(credential)
         with self._checks.one(approach.address):
-            account = await _undisturbed(lambda: self._linked(name, password, approach, player_id))
+            account = await _retried(lambda: self._linked(name, password, approach, player_id))
         return Identity(player_id, frozenset(account.roles))
 
     async def _linked(self, name: str, password: str, approach: Approach, player_id: str) -> Account:
@@ -180,11 +180,11 @@ class Password:
         return (await self._accounts.get(name)).account.info()
 
     async def set_password(self, name: str, password: str) -> AccountInfo:
-        """Change the password. Who has signed in with the old one is still here: sign the player out."""
+        """Change the password. Sessions signed in with the old one go on: sign the player out."""
         check_password(password)
         await self._accounts.get(name)
         fresh = await self._hashing.hash(normalized(password))
-        return await _undisturbed(lambda: self._put_hash(name, fresh))
+        return await _retried(lambda: self._put_hash(name, fresh))
 
     async def _put_hash(self, name: str, fresh: str) -> AccountInfo:
         account, revision = await self._accounts.get(name)
@@ -194,7 +194,7 @@ class Password:
 
     async def delete_account(self, name: str) -> AccountInfo:
         """Delete an account. The credential of a guest that was linked to it stays dead; they may have another one."""
-        return await _undisturbed(lambda: self._deleted(name))
+        return await _retried(lambda: self._deleted(name))
 
     async def _deleted(self, name: str) -> AccountInfo:
         stored = await self._accounts.get(name)
@@ -206,8 +206,8 @@ class Password:
         return f"Password(register={self._register})"
 
 
-async def _undisturbed(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Begin anew if somebody else was faster: they may have changed the password, or everything."""
+async def _retried(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Start over if another writer was faster: it may have changed the password, or everything."""
     for _ in range(TRIES):
         with suppress(RevisionConflict):
             return await attempt()

@@ -93,27 +93,27 @@ class TokenChecker:
         try:
             found = msgspec.json.decode(document, type=dict[str, Any]).get("keys")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ValueError(f"this is no JSON Web Key Set: {error}") from None
+            raise ValueError(f"this is not a JSON Web Key Set: {error}") from None
         if not isinstance(found, list):
-            raise ValueError('this is no JSON Web Key Set: it has no "keys"')  # noqa: TRY004 - a wrong document
+            raise ValueError('this is not a JSON Web Key Set: it has no "keys"')  # noqa: TRY004 - a wrong document
         keys = [key for each in found[: limits.issuer_keys_max] if (key := _jwk(each)) is not None]
         return [key for key in keys if any(key.fits(algorithm) for algorithm in self._algorithms)]
 
     # Tokens
 
     def header_of(self, token: str) -> Header:
-        """Which key a token is to be checked with; `NotAuthentic` if it is none that could be good."""
+        """Which key a token is to be checked with; `NotAuthentic` if it cannot be valid."""
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, RecursionError):
-            raise NotAuthentic("this is no token") from None
+            raise NotAuthentic("this is not a token") from None
         algorithm, kind = header.get("alg"), header.get("typ", "JWT")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
-            raise NotAuthentic("this token is signed in a way that is not taken here")
+            raise NotAuthentic("this token is signed with an algorithm that is not accepted here")
         if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in _TYPES:
             raise NotAuthentic("this token is for something else")
         if "crit" in header or "b64" in header:
-            raise NotAuthentic("this token demands what is not known here")
+            raise NotAuthentic("this token has critical extensions that are not supported here")
         return Header(algorithm, header.get("kid", ""))
 
     def claims_of(self, token: str, header: Header, keys: Iterable[Key]) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _pem_key(pem: bytes) -> Key:
     try:
         return Key(_strong(load_pem_public_key(pem)))
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise ValueError(f"this is no public key in PEM: {error}") from None
+        raise ValueError(f"this is not a public key in PEM: {error}") from None
 
 
 def _jwk(data: Any) -> Key | None:
@@ -158,7 +158,7 @@ def _jwk(data: Any) -> Key | None:
     if not all(isinstance(each, str) for each in (kid, algorithm, kind)) or kind not in _KINDS:
         return None
     try:
-        # Its own word for the algorithm is for us to compare; here it only says how to read the numbers.
+        # Its `alg` is compared by `fits`; here it would only say how to read the numbers.
         public = jwt.PyJWK({**data, "alg": None}, _KINDS[kind]).key
         return Key(_strong(public), kid, algorithm)
     except (jwt.PyJWTError, ValueError, TypeError, UnsupportedAlgorithm):
@@ -166,7 +166,7 @@ def _jwk(data: Any) -> Key | None:
 
 
 def _strong(public: Any) -> PublicKey:
-    # A private key is none either: whoever publishes one has others to worry about.
+    # A published private key is refused as well.
     if not isinstance(public, PublicKey):
         raise ValueError("it is of a kind that signs no tokens")  # noqa: TRY004 - a wrong key, not a wrong program
     if isinstance(public, RSAPublicKey) and public.key_size < RSA_BITS_MIN:

@@ -1,11 +1,11 @@
-"""Tickets: short-lived credentials that a backend issues, signed, good once.
+"""Tickets: short-lived, signed, single-use credentials that a backend issues.
 
     ticket = base64url(payload) "." base64url(HMAC-SHA256 of the payload)
     payload = MessagePack of [key id, nonce, player, roles, issued at, expires at]
 
-A ticket is verified without a look-up, on any node that has the key. That it was used is remembered by the node that
-took it, until it expires: single use is per node. A node that has just started takes none from before: it cannot know
-which of them were used.
+A ticket is verified without a look-up, on any node that has the key. The node that accepted it
+remembers its use until it expires: single use is per node. A node that has just started refuses tickets issued before
+its start, because it cannot know which of them were used.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ _NONCE_BYTES = 12
 _KEY_ID_BYTES = 4
 # Nothing else that is signed with the same key can be taken for a ticket.
 _PURPOSE = b"holdfast ticket 1\0"
-# How far the clock of who issues tickets may be ahead of ours.
+# How far the issuer's clock may be ahead of ours.
 _AHEAD_MAX_S = 60.0
-_NO_GOOD = "this ticket is not good: it was used, has expired, or was not issued for here; get a new one"
+_INVALID = "this ticket is not valid: it was used, has expired, or was not issued for here; get a new one"
 
 
 class _Payload(Struct, array_like=True, frozen=True):
@@ -52,7 +52,7 @@ class Tickets:
 
     A backend gets them over HTTP (`POST /v1/tickets`), or makes them itself, in a process of its own that has the same
     keys: `Tickets(keys=[secret]).issue("ada")`. The first of `keys` (each at least 32 bytes) signs, the others are
-    former ones and still good; without any, the server's own secret is used. `ttl_s` is how long a ticket is good for.
+    former ones and still valid; without any, the server's own secret is used. `ttl_s` is how long a ticket is valid.
     """
 
     scheme = "ticket"
@@ -95,7 +95,7 @@ class Tickets:
         longest_s = self._context.limits.ticket_max_s
         ttl_s = self._ttl_s if ttl_s is None else ttl_s
         if not 0 < ttl_s <= longest_s:
-            raise Invalid(f"ttl_s: a ticket is good for more than 0 and at most {longest_s:g} s")
+            raise Invalid(f"ttl_s: a ticket is valid for more than 0 and at most {longest_s:g} s")
         roles = sorted(set(roles))
         if not is_player_id(player_id) or not are_roles(roles):
             raise Invalid("player and roles are printable text: 128 characters at most, and 32 roles of 64")
@@ -111,11 +111,11 @@ class Tickets:
         """The player for whom the ticket was issued."""
         payload = self._verified(credential)
         now = self._context.wall_clock()
-        # Also of a key that somebody else has: what is good for ever could be used for ever.
+        # The issuer may be another program with the key: a ticket without an end could be used forever.
         is_short = payload.expires_at <= payload.issued_at + self._context.limits.ticket_max_s
         is_good = is_short and now < payload.expires_at and payload.issued_at <= now + _AHEAD_MAX_S
         if not is_good or self._may_be_used(payload):
-            raise NotAuthentic(_NO_GOOD)
+            raise NotAuthentic(_INVALID)
         self._mark_used(payload, now)
         return Identity(payload.player, frozenset(payload.roles), issued_at=payload.issued_at)
 
@@ -126,13 +126,13 @@ class Tickets:
             payload = _decode(stored)
             is_signed = hmac.compare_digest(_decoded(signature), _signature(self._keys[payload.key], stored))
         except (*DECODE_ERRORS, LookupError):
-            raise NotAuthentic(_NO_GOOD) from None
+            raise NotAuthentic(_INVALID) from None
         if not is_signed or not is_player_id(payload.player) or not are_roles(payload.roles):
-            raise NotAuthentic(_NO_GOOD)
+            raise NotAuthentic(_INVALID)
         return payload
 
     def _may_be_used(self, payload: _Payload) -> bool:
-        """Whether it was used, as far as we know or cannot know."""
+        """Whether it was used, or may have been."""
         if payload.nonce in self._used or payload.expires_at <= self._forgotten_to:
             return True
         # Not longer than such a ticket lives: the clock may have been wrong at the start.

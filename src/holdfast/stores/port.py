@@ -15,7 +15,7 @@ KEY_BYTES_MAX = 200
 """Keys are printable ASCII without spaces: parts that a "/" keeps apart, as in "room/KbVh3/state"."""
 
 VALUE_BYTES_MAX = 64 * 1024 * 1024
-"""More is a mistake of whoever writes it."""
+"""A larger value is a bug of the caller."""
 
 ABSENT = 0
 """The revision of a key that does not exist."""
@@ -44,7 +44,7 @@ Batch = Sequence[Write]
 
 
 class StoreError(Exception):
-    """What a store may raise; one of the following."""
+    """The errors of a store."""
 
 
 class RevisionConflict(StoreError):
@@ -74,7 +74,7 @@ class Broken(StoreError):
 
 
 class Held(StoreError):
-    """Another server is on it: stop that one, or take its rooms over on purpose."""
+    """Another server uses the store: stop that one, or take its rooms over on purpose."""
 
     def __init__(self, message: str, holder: str) -> None:
         super().__init__(message)
@@ -82,8 +82,8 @@ class Held(StoreError):
 
 
 Claim = Literal["shared", "sole", "takeover"]
-"""How a store is opened. shared: beside whoever else has it, as tools do. sole: as the one server on it, or `Held`.
-takeover: as the one server instead of another, whose writes are refused by their revisions from then on."""
+"""How a store is opened. shared: together with others, as tools do. sole: as its one server, or `Held`.
+takeover: as its one server in place of another, whose writes are refused by their revisions from then on."""
 
 Outcome = list[int] | RevisionConflict
 """What became of a batch: the new revisions of its writes (`ABSENT` for a delete), or why it was refused."""
@@ -93,19 +93,19 @@ class Store(Protocol):
     """The port. Every method may raise `Unavailable`, `Unknown` or `Broken`; `ValueError` is the caller's mistake."""
 
     async def open(self, claim: Claim = "shared") -> None:
-        """Get ready; an older layout is brought up to date, one that is newer than this version is refused."""
+        """Open it; an older layout is migrated, one that is newer than this version is refused."""
 
     async def reclaim(self) -> bool:
-        """Whether this is the one server on the store, again if it has to be; a store that cannot tell says no."""
+        """Whether this is the one server on the store, taking a free lock again; False if the store cannot tell."""
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go. Closing twice is fine."""
+        """Finish pending calls, then release everything. Closing twice is fine."""
 
     async def get(self, key: str) -> Entry | None:
         """The key's value, or None: what the last commit that returned has made of it, or a later one."""
 
     async def list(self, prefix: str) -> list[Entry]:
-        """Every key that begins with the prefix, in order, as they were at one moment."""
+        """Every key that begins with the prefix, sorted, as of one moment."""
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
         """Write one value if the key is at this revision (`ABSENT`: it does not exist), else `RevisionConflict`.
@@ -117,7 +117,7 @@ class Store(Protocol):
         """Delete the key if it is at this revision, or `RevisionConflict`."""
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        """Write all batches durably, with one trip to the disk; what became of each, in their order.
+        """Write all batches durably, with one trip to the disk; returns the outcome of each, in order.
 
         If this raises, `Unavailable` means that none of them was written, `Unknown` that all or none of each may be.
         """

@@ -31,7 +31,7 @@ async def insist(ask: Callable[[], Awaitable[T]]) -> T:
     try:
         return await ask()
     except Refused as refusal:
-        if "began anew" not in str(refusal):
+        if "was reset" not in str(refusal):
             raise
         return await ask()
 

@@ -82,7 +82,7 @@ class Writer:
             raise Unavailable(f"{self._path} cannot be opened: {error.strerror}") from error
 
     def close(self) -> None:
-        """Leave everything in the file itself, if nobody else is reading it."""
+        """Move everything from the log into the file itself, unless another process is reading it."""
         self.guard.close()
         connection, self._opened = self._opened, None
         try:
@@ -96,7 +96,7 @@ class Writer:
 
     def _put_away(self, connection: sqlite3.Connection) -> None:
         with closing(connection), suppress(sqlite3.Error):
-            # If this fails, the log stays where it is, and whoever opens the file next reads it.
+            # If this fails, the log stays where it is, and the next process that opens the file reads it.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def write(self, batches: Sequence[Batch]) -> list[Outcome]:
@@ -112,7 +112,7 @@ class Writer:
         return self._try(batches)
 
     def look(self) -> None:
-        """What is to be done a few times a second, whether anybody writes or not; `Broken` if nobody may any more."""
+        """The checks that run a few times a second, with or without writes; `Broken` if no more may be written."""
         if self._opened is None or self._broken is not None:
             return
         try:
@@ -134,7 +134,7 @@ class Writer:
             self._newest.note(self._count)
 
     def reclaim(self) -> bool:
-        """Whether we are the one server, again if nobody else is."""
+        """Whether we have the server's lock; a free one is taken again."""
         return self._lock is not None and self._lock.has_it()
 
     def failed(self, error: Broken) -> None:
@@ -155,12 +155,12 @@ class Writer:
         try:
             [[busy, _, _]] = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error:
-            # There is no space to do that either.
+            # There is no space for that either.
             return False
         return not busy
 
     def _write_all(self, batches: Sequence[Batch]) -> list[Outcome] | None:
-        """The short way: one statement that writes everything, or nothing if there is any conflict at all."""
+        """The short way: one statement that writes everything, or nothing if there is any conflict."""
         rows, outcomes = _number(batches, self._count)
         if len(rows) > _ROWS_MAX * _COLUMNS:
             return None
@@ -172,7 +172,7 @@ class Writer:
         return outcomes
 
     def _write_without_conflicts(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """The long way: find out who is in conflict, and write the others."""
+        """The long way: find the batches in conflict, and write the others."""
         self._connection.execute("BEGIN IMMEDIATE")
         expected = {key: revision for batch in batches for key, _, revision in batch}
         found: dict[str, int] = dict(self._connection.execute(_CONFLICTS, [json.dumps(expected)]).fetchall())

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to the port: nothing was written and later may be better, or do not go on.
+"""Maps SQLite's errors to the port's: nothing was written and a retry may help, or the store is broken.
 
 Only what is listed is harmless. A log whose sync failed may or may not be on the disk, and asking again would be
 answered from a cache that has forgotten the failure; an error that is not known here is no better.
@@ -43,7 +43,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def translate(error: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
-    """The port's error for one of SQLite's; whoever was writing has rolled back."""
+    """The port's error for one of SQLite's; the writer has rolled back."""
     # Errors of the module itself, such as a closed connection, have no code.
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is not None and code != _MOVED:

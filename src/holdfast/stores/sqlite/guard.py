@@ -19,14 +19,14 @@ _LOG_HEADER = 32
 _FRAME_HEADER = 24
 # The first bytes of a log; the last bit says in which byte order its checksums are.
 _LOG_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
-# A file that somebody else has written is checked page by page, unless that would keep everybody waiting.
+# A file that another program has written is checked page by page, unless that would take too long.
 _THOROUGH_BYTES_MAX = 256 * 1024 * 1024
 
 _FileId = tuple[int, int]
 
 
 class FileGuard:
-    """Watches the database, its log and the log's index from `open` to `close`; what is wrong is `Broken`."""
+    """Watches the database, its log and the log's index from `open` to `close`; raises `Broken`."""
 
     def __init__(self, path: Path) -> None:
         self._path = self._log = self._index = path
@@ -73,7 +73,7 @@ class FileGuard:
                 raise self._broken(f"its log {self._log} was overwritten")
 
     def look(self, connection: sqlite3.Connection) -> None:
-        """The same, and whether somebody else has written or cut the files; to be called a few times a second."""
+        """The same, and whether another program has written or cut the files; called a few times a second."""
         if not self.is_open:
             return
         self.check()
@@ -147,7 +147,7 @@ class FileGuard:
                     raise self._broken("it was overwritten") from None
 
     def _examine_pages(self) -> None:
-        """Somebody else has written to the file: a checkpoint of another program, or damage."""
+        """Another program has written to the file: a checkpoint, or damage."""
         with suppress(sqlite3.OperationalError), closing(connect(self._path, busy_s=0.0)) as connection:
             try:
                 found = connection.execute("PRAGMA quick_check(1)").fetchall()

@@ -1,4 +1,4 @@
-"""What the file looks like, how an older one is brought up to date, and how a connection to it is opened.
+"""The layout of the file, migrations of older ones, and how a connection to it is opened.
 
 The file is marked as ours (`application_id`) and with the number of its layout (`user_version`). A file that is not
 ours, or newer than we are, is refused before anything is written to it.
@@ -87,7 +87,7 @@ def _make_private(path: Path) -> None:
 
 
 def warn_if_others_can_read(path: Path) -> None:
-    """A file that was there before keeps its permissions, but players' data are nobody else's to read."""
+    """Warn about permissions of an existing file: other users should not read players' data."""
     if os.name == "posix" and path.exists() and path.stat().st_mode & 0o077:
         log.warning("other users can read the store: chmod 600 it, its -wal and its -shm", file=path)
 

@@ -1,8 +1,8 @@
 """One server per file: a lock of the kernel, which ends with its process however that ends.
 
 The lock is on a file of its own beside the database (`game.db.lock`), for SQLite's locks are on the database itself.
-It says who holds it. Whoever takes it over on purpose puts a new file in its place: the former holder keeps its lock
-on a file that has no name any more, and notices. Processes that the holder forks let go of it at once.
+The file names the holder. A deliberate takeover puts a new file in its place: the former holder keeps its lock on a
+file that has no name any more, and notices. Processes that the holder forks release it at once.
 
 A server without the lock is not dangerous, only useless: what it writes is refused by revision. Where the system has
 no such lock (Windows) that is all there is.
@@ -27,13 +27,13 @@ if sys.platform != "win32":
 
 log = get_logger("holdfast.stores")
 
-# For whoever looks who has it, which takes the lock for a moment, and for a process that is being killed.
+# A tool that looks up the holder takes the lock for a moment, and a killed process needs a moment to end.
 PATIENCE_S = 1.0
 _RETRY_S = 0.02
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who has the lock."""
+    """The process that has the lock."""
 
     pid: int
     since: float
@@ -59,7 +59,7 @@ class ServerLock:
         _locks.add(self)
 
     def take(self, *, takeover: bool = False) -> None:
-        """Be the one server from now on; `Held` if there is another, unless this is to take over from it."""
+        """Take the lock; `Held` if another server has it, unless this is a takeover."""
         if sys.platform == "win32":
             return
         try:
@@ -78,7 +78,7 @@ class ServerLock:
             ) from error
 
     def look(self) -> None:
-        """Say so, once, if another server has taken over. A lock file that was merely deleted is made again."""
+        """Log it, once, if another server has taken over. A lock file that was merely deleted is created again."""
         if self._file < 0 or self._is_lost or self._is_in_place(self._file):
             return
         if self._lock_path.exists() or not self.has_it():
@@ -86,7 +86,7 @@ class ServerLock:
             log.error("another server took over this store: rooms that it writes are lost here", holder=self.holder())
 
     def has_it(self) -> bool:
-        """Whether this is still, or again, the one server: a lock that nobody has any more is taken."""
+        """Whether this server has the lock; a free one is taken again."""
         if sys.platform == "win32":
             return False
         try:
@@ -95,14 +95,14 @@ class ServerLock:
             return False
 
     def holder(self) -> str:
-        """Who has it, in words."""
+        """A description of the process that has the lock."""
         try:
             return str(msgspec.json.decode(self._lock_path.read_bytes(), type=Holder))
         except (OSError, ValueError):
             return "a process that did not say which"
 
     def release(self) -> None:
-        """Let another server have it."""
+        """Release the lock."""
         if self._file < 0:
             return
         with suppress(OSError):
@@ -111,11 +111,11 @@ class ServerLock:
         self._let_go()
 
     def forked(self) -> None:
-        """This is a child of the process that has it: keep nothing of it, or it would outlive the server."""
+        """In a child of the process that has the lock: release the copy, or the lock would outlive the server."""
         self._let_go()
 
     def _try(self) -> bool:
-        """Take the lock if nobody has it."""
+        """Take the lock if it is free."""
         file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

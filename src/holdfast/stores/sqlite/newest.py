@@ -51,7 +51,7 @@ class NewestRevision:
         with suppress(OSError):
             file = os.open(self._note_path, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
-                # Always as long as before: there is no moment at which it is cut.
+                # Always of the same length, so that a reader never sees half of it.
                 os.pwrite(file, f"{revision:0{_DIGITS}}\n".encode(), 0)
             finally:
                 os.close(file)

@@ -1,4 +1,4 @@
-"""A store in one SQLite file: durable when a commit returns, and shared with whoever else opens the file.
+"""A store in one SQLite file: durable when a commit returns, and shared with other processes that open the file.
 
 Several processes may have the file open: the one server that has its lock, and tools that look into it; or a server and
 the zombie whose rooms it took over, of which revisions decide who may write. One thread writes and one reads, each with
@@ -32,7 +32,7 @@ from holdfast.stores.sqlite.worker import PeriodicCheck, Worker
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """What there is from `open` to `close`."""
+    """What exists from `open` to `close`."""
 
     writing: Worker
     reading: Worker
@@ -68,7 +68,7 @@ class SqliteStore:
             await opened.writing.run(partial(self._writer.open, claim), late=Unavailable)
             await opened.reading.run(self._reader.open, late=Unavailable)
         except BaseException:
-            with suppress(Unknown):  # a disk that does not answer: there is no more to say
+            with suppress(Unknown):  # a disk that does not answer: the first error says it all
                 await self._end(opened)
             raise
         self._opened = opened

@@ -1,4 +1,4 @@
-"""A thread that does one thing after the other, and tells the event loop when each is done."""
+"""A thread that runs jobs one after the other and reports each result to the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -85,9 +85,9 @@ class Worker:
         result, error = None, None
         try:
             result = work()
-        except Exception as raised:  # noqa: BLE001 - whatever it is, it belongs to whoever asked
+        except Exception as raised:  # noqa: BLE001 - it is raised where the result is awaited
             error = raised
-        with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop has been closed: nothing waits for the result
             self._loop.call_soon_threadsafe(self._finish, future, result, error)
 
     def _finish(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
