@@ -264,7 +264,7 @@ async def test_what_is_secret_in_an_address_is_in_no_log(site: Site, caplog: pyt
 
     assert site.url in caplog.text
     assert "hush" not in caplog.text
-    with pytest.raises(ValueError, match="no name and no password"):
+    with pytest.raises(ValueError, match="must not contain a user name"):
         Door("https://ada:hush@id.example.org/keys")
 
 

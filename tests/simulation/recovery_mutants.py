@@ -31,14 +31,14 @@ def timers_are_not_saved() -> Iterator[None]:
 
 @durable_mutant
 def a_timer_that_has_rung_is_still_saved() -> Iterator[None]:
-    def after(clockwork: RoomTimers, *arguments: Any) -> Any:
-        timer = right(clockwork, *arguments)
-        every.setdefault(clockwork, []).append(timer)
+    def after(timers: RoomTimers, *arguments: Any) -> Any:
+        timer = right(timers, *arguments)
+        every.setdefault(timers, []).append(timer)
         return timer
 
     every: dict[RoomTimers, list[Any]] = {}
     right = RoomTimers.after
-    with patched(RoomTimers, after=after, timers=property(lambda clockwork: every.get(clockwork, []))):
+    with patched(RoomTimers, after=after, pending=property(lambda timers: every.get(timers, []))):
         yield
 
 
