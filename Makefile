@@ -29,7 +29,7 @@ KILLS ?= 1000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo test check fmt lint types sim fuzz audit storm soak bench clean
+.PHONY: help setup web browser demo quick test check fmt lint types sim fuzz audit storm soak bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
 .NOTPARALLEL:
 
@@ -70,6 +70,16 @@ browser: ## install a Chromium for the tests of the pages, if there is none and 
 
 demo: $(WEB) ## play: a game, connections that break, and a server to kill (press c)
 	$(BIN)/holdfast demo
+
+# What a change breaks most often, and nothing that starts a browser or many processes.
+QUICK := tests/core tests/search tests/logs tests/identity tests/testing $(wildcard tests/schemas tests/test_*.py) \
+	tests/server/test_server.py tests/server/test_resume.py tests/server/test_room_turns.py tests/server/test_room_joining.py
+
+quick: $(STAMP) ## after each save, in under a minute: format, lint, types, architecture, the core and a bit of the server
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/python -m mypy
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -n $(WORKERS) $(QUICK) $(ARGS)
 
 test: $(WEB) browser ## run the tests (ARGS="-k resume -x")
 	web/npm test --workspaces --silent

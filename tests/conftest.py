@@ -1,12 +1,16 @@
 """What holds for every test."""
 
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says something about the machine, and nothing about Holdfast.
-settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("holdfast")
+_ANY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("holdfast", _ANY)
+settings.register_profile("quick", _ANY, max_examples=20)  # make quick
+settings.register_profile("long", _ANY, max_examples=2000)  # HYPOTHESIS_PROFILE=long make test ARGS="tests/search"
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "holdfast"))
 
 # A shell starts what it puts into the background with Ctrl-C ignored, and every process would inherit that from the
 # tests: those that are ended by SIGINT would go on for ever.

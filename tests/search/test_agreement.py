@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
@@ -11,9 +11,6 @@ from holdfast.schemas.room import RoomInfo
 from holdfast.search import Found, Index, Query, parse_query
 from holdfast.search.ast import Expression, Ordering
 from tests.search.oracle import NOW, expressions, holds, order_written, orderings, rows, scanned, written
-
-# No deadline: how long an example takes says more of the machine than of the code.
-searched = settings(max_examples=300)
 
 many_rows = st.lists(rows, max_size=20)
 # Enough steps to look at every room once for each group of rooms that are alike, with a budget of one.
@@ -68,7 +65,6 @@ def ids(rows: list[RoomInfo]) -> list[str]:
     return [row.id for row in rows]
 
 
-@searched
 @given(many_rows, expressions)
 def test_a_query_matches_what_the_language_promises(rows: list[RoomInfo], where: Expression) -> None:
     query = query_for(where, [])
@@ -76,7 +72,6 @@ def test_a_query_matches_what_the_language_promises(rows: list[RoomInfo], where:
     assert [query.matches(row, NOW) for row in rows] == [holds(where, row, NOW) for row in rows]
 
 
-@searched
 @given(cases)
 def test_the_pages_of_a_search_are_what_a_scan_finds(case: Case) -> None:
     index = filled(case.rows)
@@ -94,7 +89,6 @@ def test_the_pages_of_a_search_are_what_a_scan_finds(case: Case) -> None:
     assert found == ids(scanned(known(case.rows).values(), case.where, case.order_by))
 
 
-@searched
 @given(cases, st.lists(st.one_of(rows, rows.map(lambda row: row.id))))
 def test_rooms_that_do_not_change_are_found_once_and_in_order_whatever_the_others_do(
     case: Case, changes: list[RoomInfo | str]
@@ -129,7 +123,6 @@ def test_rooms_that_do_not_change_are_found_once_and_in_order_whatever_the_other
     assert [room_id for room_id in found if room_id not in touched] == expected
 
 
-@searched
 @given(many_rows, many_rows, expressions, orderings, st.integers(0, 2))
 def test_an_index_is_what_its_last_rows_make_it(
     rows: list[RoomInfo], later: list[RoomInfo], where: Expression, order_by: list[Ordering], columns_max: int
@@ -149,7 +142,6 @@ def test_an_index_is_what_its_last_rows_make_it(
     assert ids(found.rows) == ids(scanned(expected.values(), where, order_by))
 
 
-@searched
 @given(cases)
 def test_nothing_is_refused_but_an_order_without_a_column(case: Case) -> None:
     index = filled(case.rows, columns_max=0)
@@ -158,5 +150,6 @@ def test_nothing_is_refused_but_an_order_without_a_column(case: Case) -> None:
         case.page(index, 0, "")
         return
 
-    assert len(index) > case.budgets[0]
+    # Each room counts as several if the search is long.
+    assert len(index) * query_for(case.where, case.order_by).cost > case.budgets[0]
     assert any(each.term.name == "properties" for each in case.order_by)

@@ -1,6 +1,7 @@
 """The index: what it finds, in which order, how much it looks at for it, and what it makes of rooms that change."""
 
 from enum import StrEnum
+from functools import cache
 from itertools import cycle
 from typing import Any
 
@@ -22,8 +23,12 @@ def an_index(*rows: RoomInfo, columns_max: int = 64) -> Index:
     return index
 
 
+@cache
 def many_rooms() -> Index:
-    """3,000 rooms: every third is full, levels go from 0 to 99, ratings are all different; some have a clan."""
+    """3,000 rooms: every third is full, levels go from 0 to 99, ratings are all different; some have a clan.
+
+    No test changes them.
+    """
     index = Index()
     for number in range(ROOMS):
         properties = {"level": number % 100, "rating": number / 7, "mode": "ctf" if number % 3 else "duel"}
