@@ -129,6 +129,7 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/directory.py
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/storm.py
+	$(BIN)/python benchmarks/held.py
 
 clean: ## remove .venv, caches and builds
 	rm -rf node_modules clients/js/dist src/holdfast/http/site src/holdfast/cli/demo/site

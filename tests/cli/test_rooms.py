@@ -102,7 +102,7 @@ class Picture(msgspec.Struct):
     properties: dict[str, Any]
     state: Map
     chunks: dict[str, list[int]]
-    players: list[tuple[str, Miner, set[str]]]
+    players: list[tuple[str, Miner, Any]]
     lamp: bool
     timers: list[tuple[str, Any]]
     random: list[float]

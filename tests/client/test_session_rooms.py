@@ -63,7 +63,7 @@ async def test_a_room_that_refuses_a_player_leaves_no_room_behind(server: Server
         assert session.room is room
         assert await texts(room, "here") == ["here"]
         (server_session,) = server.sessions
-        assert server_session.closing == []
+        assert server_session.closing == ()
 
 
 async def test_what_was_said_before_leaving_arrives(server: Server) -> None:
@@ -106,7 +106,7 @@ async def test_nothing_of_a_seat_that_was_left_is_kept_on_either_side(server: Se
         await session.join_or_create("echo")
 
         (server_session,) = server.sessions
-        assert server_session.closing == []
+        assert server_session.closing == ()
         assert len(list(session.protocol.channels)) == 1
 
 
@@ -148,7 +148,7 @@ async def test_a_kicked_player_reads_to_the_end_and_then_hears_why(server: Serve
             await room.send(Say("but"))
         (server_session,) = server.sessions
         await session.search()
-        assert server_session.closing == []
+        assert server_session.closing == ()
 
 
 async def test_a_session_may_sit_down_again_after_a_kick(server: Server) -> None:

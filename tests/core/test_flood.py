@@ -134,3 +134,17 @@ def test_violations_never_exceed_the_most_and_never_fall_below_none(pauses: list
         assert 0.0 <= flood.violations(now) <= LIMITS.violations_max
         assert (step == "warn") == (before + 1 <= LIMITS.violations_warned_max)
         assert (step == "disconnect") == (before + 1 > LIMITS.violations_max)
+
+
+def test_a_flood_is_rested_when_every_allowance_is_full_and_nothing_is_held_against_it() -> None:
+    said = a_flood()
+    said.requests.take(100.0)
+    guilty = a_flood()
+    guilty.over(100.0)
+    barred = a_flood()
+    barred.bar(100.0)
+
+    assert a_flood().is_rested(100.0)
+    for flood in (said, guilty, barred):
+        assert not flood.is_rested(100.0)
+        assert flood.is_rested(200.0)

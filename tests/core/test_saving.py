@@ -27,11 +27,9 @@ def a_long_session(codec: Codec = MSGPACK) -> Session:
     session.detach(now=3.0)
     session.attach(a_connection("c-2"), now=4.0)
     session.last_request, session.requests_announced = 4, 6
-    session.replies = {
-        2: Reply(2, Raw(codec.encode({"id": "r-1"}))),
-        3: Reply(3, None, Problem("room_full", "all 8 seats are taken")),
-        4: Reply(4, Raw(codec.encode(None))),
-    }
+    session.replied(Reply(2, Raw(codec.encode({"id": "r-1"}))))
+    session.replied(Reply(3, None, Problem("room_full", "all 8 seats are taken")))
+    session.replied(Reply(4, Raw(codec.encode(None))))
     return session
 
 
@@ -83,9 +81,9 @@ def test_requests_that_were_answered_are_answered_the_same_again(codec: Codec) -
     back = restored(session)
 
     assert (back.last_request, back.requests_announced) == (4, 6)
-    assert list(back.replies) == [2, 3, 4]
-    for number, reply in session.replies.items():
-        assert codec.encode(back.replies[number]) == codec.encode(reply)
+    assert [reply.id for reply in back.replies] == [2, 3, 4]
+    for reply in session.replies:
+        assert codec.encode(back.reply_to(reply.id)) == codec.encode(reply)
 
 
 def test_channels_whose_seat_is_gone_still_owe_their_last_messages() -> None:
@@ -109,7 +107,7 @@ def test_the_number_of_a_channel_is_never_used_again() -> None:
     session = a_long_session()
     session.open_channel()
     session.close_channel()
-    session.closing.clear()
+    session.closing = ()
 
     back = restored(session)
 

@@ -23,6 +23,10 @@ PAYLOAD_OVERHEAD_BYTES = 256
 """What a payload costs beside its bytes: to read and answer one of ten bytes is as much work as one of hundreds."""
 
 
+# The last payload of a connection, which says goodbye, need not be paid for.
+_FAREWELL_S = 0.01
+
+
 class Rates:
     """The allowances of every session of a node, and of a stranger, from its limits."""
 
@@ -54,6 +58,15 @@ class Flood:
         self._counted_at = 0.0
         self.barred_until = 0.0
         """Before that, a client that was cut off for flooding is not welcome back."""
+
+    def is_rested(self, now: float) -> bool:
+        """Whether every allowance is full and every violation forgiven: as if nothing had been said."""
+        return (
+            max(self.messages.full_at, self.latest.full_at, self.requests.full_at) <= now
+            and self.bytes.full_at <= now + _FAREWELL_S
+            and self.violations(now) == 0
+            and self.barred_until <= now
+        )
 
     def over(self, now: float) -> Step:
         """Something was beyond its allowance: what becomes of it."""

@@ -30,12 +30,12 @@ class Lineage:
     def __init__(self, forks_max: int) -> None:
         self._forks_max = forks_max
         self.name = ""
-        self.forks: list[Fork] = []
+        self.forks: tuple[Fork, ...] = ()
 
     def restore(self, name: str, forks: Iterable[Fork]) -> None:
         """Go on from what was saved."""
         self.name = name
-        self.forks = list(forks)[-self._forks_max :]
+        self.forks = tuple(forks)[-self._forks_max :]
 
     @property
     def is_forked(self) -> bool:
@@ -45,7 +45,7 @@ class Lineage:
     def fork(self, fork: Fork) -> None:
         """The server came back. Only the first time counts: the client has heard nothing since."""
         if not self.is_forked:
-            self.forks = [*self.forks, fork][-self._forks_max :]
+            self.forks = (*self.forks, fork)[-self._forks_max :]
 
     def begin(self, name: str) -> None:
         """The client is about to be told this lineage."""
@@ -53,7 +53,7 @@ class Lineage:
 
     def confirmed(self) -> None:
         """The client was heard after it was told the present lineage."""
-        self.forks = []
+        self.forks = ()
 
     def includes(self, resume: Resume, *, but: int = 0) -> bool:
         """Whether all that a client knows is part of our history; channel `but` is not looked at."""

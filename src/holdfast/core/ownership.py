@@ -68,10 +68,13 @@ class Ownership(Generic[D]):
     def give(self, player: Player[D] | None, object_id: str) -> None:
         """The same past all limits: what comes back from the store, or is inherited, was within them once."""
         if (former := self._owners.get(object_id)) is not None:
-            former.owned.discard(object_id)
+            _disown(former, object_id)
         self._owners[object_id] = player
         if player is not None:
-            player.owned.add(object_id)
+            if isinstance(player.owned, set):
+                player.owned.add(object_id)
+            else:
+                player.owned = {object_id}
         self._touch(object_id)[object_id] = None
 
     def owner_of(self, object_id: str) -> Player[D] | None:
@@ -84,7 +87,7 @@ class Ownership(Generic[D]):
             return
         former = self._owners.pop(object_id)
         if former is not None:
-            former.owned.discard(object_id)
+            _disown(former, object_id)
         del self._touch(object_id)[object_id]
 
     def orphan(self, player: Player[D], policy: Orphans, heir: Callable[[Player[D], str], Player[Any] | None]) -> None:
@@ -125,3 +128,8 @@ class Ownership(Generic[D]):
         number = crc32(object_id.encode()) % _GROUPS
         self._versions[number] = self._versions.get(number, 0) + 1
         return self._groups.setdefault(number, {})
+
+
+def _disown(player: Player[Any], object_id: str) -> None:
+    if isinstance(player.owned, set):
+        player.owned.discard(object_id)

@@ -1,5 +1,6 @@
 """A player inside a room: the seat they sit on, the data they keep, and the way to speak to them."""
 
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -103,6 +104,10 @@ class SeatHost(Protocol):
         """Give the room an unreliable message of the player, if it is free to take one."""
 
 
+# In the place of a set while a player owns nothing: an empty set takes 216 bytes.
+_NOTHING: frozenset[str] = frozenset()
+
+
 class Player(Generic[D]):
     """One seat of a room and who sits on it. The same object for as long as the seat is theirs."""
 
@@ -113,7 +118,8 @@ class Player(Generic[D]):
         self.id: PlayerId = session.player_id
         self.session = session
         self.data = data
-        self.owned: set[str] = set()
+        self.owned: AbstractSet[str] = _NOTHING
+        """The objects of the room that the player owns."""
         self.number = 0
         """Of the seat, in its room; given with the seat."""
         self.seat = SEAT_TABLE.start

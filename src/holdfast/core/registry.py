@@ -12,7 +12,7 @@ class SessionRegistry:
 
     def __init__(self) -> None:
         self._by_id: dict[SessionId, Session] = {}
-        self._by_player: dict[PlayerId, dict[SessionId, Session]] = {}
+        self._by_player: dict[PlayerId, tuple[Session, ...]] = {}
         self._by_connection: dict[ConnectionId, Session] = {}
 
     def __len__(self) -> int:
@@ -28,7 +28,7 @@ class SessionRegistry:
 
     def of_player(self, player_id: str) -> list[Session]:
         """The sessions of a player, oldest first."""
-        return list(self._by_player.get(PlayerId(player_id), {}).values())
+        return list(self._by_player.get(PlayerId(player_id), ()))
 
     def of_connection(self, connection_id: str) -> Session | None:
         """The session that this connection speaks for now."""
@@ -39,7 +39,7 @@ class SessionRegistry:
         if session.id in self._by_id:
             raise ValueError(f"session {session.id} is known already")
         self._by_id[session.id] = session
-        self._by_player.setdefault(session.player_id, {})[session.id] = session
+        self._by_player[session.player_id] = (*self._by_player.get(session.player_id, ()), session)
 
     def attach(self, session: Session, connection: Connection, now: float) -> Connection | None:
         """Give the session a new connection; the one it replaces is returned."""
@@ -62,9 +62,10 @@ class SessionRegistry:
         """End the session and forget it; False if that has happened before."""
         if self._by_id.pop(session.id, None) is None:
             return False
-        of_player = self._by_player[session.player_id]
-        del of_player[session.id]
-        if not of_player:
+        others = tuple(each for each in self._by_player[session.player_id] if each is not session)
+        if others:
+            self._by_player[session.player_id] = others
+        else:
             del self._by_player[session.player_id]
         if session.connection is not None:
             self._by_connection.pop(session.connection.id, None)

@@ -58,13 +58,13 @@ def session_record(session: Session, room_id: str, closing: list[ChannelRecord])
                 bytes(reply.result) if reply.result is not None else None,
                 (reply.problem.code, reply.problem.message) if reply.problem is not None else None,
             )
-            for reply in session.replies.values()
+            for reply in session.replies
         ],
         sign_outs=session.sign_outs,
         signed_in_at=session.signed_in_at,
         address=session.address,
         lineage=session.lineage.name,
-        forks=session.lineage.forks,
+        forks=list(session.lineage.forks),
     )
 
 
@@ -84,7 +84,7 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     )
     session.epoch = record.epoch
     session.channels_opened = record.channels_opened
-    session.closing = [restored_channel(each, limits) for each in record.closing]
+    session.closing = tuple(restored_channel(each, limits) for each in record.closing)
     session.tokens.restore(record.token, record.next_token, record.retired_tokens)
     session.last_request = record.last_request
     session.requests_announced = record.requests_announced
@@ -92,8 +92,10 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     session.signed_in_at = record.signed_in_at
     session.address = record.address
     session.lineage.restore(record.lineage, record.forks)
-    for request_id, result, problem in record.replies:
-        session.replies[request_id] = Reply(
+    session.replies = tuple(
+        Reply(
             request_id, Raw(result) if result is not None else None, Problem(*problem) if problem is not None else None
         )
+        for request_id, result, problem in record.replies
+    )
     return session

@@ -154,7 +154,7 @@ class Session:
         self.last_active_at = now
         self.wrong_guesses = 0
         self.flood: Flood | None = None
-        """What its client may say; None of an agent, who may say anything."""
+        """What its client may say; None if nothing was said of late, and of an agent, who may say anything."""
         self.on_disconnect: Callable[[Session], None] | None = None
 
         self.state = SESSION_TABLE.start
@@ -182,12 +182,14 @@ class Session:
         self.room: Room[Any] | None = None
         self.player: Player[Any] | None = None
         self.channel: Channel | None = None
-        self.closing: list[Channel] = []
+        self.closing: tuple[Channel, ...] = ()
+        """Of seats that are gone: each stays until its last message is acknowledged."""
         self.channels_opened = 0
         self._limits = limits
         self.last_request = 0
         self.requests_announced = 0
-        self.replies: dict[int, Reply] = {}
+        self.replies: tuple[Reply, ...] = ()
+        """To its last requests, oldest first, in case they are asked again."""
         self._commands: SessionCommands | None = None
 
     @property
@@ -240,6 +242,11 @@ class Session:
         self.dropped_at = now
         self.expires_at = now + self.grace_s
         self.drops += 1
+        # It may wait for long: keep what is needed, and no more.
+        for channel in self.channels():
+            channel.shrink()
+        if self.flood is not None and self.flood.is_rested(now):
+            self.flood = None
 
     def restored(self, now: float) -> None:
         """The server came back and remembers the session; a fresh grace begins."""
@@ -288,8 +295,12 @@ class Session:
             if self.rewound_s is not None:
                 # Its client counts otherwise and will not be told: what is left must not be taken for what it missed.
                 channel.give_up()
-            self.closing.append(channel)
-            del self.closing[: max(0, len(self.closing) - self._limits.closing_channels_max)]
+            closing = (*self.closing, channel)
+            self.closing = closing[max(0, len(closing) - self._limits.closing_channels_max) :]
+
+    def channel_over(self, channel: Channel) -> None:
+        """The last message of a seat that is gone was acknowledged, or nobody waits for it."""
+        self.closing = tuple(each for each in self.closing if each is not channel)
 
     def channels(self) -> Iterator[Channel]:
         """Every channel that still has something to say, oldest first."""
@@ -300,6 +311,17 @@ class Session:
     def channel_numbered(self, number: int) -> Channel | None:
         """The channel with this number, or None if it is over."""
         return next((channel for channel in self.channels() if channel.number == number), None)
+
+    # Requests
+
+    def reply_to(self, request_id: int) -> Reply | None:
+        """The reply to one of the last requests."""
+        return next((reply for reply in self.replies if reply.id == request_id), None)
+
+    def replied(self, reply: Reply) -> None:
+        """Keep a reply in case its request is asked again; the oldest ones are forgotten."""
+        replies = (*self.replies, reply)
+        self.replies = replies[max(0, len(replies) - self._limits.replies_kept_max) :]
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self.player_id} {self.status} epoch {self.epoch}>"

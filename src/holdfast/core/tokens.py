@@ -14,7 +14,6 @@ A client that never received the answer to its resume still holds the token it c
 import hashlib
 import hmac
 from base64 import urlsafe_b64encode
-from collections import deque
 from enum import Enum
 
 TOKEN_BYTES = 32
@@ -40,12 +39,13 @@ def _hash(token: str) -> bytes:
 class ResumeTokens:
     """The token family of one session. `chance` is 32 fresh random bytes each time."""
 
-    __slots__ = ("_current", "_next", "_retired")
+    __slots__ = ("_current", "_next", "_retired", "_retired_max")
 
     def __init__(self, retired_max: int) -> None:
         self._current = b""
         self._next: bytes | None = None
-        self._retired: deque[bytes] = deque(maxlen=retired_max)
+        self._retired_max = retired_max
+        self._retired: tuple[bytes, ...] = ()
 
     def issue(self, entropy: bytes) -> str:
         """The session's first token."""
@@ -68,7 +68,7 @@ class ResumeTokens:
     def rotate(self, entropy: bytes) -> str:
         """Mint the token for the next resume; the current one stays good until the client confirms."""
         if self._next is not None:
-            self._retired.append(self._next)
+            self._retire(self._next)
         token = printable(entropy)
         self._next = _hash(token)
         return token
@@ -77,7 +77,7 @@ class ResumeTokens:
         """The client has the next token: the current one is used up; False if that was known."""
         if self._next is None:
             return False
-        self._retired.append(self._current)
+        self._retire(self._current)
         self._current, self._next = self._next, None
         return True
 
@@ -88,7 +88,13 @@ class ResumeTokens:
     def restore(self, current: bytes, next_: bytes, retired: list[bytes]) -> None:
         """Go on from what `hashes` gave."""
         self._current, self._next = current, next_ or None
-        self._retired.extend(retired)
+        self._retired = ()
+        for each in retired:
+            self._retire(each)
+
+    def _retire(self, used: bytes) -> None:
+        retired = (*self._retired, used)
+        self._retired = retired[max(0, len(retired) - self._retired_max) :]
 
     def __repr__(self) -> str:
         return "<ResumeTokens ***>"

@@ -47,6 +47,8 @@ class RoomFactory:
         self._committer = committer
         self._make_writer = make_writer
         self._random = services.context.random
+        # One bound method for all outlets.
+        self._overflowed = services.lifecycle.overflowed
         self._in_memory = InMemory(
             services.outbox, self._random, make_outlet=self._outlet, forget_session=self._forget_session
         )
@@ -95,7 +97,7 @@ class RoomFactory:
             session,
             channel,
             payload_bytes_max=self._services.context.limits.payload_bytes_max,
-            overflowed=self._services.lifecycle.overflowed,
+            overflowed=self._overflowed,
         )
 
     def _forget_session(self, session: Session) -> None:

@@ -190,12 +190,12 @@ class Resumer:
             if kept is not None:
                 replayed += kept
                 if channel.is_over:
-                    session.closing.remove(channel)
+                    session.channel_over(channel)
                 continue
             lost.append(channel)
             if channel is session.channel:
                 channel.resync()
             else:
                 # Its seat is gone, so there is no state to send: the client learns from the welcome that it is over.
-                session.closing.remove(channel)
+                session.channel_over(channel)
         return replayed, lost

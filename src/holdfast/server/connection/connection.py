@@ -331,7 +331,7 @@ class LiveConnection(Connection):
         session.last_active_at = self.heard_at
         channel.acknowledge(frame.ack)
         if channel.is_over:
-            session.closing.remove(channel)
+            session.channel_over(channel)
         elif session.player is not None and session.player.outlet.backlog is not None:
             session.player.host.has_read(session.player)
 
@@ -511,7 +511,12 @@ class LiveConnection(Connection):
     def welcomed(self, session: Session) -> None:
         """The handshake is over: this connection speaks for the session."""
         self.session = session
-        flood = session.flood = session.flood or Flood(self._services.rates)
+        flood = session.flood
+        if flood is None:
+            flood = session.flood = Flood(self._services.rates)
+            if session.resumes:
+                # A resume counts as a request.
+                flood.requests.take(self.heard_at)
         self.allowed_bytes, self._messages = flood.bytes, flood.messages
         self._services.welcomed(self, session)
         self.tap = self._services.tap(self)

@@ -101,7 +101,7 @@ class Directory:
         self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
         # In which rooms a player has a seat, or one that is reserved.
-        self._of_player: dict[str, dict[RoomRunner, None]] = {}
+        self._of_player: dict[str, tuple[RoomRunner, ...]] = {}
         self.reserved = reserved
         self._quota: AddressQuota[str] = AddressQuota(shares)
         self.names = RoomNames(context.limits, context.random, context.clock.now)
@@ -396,7 +396,9 @@ class Directory:
     def seat_changed(self, runner: RoomRunner, player_id: str, state: SeatState) -> None:
         """A seat is in another state."""
         if state not in {SeatState.FREED, SeatState.EXPIRED}:
-            self._of_player.setdefault(player_id, {})[runner] = None
+            runners = self._of_player.get(player_id, ())
+            if runner not in runners:
+                self._of_player[player_id] = (*runners, runner)
         elif runner.room.seat_of(PlayerId(player_id)) is None:
             # Else they have another, in a room that allows it.
             self._not_in(runner, player_id)
@@ -430,8 +432,8 @@ class Directory:
             self._runners[room_id].reservations.maker_gone(player_id)
 
     def _not_in(self, runner: RoomRunner, player_id: str) -> None:
-        rooms = self._of_player.get(player_id)
-        if rooms is not None:
-            rooms.pop(runner, None)
-            if not rooms:
-                del self._of_player[player_id]
+        others = tuple(each for each in self._of_player.get(player_id, ()) if each is not runner)
+        if others:
+            self._of_player[player_id] = others
+        else:
+            self._of_player.pop(player_id, None)

@@ -121,7 +121,7 @@ class RequestHandler:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _repeat(self, session: Session, request_id: int) -> None:
-        reply = session.replies.get(request_id)
+        reply = session.reply_to(request_id)
         if reply is not None:
             self._send(session, reply)
 
@@ -135,7 +135,7 @@ class RequestHandler:
                 request = queue.popleft()
                 session.last_request = max(session.last_request, request.id)
                 if request.operation not in READS:
-                    self._keep(session, answer.kept)
+                    session.replied(answer.kept)
                 self._send(session, answer.sent)
                 self._settle(session)
         finally:
@@ -173,11 +173,6 @@ class RequestHandler:
         if len(encoded) > self._result_bytes_max:
             raise Failed(f"the answer has {len(encoded)} bytes and does not fit in a payload")
         return Raw(encoded)
-
-    def _keep(self, session: Session, reply: Reply) -> None:
-        session.replies[reply.id] = reply
-        while len(session.replies) > self._limits.replies_kept_max:
-            del session.replies[next(iter(session.replies))]
 
     async def _carry_out(self, session: Session, request: Request) -> Any:
         if isinstance(request, _OneTooMany):

@@ -4,7 +4,7 @@ A message is staged when the room says it, goes along with the next commit, and 
 succeeded. `send_latest` goes past the gate: it is for what is true now, and must never confirm what has to last.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.messages import Message
@@ -42,7 +42,7 @@ class GatedOutlet(ChannelOutlet):
         self._on_staged = staged
         self._staged: list[tuple[str, bytes]] = []
         self._staged_bytes = 0
-        self._leaving: list[tuple[str, bytes]] = []
+        self._leaving: Sequence[tuple[str, bytes]] = ()
         self._leaving_bytes = 0
         self._applied = self._leaving_applied = channel.applied
         self._generation = channel.generation
@@ -97,7 +97,7 @@ class GatedOutlet(ChannelOutlet):
         # A resync began the stream anew: the state that follows it has all that was said before.
         self._generation = self._channel.generation
         self._drop_staged()
-        self._leaving, self._leaving_bytes = [], 0
+        self._leaving, self._leaving_bytes = (), 0
 
     def _drop_staged(self) -> None:
         self._staged = []
@@ -127,7 +127,7 @@ class GatedOutlet(ChannelOutlet):
             channel.generation,
             max(self._leaving_applied, channel.applied),
             channel.last_seq + len(self._leaving),
-            channel.kept_messages() + self._leaving,
+            [*channel.kept_messages(), *self._leaving],
             self._is_finished,
             channel.overflowed,
         )
@@ -135,7 +135,7 @@ class GatedOutlet(ChannelOutlet):
     def release(self) -> None:
         """The commit has succeeded: let it out."""
         channel = self._channel
-        leaving, self._leaving, self._leaving_bytes = self._leaving, [], 0
+        leaving, self._leaving, self._leaving_bytes = self._leaving, (), 0
         if leaving and channel.generation == self._generation and not channel.overflowed:
             for name, body in leaving:
                 if not channel.push(name, body):

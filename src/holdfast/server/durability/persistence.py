@@ -51,6 +51,8 @@ class StorePersistence:
         """The room that is kept, and how it is written."""
         self.runner = runner
         self.writer = writer
+        # One bound method for all outlets.
+        self._staged = writer.staged
         self._committer.add(writer)
 
     @property
@@ -159,7 +161,7 @@ class StorePersistence:
             channel,
             payload_bytes_max=self._payload_bytes_max,
             overflowed=self._overflowed,
-            staged=self.writer.staged,
+            staged=self._staged,
         )
         session_writer = self._committer.sessions.of(session)
         assert session_writer is not None

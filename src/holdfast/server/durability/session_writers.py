@@ -55,7 +55,7 @@ class SessionWriter:
         self._leaving: Connection | None = None
         self.close: Callable[[], None] | None = None
         """Called once the end of the session is saved."""
-        self._end_waiters: list[asyncio.Future[None]] = []
+        self._end_waiters: tuple[asyncio.Future[None], ...] = ()
         self.outlets: list[GatedOutlet] = []
         """Of the seat, and of former ones whose last messages are not acknowledged."""
 
@@ -111,12 +111,12 @@ class SessionWriter:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(error)
-        self._end_waiters.clear()
+        self._end_waiters = ()
 
     async def ended(self) -> None:
         """Wait until the record of the session, which has ended here, is deleted."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._end_waiters.append(ended)
+        self._end_waiters = (*self._end_waiters, ended)
         await ended
 
 
