@@ -21,7 +21,7 @@ class Hall(Room[PlayerData]):
 @limit_option
 def command(limits: Limits) -> None:
     default = Limits()
-    changed = [name for name in Limits.__slots__ if getattr(limits, name) != getattr(default, name)]
+    changed = [name for name in Limits.__dataclass_fields__ if getattr(limits, name) != getattr(default, name)]
     click.echo(" ".join(f"{name}={getattr(limits, name)!r}" for name in changed))
 
 

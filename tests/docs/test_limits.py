@@ -1,43 +1,80 @@
-"""docs/guide/limits.md is true: it has every limit once, with its default; and every limit is kept to somewhere."""
+"""docs/guide/limits.md shows every limit as it is. After a change of `Limits`: `python -m tests.docs.test_limits`."""
 
 import re
-from dataclasses import fields
+from collections import Counter
+from dataclasses import Field, fields
 from pathlib import Path
+from typing import Any
 
 from holdfast.core.limits import KIB, MIB, Limits
 from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "guide" / "limits.md").read_text("utf-8")
-ROWS = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|", PAGE.partition("## All of them")[2], re.MULTILINE)
+PAGE = ROOT / "docs" / "guide" / "limits.md"
+GROUPS: tuple[Any, ...] = Limits.__bases__[::-1]
 SOURCES = [
     file.read_text("utf-8")
     for file in (ROOT / "src" / "holdfast").rglob("*.py")
     if file.name != "limits.py" and "testing" not in file.parts
 ]
-UNITS = {"KiB": KIB, "MiB": MIB}
 
 
-def read(default: str) -> float | str | tuple[str, ...]:
-    """A default as it stands on the page."""
-    if default == "none":
-        return ()
-    if default.startswith("`"):
-        return default.strip('`"')
-    number, *unit = default.replace(",", "").split(" ")
-    return float(number) * UNITS.get(unit[0] if unit else "", 1)
+def shown(limit: Field[Any]) -> str:
+    """The default of a limit, with its unit."""
+    value: Any = limit.default
+    if isinstance(value, str):
+        return f'`"{value}"`'
+    if isinstance(value, tuple):
+        return "none"
+    unit = ""
+    if "bytes" in limit.name:
+        size, unit = next(pair for pair in ((MIB, " MiB"), (KIB, " KiB"), (1, " bytes")) if value >= pair[0])
+        value /= size
+    if limit.name.endswith("_per_s"):
+        unit += " a second"
+    elif limit.name.endswith("_s"):
+        unit = " s"
+    number = f"{value:,.4f}".rstrip("0").rstrip(".")
+    return f"{number}{unit}"
 
 
-def test_every_limit_has_one_row() -> None:
-    assert sorted(name for name, _, _ in ROWS) == sorted(limit.name for limit in fields(Limits))
+def table(group: Any) -> str:
+    """The section of one group of limits."""
+    rows = "".join(
+        f"| `{limit.name}` | {shown(limit)} | {limit.metadata['what']} | {limit.metadata['then']} |\n"
+        for limit in fields(group)
+    )
+    head = "| limit | default | what is limited | when it is reached |\n|---|---|---|---|\n"
+    return f"### {group.SUBJECT}\n\n{head}{rows}"
 
 
-@every_case(("name", "default", "what"), ROWS)
-def test_a_row_says_the_default_and_what_it_is_for(name: str, default: str, what: str) -> None:
-    assert read(default.strip()) == getattr(Limits(), name)
-    assert what.strip()
+def drawn(page: str) -> str:
+    """The page with the tables as they should be: everything from the first on."""
+    words = page.partition("\n### " + GROUPS[0].SUBJECT)[0]
+    return f"{words}\n" + "\n".join(map(table, GROUPS))
+
+
+def test_the_page_shows_the_limits_as_they_are() -> None:
+    page = PAGE.read_text("utf-8")
+
+    assert drawn(page) == page, "docs/guide/limits.md is out of date: run `python -m tests.docs.test_limits`"
+
+
+def test_every_limit_says_what_it_limits() -> None:
+    assert [limit.name for limit in fields(Limits) if not limit.metadata["what"]] == []
+
+
+def test_no_two_groups_have_a_limit_of_the_same_name() -> None:
+    names = Counter(limit.name for group in GROUPS for limit in fields(group))
+
+    assert [name for name, count in names.items() if count > 1] == []
+    assert set(names) == {limit.name for limit in fields(Limits)}
 
 
 @every_case("name", [limit.name for limit in fields(Limits)])
 def test_every_limit_is_kept_to_somewhere(name: str) -> None:
     assert any(re.search(rf"\.{name}\b", source) for source in SOURCES)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(drawn(PAGE.read_text("utf-8")), "utf-8")
