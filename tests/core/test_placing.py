@@ -9,7 +9,6 @@ from holdfast.core.errors import Invalid
 from holdfast.core.placement import (
     PLACEMENT_TABLE,
     LatencyPolicy,
-    NodeView,
     PlacementEvent,
     PlacementState,
     Queue,
@@ -19,12 +18,15 @@ from holdfast.core.placement import (
     why_nowhere,
 )
 from holdfast.core.tables import IllegalTransition
+from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 from tests.cases import every_case
 
 
-def a_node(name: str, region: str = "eu", **facts: Any) -> NodeView:
-    return NodeView(name, region, **{"is_ready": True, "is_healthy": True, "rooms": 0, "rooms_max": 100, **facts})
+def a_node(name: str, region: str = "eu", **facts: Any) -> NodeInfo:
+    return NodeInfo(
+        name, region, **{"is_ready": True, "is_healthy": True, "rooms": 0, "rooms_max": 100, "sessions": 0, **facts}
+    )
 
 
 def a_player(name: str, **latencies_ms: float) -> PlacedPlayer:
@@ -32,7 +34,7 @@ def a_player(name: str, **latencies_ms: float) -> PlacedPlayer:
 
 
 def names(
-    queue: Queue, nodes: list[NodeView], players: list[PlacedPlayer] | None = None, waited_s: float = 0.0
+    queue: Queue, nodes: list[NodeInfo], players: list[PlacedPlayer] | None = None, waited_s: float = 0.0
 ) -> list[str]:
     return [node.name for node in ranking(queue, nodes, players or [], waited_s)]
 
@@ -214,13 +216,14 @@ PLAYERS = st.lists(LATENCIES, max_size=4).map(
 )
 NODES = st.lists(
     st.builds(
-        NodeView,
+        NodeInfo,
         name=st.text("abc", min_size=1, max_size=2),
         region=st.sampled_from(["eu", "us", "asia"]),
         is_ready=st.booleans(),
         is_healthy=st.booleans(),
         rooms=st.integers(0, 3),
         rooms_max=st.integers(0, 3),
+        sessions=st.just(0),
     ),
     unique_by=lambda node: node.name,
     max_size=12,
@@ -242,7 +245,7 @@ QUEUES = st.builds(
 
 @given(QUEUES, NODES, PLAYERS, st.floats(0, 90), st.randoms())
 def test_the_ranking_depends_on_nothing_but_what_is_told(
-    queue: Queue, nodes: list[NodeView], players: list[PlacedPlayer], waited_s: float, random: Any
+    queue: Queue, nodes: list[NodeInfo], players: list[PlacedPlayer], waited_s: float, random: Any
 ) -> None:
     shuffled_nodes, shuffled_players = list(nodes), list(players)
     random.shuffle(shuffled_nodes)
@@ -253,16 +256,16 @@ def test_the_ranking_depends_on_nothing_but_what_is_told(
 
 @given(QUEUES, NODES, PLAYERS, st.floats(0, 90), st.floats(0, 90))
 def test_waiting_never_takes_a_node_away(
-    queue: Queue, nodes: list[NodeView], players: list[PlacedPlayer], waited_s: float, longer_s: float
+    queue: Queue, nodes: list[NodeInfo], players: list[PlacedPlayer], waited_s: float, longer_s: float
 ) -> None:
-    before = set(ranking(queue, nodes, players, waited_s))
+    before = {node.name for node in ranking(queue, nodes, players, waited_s)}
 
-    assert before <= set(ranking(queue, nodes, players, waited_s + longer_s))
+    assert before <= {node.name for node in ranking(queue, nodes, players, waited_s + longer_s)}
 
 
 @given(QUEUES, NODES, PLAYERS, st.floats(0, 90))
 def test_nothing_changes_before_the_next_relaxation(
-    queue: Queue, nodes: list[NodeView], players: list[PlacedPlayer], waited_s: float
+    queue: Queue, nodes: list[NodeInfo], players: list[PlacedPlayer], waited_s: float
 ) -> None:
     relaxed_s = next_relaxation_s(queue, waited_s)
     until_s = 1e6 if relaxed_s is None else relaxed_s - 1e-9

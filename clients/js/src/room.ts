@@ -4,7 +4,7 @@ import { Emitter, type Off } from "./emitter.js";
 import { Refused } from "./errors.js";
 import type { SeatEvent } from "./events.js";
 import type { Exchange } from "./exchange.js";
-import { argumentsOf, roomInfo } from "./infos.js";
+import { argumentsOf, roomInfo } from "./schemas.js";
 import { ClientSeat, RoomInbox } from "./seat.js";
 import type {
   AnyMessages,

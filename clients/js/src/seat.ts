@@ -7,8 +7,8 @@
 
 import type { Channel } from "./channel.js";
 import type { Arrived } from "./events.js";
-import { roomInfo } from "./infos.js";
 import { LEFT } from "./protocol.js";
+import { roomInfo } from "./schemas.js";
 import type { RoomInfo, SeatLeft } from "./types.js";
 
 /** In a room's stream: messages could not be kept; what follows is the current state. */

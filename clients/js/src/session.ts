@@ -6,11 +6,11 @@ import { Emitter, type Off } from "./emitter.js";
 import { HoldfastError, Refused, SessionEnded } from "./errors.js";
 import type { Closed, Noticed, SeatEvent, Welcomed } from "./events.js";
 import { Exchange } from "./exchange.js";
-import { argumentsOf, placementInfo, reservationInfo, roomInfo, roomInfos, roomPage } from "./infos.js";
 import { type ClientProtocol, RESET } from "./protocol.js";
 import type { Reason } from "./reasons.js";
 import { type ClientRoom, Seats } from "./room.js";
 import { write } from "./saved.js";
+import { argumentsOf, placementInfo, reservationInfo, roomInfo, roomInfos, roomPage } from "./schemas.js";
 import type { SessionSaver } from "./storage.js";
 import { Placement, RoomWatch, Subscriptions, WaitlistPlace } from "./subscriptions.js";
 import type {

@@ -9,8 +9,8 @@ import { Emitter, type Off } from "./emitter.js";
 import { type HoldfastError, Refused } from "./errors.js";
 import type { Noticed } from "./events.js";
 import type { ClientRequest, Exchange } from "./exchange.js";
-import { argumentsOf, placementInfo, roomPage, roomsChanged, waitInfo } from "./infos.js";
 import { RESET } from "./protocol.js";
+import { argumentsOf, placementInfo, roomPage, roomsChanged, waitInfo } from "./schemas.js";
 import type { PlacementInfo, RoomInfo, RoomsChanged, WaitInfo, WatchOptions } from "./types.js";
 
 // How often to ask for our position, and whether the room is still there: only an offer comes unasked.

@@ -15,12 +15,12 @@ const PURE = [
   "errors.ts",
   "events.ts",
   "frames.ts",
-  "infos.ts",
   "limits.ts",
   "msgpack.ts",
   "protocol.ts",
   "reasons.ts",
   "saved.ts",
+  "schemas.ts",
   "seat.ts",
   "text.ts",
 ];

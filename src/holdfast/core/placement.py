@@ -16,6 +16,7 @@ from typing import Literal, get_args
 from holdfast.core.errors import Invalid
 from holdfast.core.tables import Table
 from holdfast.schemas.frames import NAME_CHARS_MAX
+from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 
 ANY_NODE = "*"
@@ -147,18 +148,6 @@ class Queue:
             opens_s += policy.for_s
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node as placements see it."""
-
-    name: str
-    region: str
-    is_ready: bool
-    is_healthy: bool
-    rooms: int
-    rooms_max: int
-
-
 def check_players(request: StartPlacement) -> None:
     """Refuse players who could not all get a seat on any node."""
     for player, times in Counter(player.id for player in request.players).items():
@@ -169,8 +158,8 @@ def check_players(request: StartPlacement) -> None:
 
 
 def ranking(
-    queue: Queue, nodes: Sequence[NodeView], players: Sequence[PlacedPlayer], waited_s: float
-) -> list[NodeView]:
+    queue: Queue, nodes: Sequence[NodeInfo], players: Sequence[PlacedPlayer], waited_s: float
+) -> list[NodeInfo]:
     """The nodes that can take the room after this wait, best first.
 
     While a latency policy holds, a player who reported no latency for a node's region counts as too far from it. In the
@@ -186,7 +175,7 @@ def ranking(
     return [node for _, node in ranked]
 
 
-def why_nowhere(queue: Queue, nodes: Sequence[NodeView], players: Sequence[PlacedPlayer], waited_s: float) -> str:
+def why_nowhere(queue: Queue, nodes: Sequence[NodeInfo], players: Sequence[PlacedPlayer], waited_s: float) -> str:
     """Why the ranking is empty, in a sentence for people: unhealthy and full nodes must not vanish without a word."""
     cap_ms, _ = _stage(queue, waited_s)
     obstacles = Counter(_obstacle(node, players, cap_ms) for node in nodes if _position(queue, node) is not None)
@@ -210,13 +199,13 @@ def _stage(queue: Queue, waited_s: float) -> tuple[float, float]:
     return inf, inf
 
 
-def _position(queue: Queue, node: NodeView) -> int | None:
+def _position(queue: Queue, node: NodeInfo) -> int | None:
     """Where the first destination that means this node stands."""
     names = (node.name, REGION + node.region, ANY_NODE)
     return next((at for at, destination in enumerate(queue.destinations) if destination in names), None)
 
 
-def _obstacle(node: NodeView, players: Sequence[PlacedPlayer], cap_ms: float) -> str:
+def _obstacle(node: NodeInfo, players: Sequence[PlacedPlayer], cap_ms: float) -> str:
     if not node.is_ready:
         return "not ready"
     if not node.is_healthy:
@@ -228,7 +217,7 @@ def _obstacle(node: NodeView, players: Sequence[PlacedPlayer], cap_ms: float) ->
     return ""
 
 
-def _rank(queue: Queue, node: NodeView, players: Sequence[PlacedPlayer], position: int) -> tuple[float | str, ...]:
+def _rank(queue: Queue, node: NodeInfo, players: Sequence[PlacedPlayer], position: int) -> tuple[float | str, ...]:
     by: dict[Priority, float] = {
         "latency": _average_ms(node.region, players),
         "load": node.rooms / node.rooms_max,

@@ -7,7 +7,8 @@ from itertools import count, groupby
 from typing import Any
 
 from holdfast.core.address_quota import AddressQuota, AddressShares
-from holdfast.core.placement import NodeView, Queue
+from holdfast.core.placement import Queue
+from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 from holdfast.schemas.room import RoomInfo
@@ -26,8 +27,10 @@ def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
     return story
 
 
-def a_node(name: str, region: str = "eu", **facts: Any) -> NodeView:
-    return NodeView(name, region, **{"is_ready": True, "is_healthy": True, "rooms": 0, "rooms_max": 100, **facts})
+def a_node(name: str, region: str = "eu", **facts: Any) -> NodeInfo:
+    return NodeInfo(
+        name, region, **{"is_ready": True, "is_healthy": True, "rooms": 0, "rooms_max": 100, "sessions": 0, **facts}
+    )
 
 
 def a_wish(queue: str = "anywhere", *players: str, **rest: Any) -> StartPlacement:
@@ -37,7 +40,7 @@ def a_wish(queue: str = "anywhere", *players: str, **rest: Any) -> StartPlacemen
 class FakeFleet:
     """Nodes that make rooms, at once unless told otherwise."""
 
-    def __init__(self, *nodes: NodeView) -> None:
+    def __init__(self, *nodes: NodeInfo) -> None:
         self.views = {node.name: node for node in nodes}
         self.refusals: dict[str, Exception] = {}
         """What a node says instead of making a room."""
@@ -50,7 +53,7 @@ class FakeFleet:
         self.cannot_give_up: Exception | None = None
         self._numbers = count(1)
 
-    def nodes(self) -> list[NodeView]:
+    def nodes(self) -> list[NodeInfo]:
         return list(self.views.values())
 
     async def place(self, node: str, wish: StartPlacement, owner: str, address: str) -> RoomInfo:

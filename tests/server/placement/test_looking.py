@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from holdfast.core.errors import Failed, Invalid, NotFound, Refused, RoomFull, Throttled
-from holdfast.core.placement import LatencyPolicy, NodeView, Queue
+from holdfast.core.placement import LatencyPolicy, Queue
+from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 from tests.log_lines import line_of
 from tests.server.placement.fleet import ANYWHERE, DAY_ONE, Desk, FakeFleet, a_node, a_wish, in_virtual_time
@@ -242,7 +243,7 @@ async def test_a_bug_fails_one_placement_is_logged_once_and_harms_no_other(caplo
 @in_virtual_time
 async def test_a_fleet_that_cannot_be_looked_at_is_a_bug_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
     class Unseen(FakeFleet):
-        def nodes(self) -> list[NodeView]:
+        def nodes(self) -> list[NodeInfo]:
             raise LookupError("a bug")
 
     desk = Desk(Unseen())

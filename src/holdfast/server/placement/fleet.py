@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.placement import NodeView
 from holdfast.core.session import PlayerId
 from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.projection import project
@@ -20,9 +19,8 @@ class OwnFleet:
         self._info = info
         self._rooms = rooms
 
-    def nodes(self) -> list[NodeView]:
-        info = self._info()
-        return [NodeView(info.name, info.region, info.is_ready, info.is_healthy, info.rooms, info.rooms_max)]
+    def nodes(self) -> list[NodeInfo]:
+        return [self._info()]
 
     async def place(self, node: str, request: StartPlacement, owner: str, address: str) -> RoomInfo:
         self._check_party(request)

@@ -7,7 +7,7 @@ other: a room that is made after the placement has ended is given up again.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec import structs
@@ -16,7 +16,6 @@ from holdfast.core.address_quota import AddressQuota
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused, Throttled
 from holdfast.core.placement import (
     PLACEMENT_TABLE,
-    NodeView,
     PlacementEvent,
     PlacementState,
     Queue,
@@ -27,6 +26,7 @@ from holdfast.core.placement import (
 )
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import sentence
+from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
 from holdfast.schemas.requests import StartPlacement
 from holdfast.schemas.room import RoomInfo
@@ -40,7 +40,7 @@ _FOR_GOOD = (Invalid, NotFound)
 class Fleet(Protocol):
     """The nodes on which rooms can be made."""
 
-    def nodes(self) -> list[NodeView]:
+    def nodes(self) -> list[NodeInfo]:
         """The nodes as they are now. Rooms that are still being made do not count: the desk knows its own."""
 
     async def place(self, node: str, request: StartPlacement, owner: str, address: str) -> RoomInfo:
@@ -272,7 +272,9 @@ class Placements:
                 self._end(placement, PlacementEvent.BROKEN, "the placement failed; the details are in the server's log")
 
     async def _ask_nodes(self, placement: _Placement, waited_s: float) -> None:
-        nodes = [replace(node, rooms=node.rooms + self._rooms_under_way[node.name]) for node in self._fleet.nodes()]
+        nodes = [
+            structs.replace(node, rooms=node.rooms + self._rooms_under_way[node.name]) for node in self._fleet.nodes()
+        ]
         players = placement.request.players
         ranked = ranking(placement.queue, nodes, players, waited_s)
         if not ranked:
