@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 import holdfast
 from holdfast import Limits, Throttled
-from holdfast.cli.limit_option import limit_option
+from holdfast.cli.options import limit_option
 from tests.e2e.serving import serving
 
 GAME = """
@@ -44,15 +44,15 @@ def test_a_name_may_be_written_with_dashes_and_a_number_with_its_thousands() -> 
 @pytest.mark.parametrize(
     ("wish", "advice"),
     [
-        ("mesages_per_s=3", "no limit is called 'mesages_per_s': did you mean messages_per_s?"),
-        ("xyzzy=3", "no limit is called 'xyzzy': see docs/guide/limits.md for all of them."),
+        ("mesages_per_s=3", "there is no limit 'mesages_per_s': did you mean messages_per_s?"),
+        ("xyzzy=3", "there is no limit 'xyzzy': docs/guide/limits.md lists all of them."),
         ("rooms_max", "rooms_max needs a value, as in rooms_max=20000"),
         ("rooms_max=", "rooms_max needs a value, as in rooms_max=20000"),
-        ("rooms_max=2.5", "rooms_max is a whole number, as in rooms_max=20000; got '2.5'"),
-        ("idle_s=soon", "idle_s is a number, as in idle_s=1800.0; got 'soon'"),
+        ("rooms_max=2.5", "rooms_max must be a whole number, as in rooms_max=20000; got '2.5'"),
+        ("idle_s=soon", "idle_s must be a number, as in idle_s=1800.0; got 'soon'"),
         ("idle_s=-1", "idle_s must be 0 or more; got -1"),
         ("messages_per_s=0", "messages_per_s must be above 0; got 0"),
-        ("flood_policy=ban", "flood_policy is one of warn, drop, disconnect; got 'ban'"),
+        ("flood_policy=ban", "flood_policy must be one of warn, drop, disconnect; got 'ban'"),
     ],
 )
 def test_a_mistake_is_told_with_what_to_do_about_it(wish: str, advice: str) -> None:

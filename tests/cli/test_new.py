@@ -70,7 +70,7 @@ async def test_it_is_served_as_its_readme_says_and_can_be_played(project: Path) 
     command = next(line for line in (project / "README.md").read_text("utf-8").splitlines() if "holdfast serve" in line)
     game = messages_of(project)
     async with holdfast_process(*command.split()[1:], *ANY_PORTS, cwd=project) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         host, port = websocket_address(announcement)
         async with holdfast.connect(f"ws://{host}:{port}", messages=[game.Board, game.Dot]) as session:
             room = await session.join_or_create("dots")
@@ -146,4 +146,4 @@ async def test_pages_need_the_http_port_and_this_machine(project: Path) -> None:
     )
 
     assert "--web needs the HTTP port" in without.stderr
-    assert "leave --web or --http-host away" in only_line(elsewhere)
+    assert "remove --web or --http-host" in only_line(elsewhere)

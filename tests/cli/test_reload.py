@@ -13,8 +13,7 @@ import pytest
 
 import holdfast
 from holdfast import Message
-from holdfast.cli.reload.supervisor import PortOption, free_ports
-from holdfast.cli.reload.watching import changed, snapshot, syntax_errors
+from holdfast.cli.reload import PortOption, changed, free_ports, snapshot, syntax_errors
 from tests.cli.served_games import CHAT, Say, write
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, python_process, read_until, websocket_address
@@ -72,7 +71,7 @@ def supervised(*arguments: str, cwd: Path) -> AbstractAsyncContextManager[Proces
 async def reloading(game: Path, *options: str) -> AsyncIterator[tuple[Process, str]]:
     """The command and what it announced. Whatever happens, its server does not outlive it."""
     async with supervised("serve", game.name, "--reload", *ANY_PORTS, *options, cwd=game.parent) as process:
-        yield process, await read_until(process, "Ctrl-C ends it")
+        yield process, await read_until(process, "Press Ctrl-C to stop")
 
 
 async def complaint(process: Process, pattern: str) -> str:
@@ -118,7 +117,7 @@ async def test_who_plays_while_the_code_changes_goes_on_with_the_new_code_and_no
 
             write(game.parent, 'NAME = "new"\n', "rules.py")
             sending = asyncio.create_task(send_all(room, range(20, 400)))
-            said = await read_until(process, "Ctrl-C ends it")
+            said = await read_until(process, "Press Ctrl-C to stop")
             await sending
             await room.send(Add(400))
             after = await last_sum(room, 400)
@@ -132,7 +131,7 @@ async def test_who_plays_while_the_code_changes_goes_on_with_the_new_code_and_no
     assert left_behind == []
     assert before == Sum(list(range(20)), "old")
     assert after == Sum(list(range(401)), "new")
-    assert "Starting again: rules.py changed." in said
+    assert "Restarting: rules.py changed." in said
     assert "recovered 1 room, 1 session" in said
     assert url(said) == url(announcement)
     assert result == (0, "Stopped.\n", "")
@@ -143,7 +142,7 @@ async def test_it_says_at_the_start_what_is_kept(game: Path) -> None:
         pass
 
     assert "store     temporary, until this command ends" in announcement
-    assert "reload    starts again when a .py file changes" in announcement
+    assert "reload    restarts when a .py file changes" in announcement
     assert "in memory" not in announcement
 
 
@@ -153,7 +152,7 @@ async def test_rooms_that_are_not_kept_are_named(game: Path) -> None:
     async with reloading(game, "--store", "sqlite:game.db") as (_, announcement):
         pass
 
-    assert "rooms in memory end each time: chat." in announcement
+    assert "restarts end rooms in memory: chat;" in announcement
     assert "store     sqlite:game.db" in announcement
 
 
@@ -165,16 +164,16 @@ async def test_code_that_cannot_be_read_leaves_the_old_server_running(game: Path
         room = await session.join_or_create("counter")
 
         write(game.parent, "NAME = 'unfinished\n", "rules.py")
-        said = await complaint(process, "until this can be read")
+        said = await complaint(process, "until this is fixed")
         await room.send(Add(1))
         meanwhile = await last_sum(room, 1)
         write(game.parent, 'NAME = "mended"\n', "rules.py")
-        await read_until(process, "Ctrl-C ends it")
+        await read_until(process, "Press Ctrl-C to stop")
         await room.send(Add(2))
         after = await last_sum(room, 2)
 
     assert "SyntaxError: unterminated string literal" in said
-    assert "The server goes on with the code it has" in said
+    assert "The server keeps running the old code" in said
     assert (meanwhile.by, after) == ("old", Sum([1, 2], "mended"))
 
 
@@ -186,9 +185,9 @@ async def test_code_that_fails_is_shown_and_the_next_change_is_waited_for(game: 
         room = await session.join_or_create("counter")
 
         write(game.parent, "NAME = undefined\n", "rules.py")
-        said = await complaint(process, "when a file changes")
+        said = await complaint(process, "Waiting for a file to change")
         write(game.parent, 'NAME = "mended"\n', "rules.py")
-        await read_until(process, "Ctrl-C ends it")
+        await read_until(process, "Press Ctrl-C to stop")
         await room.send(Add(1))
         after = await last_sum(room, 1)
 
@@ -200,9 +199,9 @@ async def test_a_game_that_fails_at_the_start_is_waited_for_too(game: Path) -> N
     write(game.parent, "NAME = undefined\n", "rules.py")
 
     async with supervised("serve", "game.py", "--reload", *ANY_PORTS, cwd=game.parent) as process:
-        await complaint(process, "when a file changes")
+        await complaint(process, "Waiting for a file to change")
         write(game.parent, 'NAME = "mended"\n', "rules.py")
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
 
     assert "ws://" in announcement
 
@@ -211,11 +210,11 @@ async def test_a_change_while_the_server_is_starting_starts_it_again(game: Path)
     write(game.parent, "NAME = undefined\n", "rules.py")
 
     async with supervised("serve", "game.py", "--reload", *ANY_PORTS, cwd=game.parent) as process:
-        await complaint(process, "when a file changes")
+        await complaint(process, "Waiting for a file to change")
         for turn in range(5):
             write(game.parent, f'NAME = "of turn {turn}"\n', "rules.py")
-            await read_until(process, "Starting again")
-        announcement = await read_until(process, "Ctrl-C ends it")
+            await read_until(process, "Restarting")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         async with holdfast.connect(url(announcement), messages=[Sum]) as session:
             room = await session.join_or_create("counter")
             await room.send(Add(1))
@@ -252,7 +251,7 @@ async def test_a_server_does_not_outlive_a_supervisor_that_was_killed(game: Path
 ENDLESS = """
     import asyncio, signal, sys
     from pathlib import Path
-    from holdfast.cli.reload.supervised import Supervised
+    from holdfast.cli.reload import Supervised
 
     async def main():
         Supervised(Path()).obey(patience_s=0.1)
@@ -306,13 +305,13 @@ async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> No
     game = write(tmp_path, own)
 
     async with supervised("serve", "game.py", "--reload", cwd=tmp_path) as process:
-        await read_until(process, "Ctrl-C ends it")
+        await read_until(process, "Press Ctrl-C to stop")
         write(tmp_path, own + "    # changed\n")
-        said = await read_until(process, "Ctrl-C ends it")
+        said = await read_until(process, "Press Ctrl-C to stop")
         result = await end_of(process, by=signal.SIGINT)
 
-    assert f"Starting again: {game.name} changed." in said
-    assert "rooms in memory end each time: chat." in said
+    assert f"Restarting: {game.name} changed." in said
+    assert "restarts end rooms in memory: chat;" in said
     assert result.exit_code == 0
 
 

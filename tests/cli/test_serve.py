@@ -57,7 +57,7 @@ async def test_the_version_is_the_package_s() -> None:
 async def test_a_client_plays_on_a_served_game_and_ctrl_c_ends_it_cleanly(chat: Path) -> None:
     # Started, not forked: the imports are part of what is run here.
     async with python_process("-m", "holdfast", "serve", str(chat), *ANY_PORTS) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         host, port = websocket_address(announcement)
         async with holdfast.connect(f"ws://{host}:{port}", messages=[Say]) as session:
             room = await session.join_or_create("chat")
@@ -74,7 +74,7 @@ async def test_a_client_plays_on_a_served_game_and_ctrl_c_ends_it_cleanly(chat: 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 async def test_a_player_who_is_connected_does_not_keep_the_server_from_stopping(chat: Path, by: signal.Signals) -> None:
     async with holdfast_process("serve", str(chat), *ANY_PORTS, "--drain", "0.1") as process:
-        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        host, port = websocket_address(await read_until(process, "Press Ctrl-C to stop"))
         async with holdfast.connect(f"ws://{host}:{port}") as session:
             await session.join_or_create("chat")
 
@@ -86,7 +86,7 @@ async def test_a_player_who_is_connected_does_not_keep_the_server_from_stopping(
 
 async def test_sigterm_gives_the_players_time_and_a_second_one_ends_it_at_once(chat: Path) -> None:
     async with holdfast_process("serve", str(chat), *ANY_PORTS, "--drain", "600") as process:
-        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        host, port = websocket_address(await read_until(process, "Press Ctrl-C to stop"))
         session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
         room = await session.join_or_create("chat")
         process.send_signal(signal.SIGTERM)
@@ -96,14 +96,14 @@ async def test_sigterm_gives_the_players_time_and_a_second_one_ends_it_at_once(c
         result = await end_of(process, by=signal.SIGTERM)
         await session.suspend()
 
-    assert "one room may go on for 600 s" in announcement
+    assert "1 room may go on for 600 s" in announcement
     assert heard == Say("still here")
     assert result.exit_code == -signal.SIGTERM
 
 
 async def test_sigterm_ends_a_server_that_nobody_plays_on_cleanly(chat: Path) -> None:
     async with holdfast_process("serve", str(chat), *ANY_PORTS) as process:
-        await read_until(process, "Ctrl-C ends it")
+        await read_until(process, "Press Ctrl-C to stop")
         result = await end_of(process, by=signal.SIGTERM)
 
     assert result == (0, "Stopped.\n", "")
@@ -114,7 +114,7 @@ async def test_a_list_of_rooms_says_what_is_served(tmp_path: Path) -> None:
     game = write(tmp_path, "from parts import Chat\nclass Lobby(Chat): ...\nrooms = [Chat]\n")
 
     async with holdfast_process("serve", str(game), *ANY_PORTS) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
 
     assert "chat" in announcement
     assert "lobby" not in announcement
@@ -128,7 +128,7 @@ async def test_a_server_of_the_game_s_own_is_run_as_it_is(tmp_path: Path) -> Non
     )
 
     async with holdfast_process("serve", str(game)) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         result = await end_of(process, by=signal.SIGINT)
 
     assert "ws://" in announcement
@@ -138,7 +138,7 @@ async def test_a_server_of_the_game_s_own_is_run_as_it_is(tmp_path: Path) -> Non
 
 async def test_a_module_is_served_by_its_name(chat: Path) -> None:
     async with holdfast_process("serve", "game", *ANY_PORTS, cwd=chat.parent) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
 
     assert "chat" in announcement
 
@@ -185,16 +185,16 @@ async def test_without_a_secret_it_says_that_guests_will_not_be_known(chat: Path
     environment = {"HOLDFAST_SECRET": ""}
 
     async with holdfast_process("serve", str(chat), *ANY_PORTS, *options, environment=environment) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
 
-    assert "guests    will not be known after a restart" in announcement
+    assert "guests    lose their identity when the server restarts" in announcement
 
 
 async def test_with_a_secret_in_the_environment_it_does_not(chat: Path) -> None:
     environment = {"HOLDFAST_SECRET": "0123456789abcdef" * 4}
 
     async with holdfast_process("serve", str(chat), *ANY_PORTS, environment=environment) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
 
     assert "guests" not in announcement
 

@@ -51,7 +51,7 @@ def fact(announcement: str, name: str) -> str:
 
 async def announced(game: Path, *options: str) -> str:
     async with holdfast_process("serve", str(game), *ANY_PORTS, *options) as process:
-        return await read_until(process, "Ctrl-C ends it")
+        return await read_until(process, "Press Ctrl-C to stop")
 
 
 async def test_an_open_door_is_refused_with_the_options_that_help(game: Path) -> None:
@@ -67,8 +67,8 @@ async def test_an_open_door_that_was_wanted_says_so_and_asks_for_origins(game: P
     announcement = await announced(game, "--host", EVERYWHERE, "--insecure")
 
     assert fact(announcement, "websocket").startswith(f"ws://{EVERYWHERE}:")
-    assert "insecure: what is not encrypted can be read" in announcement
-    assert "name those of your game with --origin" in fact(announcement, "origins")
+    assert "insecure: unencrypted traffic can be read" in announcement
+    assert "allow only your game's with --origin" in fact(announcement, "origins")
 
 
 async def test_at_home_nothing_of_this_is_said(game: Path) -> None:
@@ -87,7 +87,7 @@ async def test_origins_and_proxies_are_announced(game: Path) -> None:
 
     assert fact(announcement, "origins") == "https://game.example, https://*.game.example"
     assert fact(announcement, "proxies") == "10.0.0.7, fd00::/8, with the PROXY protocol"
-    assert fact(announcement, "shares") == "of every pool all for 198.51.100.0/24, ::1"
+    assert fact(announcement, "shares") == "no limit per address for 198.51.100.0/24, ::1"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ async def test_a_certificate_opens_encrypted_doors_and_sighup_has_it_read_again(
     game: Path, certificates: Certificates
 ) -> None:
     async with holdfast_process("serve", str(game), *ANY_PORTS, *tls_options(certificates)) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         url = fact(announcement, "websocket")
         assert url.startswith("wss://")
         assert fact(announcement, "tcp").startswith("tcps://")
@@ -150,7 +150,7 @@ async def test_an_api_that_listens_elsewhere_is_encrypted_too(game: Path, certif
         *tls_options(certificates),
         environment={"HOLDFAST_API_KEY": KEY},
     ) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         found = re.search(rf"https://{re.escape(EVERYWHERE)}:(\d+)/docs", announcement)
         assert found is not None
 

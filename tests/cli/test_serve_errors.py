@@ -32,8 +32,8 @@ def taken_port() -> Iterator[int]:
     [
         ("nosuch.py", "There is no file nosuch.py."),
         ("folder/nosuch.py", "There is no file folder/nosuch.py."),
-        ("nosuch", "There is no module nosuch here"),
-        ("nosuch.game", "There is no module nosuch.game here"),
+        ("nosuch", "There is no module or file named nosuch here"),
+        ("nosuch.game", "There is no module or file named nosuch.game here"),
     ],
 )
 async def test_a_game_that_is_not_there_is_named(tmp_path: Path, target: str, says: str) -> None:
@@ -75,7 +75,7 @@ async def test_an_exception_in_the_file_is_shown_without_our_frames(tmp_path: Pa
     assert result.exit_code == 1
     assert "in load_map" in result.stderr
     assert "LookupError: no map" in result.stderr
-    assert result.stderr.splitlines()[-1] == "Error: game.py failed while it was loaded; see above."
+    assert result.stderr.splitlines()[-1] == "Error: game.py could not be loaded; see above."
     assert "holdfast/cli" not in result.stderr
     assert "importlib" not in result.stderr
 
@@ -119,7 +119,7 @@ async def test_a_port_in_use_is_named_with_what_to_do(chat: Path, taken_port: in
 async def test_an_address_of_another_machine_is_refused(chat: Path) -> None:
     line = only_line(await result_of("serve", str(chat), "--host", "192.0.2.1", "--insecure", *ANY_PORTS))
 
-    assert "Cannot listen at 192.0.2.1:0" in line
+    assert "Cannot listen on 192.0.2.1:0" in line
 
 
 async def test_options_for_a_server_that_the_game_makes_are_refused(tmp_path: Path) -> None:
@@ -131,4 +131,4 @@ async def test_options_for_a_server_that_the_game_makes_are_refused(tmp_path: Pa
 
     line = only_line(await result_of("serve", "game.py", "--port", "5", cwd=tmp_path))
 
-    assert "game.py makes its own server: set what --port asks for there" in line
+    assert "game.py makes its own server: set --port there" in line

@@ -42,7 +42,7 @@ async def asked(url: str, key: str = "") -> object:
 
 async def test_the_api_is_open_on_this_machine(game: Path) -> None:
     async with holdfast_process("serve", str(game), *DOORS, "--http-port", "0") as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         found = re.search(r"http://127\.0\.0\.1:\d+", announcement)
         assert found is not None
 
@@ -51,7 +51,7 @@ async def test_the_api_is_open_on_this_machine(game: Path) -> None:
 
 async def test_the_api_can_be_left_out(game: Path) -> None:
     async with holdfast_process("serve", str(game), *DOORS, "--no-http") as process:
-        assert "http://" not in await read_until(process, "Ctrl-C ends it")
+        assert "http://" not in await read_until(process, "Press Ctrl-C to stop")
 
 
 async def test_a_key_in_the_environment_is_asked_for(game: Path) -> None:
@@ -59,7 +59,7 @@ async def test_a_key_in_the_environment_is_asked_for(game: Path) -> None:
     async with holdfast_process(
         "serve", str(game), *DOORS, "--http-port", "0", "--http-host", EVERYWHERE, environment=environment
     ) as process:
-        found = re.search(r"http://[\d.]+:(\d+)", await read_until(process, "Ctrl-C ends it"))
+        found = re.search(r"http://[\d.]+:(\d+)", await read_until(process, "Press Ctrl-C to stop"))
         assert found is not None
         url = f"http://127.0.0.1:{found[1]}/v1/rooms"
 
@@ -90,7 +90,7 @@ async def test_a_port_that_is_taken_is_named_with_what_to_do(game: Path) -> None
 async def test_a_game_names_its_queues(tmp_path: Path) -> None:
     game = written(tmp_path, "from holdfast import Queue", "queues = [Queue('eu', ('region:eu',))]")
     async with holdfast_process("serve", str(game), *DOORS, "--http-port", "0", "--region", "eu") as process:
-        found = re.search(r"http://127\.0\.0\.1:\d+", await read_until(process, "Ctrl-C ends it"))
+        found = re.search(r"http://127\.0\.0\.1:\d+", await read_until(process, "Press Ctrl-C to stop"))
         assert found is not None
 
         queues = await asked(f"{found[0]}/v1/queues")

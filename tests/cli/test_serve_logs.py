@@ -62,7 +62,7 @@ async def log_of(game: Path, *options: str, environment: dict[str, str] | None =
     """What a server logs while one player plays and makes the game fail once; and that player's session."""
     arguments = ("serve", str(game), *ANY_PORTS, *options)
     async with holdfast_process(*arguments, environment=environment) as process:
-        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        host, port = websocket_address(await read_until(process, "Press Ctrl-C to stop"))
         async with holdfast.connect(f"ws://{host}:{port}", messages=[Say]) as session:
             room = await session.join_or_create("chat")
             await room.send(Say("fail"))
@@ -119,7 +119,7 @@ async def test_addresses_are_in_no_line_of_a_run_with_everything_in_it(game: Pat
     file = tmp_path / "packets.log"
     options = ("-vv", "--log-no-addresses", "--log-format", form, "--packet-log", str(file), *SLOWLY)
     async with holdfast_process("serve", str(game), *ANY_PORTS, *options) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         url = next(word for word in announcement.split() if word.startswith("ws://"))
         api = next(word for word in announcement.split() if word.startswith("http://")).removesuffix("/docs")
         async with httpx.AsyncClient(base_url=api, trust_env=False) as operator:
@@ -168,7 +168,7 @@ async def test_packets_go_to_their_own_file(game: Path, tmp_path: Path) -> None:
     file = tmp_path / "packets.log"
     arguments = ("serve", str(game), *ANY_PORTS, "--packet-log", str(file))
     async with holdfast_process(*arguments) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         host, port = websocket_address(announcement)
         api = next(word for word in announcement.split() if word.startswith("http://")).removesuffix("/docs")
         on = await result_of("packets", "on", "127.0.0.1", "--url", api)
@@ -193,7 +193,7 @@ async def test_a_packet_log_that_cannot_be_written_is_said_before_anything_opens
 
 async def test_a_game_s_own_server_takes_the_options_of_the_log(own_server: Path) -> None:
     async with holdfast_process("serve", str(own_server), "-v", "--log-format", "json") as process:
-        await read_until(process, "Ctrl-C ends it")
+        await read_until(process, "Press Ctrl-C to stop")
         result = await end_of(process, by=signal.SIGINT)
 
     assert result.exit_code == 0

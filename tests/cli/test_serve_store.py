@@ -41,13 +41,13 @@ async def announced(*arguments: str, cwd: Path) -> str:
     """What a server says at its start; it is killed right after, with SIGKILL."""
     environment = {"HOLDFAST_SECRET": ""}
     async with holdfast_process("serve", *arguments, *ANY_PORTS, cwd=cwd, environment=environment) as process:
-        return await read_until(process, "Ctrl-C ends it")
+        return await read_until(process, "Press Ctrl-C to stop")
 
 
 async def test_a_room_and_its_session_outlive_a_killed_server(durable: Path) -> None:
     arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
     async with holdfast_process(*arguments, cwd=durable.parent) as process:
-        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        host, port = websocket_address(await read_until(process, "Press Ctrl-C to stop"))
         session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
         room = await session.join_or_create("chat")
         await room.send(Say("remember me"))
@@ -57,7 +57,7 @@ async def test_a_room_and_its_session_outlive_a_killed_server(durable: Path) -> 
         await process.wait()
 
     async with holdfast_process(*arguments, cwd=durable.parent) as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         host, port = websocket_address(announcement)
         async with holdfast.connect(f"ws://{host}:{port}", saved=storage_of(saved), messages=[Say]) as session:
             assert session.outcome is not None
@@ -90,20 +90,20 @@ async def test_lazy_recovery_says_so(durable: Path) -> None:
 
     announcement = await announced(*arguments, cwd=durable.parent)
 
-    assert "others come back when they are asked for" in announcement
+    assert "others are recovered on request" in announcement
 
 
 async def test_a_store_in_memory_says_that_it_forgets(durable: Path) -> None:
     announcement = await announced("durable.py", "--store", "memory:", cwd=durable.parent)
 
-    assert "when this process ends, everything is forgotten" in announcement
-    assert "guests    will not be known after a restart" in announcement
+    assert "everything is lost when this process ends" in announcement
+    assert "guests    lose their identity when the server restarts" in announcement
 
 
 async def test_a_store_for_rooms_that_are_not_durable_says_that_nothing_is_saved(chat: Path) -> None:
     announcement = await announced("game.py", "--store", "sqlite:game.db", cwd=chat.parent)
 
-    assert "no room is durable, so none is saved" in announcement
+    assert "no room is durable, so no room is saved" in announcement
     assert "recovered" not in announcement
 
 
@@ -115,7 +115,7 @@ async def test_a_durable_room_without_a_store_is_refused_with_what_to_type(durab
 
 
 async def test_recovery_without_a_store_is_refused(chat: Path) -> None:
-    assert "without a --store" in only_line(await result_of("serve", str(chat), "--recovery", "lazy"))
+    assert "--recovery needs a store" in only_line(await result_of("serve", str(chat), "--recovery", "lazy"))
 
 
 def make_nothing(_: Path) -> None: ...
@@ -157,14 +157,14 @@ async def test_a_store_that_is_damaged_at_the_start_says_so_and_exits_with_74(du
     assert (result.exit_code, result.stdout) == (74, "")
     (line,) = result.stderr.splitlines()
     assert "game.db is damaged or its disk fails" in line
-    assert "put back a copy of it" in line
+    assert "restore it from a backup" in line
 
 
 async def test_a_store_that_breaks_ends_the_server_with_74(tmp_path: Path) -> None:
     write(tmp_path, DURABLE_CHAT + BREAKING_STORE)
 
     async with holdfast_process("serve", "game.py", cwd=tmp_path) as process:
-        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        host, port = websocket_address(await read_until(process, "Press Ctrl-C to stop"))
         session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
         room = await session.join_or_create("chat")
         await room.send(Say("hello"))
@@ -196,7 +196,7 @@ async def test_a_server_whose_store_is_gone_says_so_and_ends_with_74_though_nobo
 ) -> None:
     arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
     async with holdfast_process(*arguments, cwd=durable.parent) as process:
-        await read_until(process, "Ctrl-C ends it")
+        await read_until(process, "Press Ctrl-C to stop")
 
         harm(durable.parent / "game.db")
 
@@ -211,7 +211,7 @@ async def test_a_server_acknowledges_nothing_into_a_store_whose_folder_was_moved
     folder.mkdir()
     arguments = ("serve", "durable.py", "--store", "sqlite:data/game.db", *ANY_PORTS)
     async with holdfast_process(*arguments, cwd=durable.parent) as process:
-        host, port = websocket_address(await read_until(process, "Ctrl-C ends it"))
+        host, port = websocket_address(await read_until(process, "Press Ctrl-C to stop"))
         session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
         room = await session.join_or_create("chat")
         folder.rename(durable.parent / "elsewhere")
@@ -227,7 +227,7 @@ async def test_a_server_acknowledges_nothing_into_a_store_whose_folder_was_moved
 async def test_the_files_of_a_store_are_its_owner_s_alone(durable: Path) -> None:
     arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
     async with holdfast_process(*arguments, cwd=durable.parent) as process:
-        await read_until(process, "Ctrl-C ends it")
+        await read_until(process, "Press Ctrl-C to stop")
 
         found = {file.name: file.stat().st_mode & 0o777 for file in durable.parent.glob("game.db*")}
 
@@ -243,7 +243,7 @@ async def test_a_second_server_on_a_store_is_refused_in_one_line_and_takes_over_
 ) -> None:
     arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
     async with holdfast_process(*arguments, cwd=durable.parent) as first:
-        host, port = websocket_address(await read_until(first, "Ctrl-C ends it"))
+        host, port = websocket_address(await read_until(first, "Press Ctrl-C to stop"))
         session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
         await session.join_or_create("chat")
 
@@ -252,7 +252,7 @@ async def test_a_second_server_on_a_store_is_refused_in_one_line_and_takes_over_
         assert f"game.db is in use by another server: process {first.pid}, since 20" in line
         assert "--takeover" in line
         async with holdfast_process(*arguments, "--takeover", cwd=durable.parent) as second:
-            assert "recovered 1 room, 1 session" in await read_until(second, "Ctrl-C ends it")
+            assert "recovered 1 room, 1 session" in await read_until(second, "Press Ctrl-C to stop")
             assert first.stderr is not None
             log = b""
             async with asyncio.timeout(DEADLINE_S):

@@ -106,7 +106,7 @@ def http_address(announcement: str) -> tuple[str, int]:
 async def serving(game: Path, *options: str) -> AsyncIterator[tuple[str, int]]:
     """A served game's WebSocket address. In the end the server must stop cleanly, with no error in its log."""
     async with holdfast_process("serve", str(game), *ANY_PORTS, *options) as process:
-        yield websocket_address(await read_until(process, "Ctrl-C ends it"))
+        yield websocket_address(await read_until(process, "Press Ctrl-C to stop"))
         result = await end_of(process, by=signal.SIGINT)
         assert result.exit_code == 0
         assert not re.search("ERROR|Traceback", result.stderr), result.stderr

@@ -258,7 +258,7 @@ async def _full_run(folder: Path, form: str, environment: dict[str, str]) -> tup
     environment = {"VAULT_API_KEY": api_key, "VAULT_SECRET": told.new("guests' key"), **environment}
     options = ("-vv", "--log-format", form, "--packet-log", "packets.log")
     async with holdfast_process("serve", str(VAULT), *options, cwd=folder, environment=environment) as process:
-        run = Run(folder, process.pid, await read_until(process, "Ctrl-C ends it"), api_key, told)
+        run = Run(folder, process.pid, await read_until(process, "Press Ctrl-C to stop"), api_key, told)
         relay = Relay(run.host, run.port)
         events = bytearray()
         began = asyncio.Event()

@@ -44,7 +44,7 @@ async def a_node(folder: Path, recovery: str) -> AsyncIterator[Node]:
     (folder / "game.py").write_text(GAME)
     options = ("--store", "sqlite:game.db", "--recovery", recovery)
     async with holdfast_process("serve", "game.py", *ANY_PORTS, *options, cwd=folder) as process:
-        yield Node(process, await read_until(process, "Ctrl-C ends it"))
+        yield Node(process, await read_until(process, "Press Ctrl-C to stop"))
 
 
 WAYS = {

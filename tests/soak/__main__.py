@@ -7,7 +7,7 @@ players come, speak, are cut off, come back, leave or vanish, in rooms in memory
 and the churned server is read. After that the same few messages go to both servers, in turn, and their CPU per message
 is compared: what the machine does to one it does to the other. After the first half, nothing may have grown.
 
-Exit code 1 if something has grown, or something went wrong. Ctrl-C ends it early, with what it has.
+Exit code 1 if something has grown, or something went wrong. Press Ctrl-C to stop early, with what it has.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A game's file: found, run, and searched for what it wants served."""
+"""Load a game's file or module, and find the rooms to serve in it."""
 
 import importlib
 import importlib.util
@@ -19,7 +19,7 @@ _PACKAGE = str(Path(holdfast.__file__).parent)
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """What a file asks for: a server of its own, or rooms to serve and queues for placements."""
+    """What a game's file defines: a server of its own, or rooms to serve and queues for placements."""
 
     name: str
     server: Server | None
@@ -28,14 +28,14 @@ class Game:
 
 
 def load(target: str, *, full_traceback: bool = False) -> Game:
-    """Run a game's file (`game.py`) or module (`games.arena`); what is wrong with it is a `ClickException`."""
+    """Run a game's file (`game.py`) or module (`games.arena`); an error in it is a `ClickException`."""
     try:
         module = _load_file(Path(target)) if _is_file_name(target) else _load_module(target)
     except click.ClickException:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever the game's code raises, its author is shown it
+    except Exception as error:  # noqa: BLE001 - the author is shown whatever the game's code raises
         click.echo(_traceback(error, full=full_traceback), err=True, nl=False)
-        raise click.ClickException(f"{target} failed while it was loaded; see above.") from None
+        raise click.ClickException(f"{target} could not be loaded; see above.") from None
     return _game(target, module)
 
 
@@ -46,9 +46,9 @@ def _is_file_name(target: str) -> bool:
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise click.ClickException(f"There is no file {path}.")
-    # Beside the file are the modules it may import, as when Python runs it.
+    # The file may import modules beside it, as when Python runs it.
     sys.path.insert(0, str(path.parent.resolve()))
-    # Under its own name, so that those may import it too; never in the place of a module that is there already.
+    # Under its own name, so that they may import it too; but never replacing a module that is loaded already.
     name = path.stem if path.stem not in sys.modules else f"game_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -65,7 +65,7 @@ def _load_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise click.ClickException(f"There is no module {name} here, and no file of that name.") from None
+            raise click.ClickException(f"There is no module or file named {name} here.") from None
         raise
 
 
@@ -75,9 +75,9 @@ def _game(target: str, module: ModuleType) -> Game:
         return Game(target, server, [])
     rooms = getattr(module, "rooms", None)
     if isinstance(rooms, list | tuple) and rooms:
-        strangers = [room for room in rooms if not _is_room_type(room)]
-        if strangers:
-            raise click.ClickException(f"`rooms` in {target} must hold Room classes; got {strangers[0]!r}.")
+        others = [room for room in rooms if not _is_room_type(room)]
+        if others:
+            raise click.ClickException(f"`rooms` in {target} must hold Room classes; got {others[0]!r}.")
         return Game(target, None, list(rooms), _queues(target, module))
     found = [
         value

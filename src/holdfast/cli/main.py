@@ -6,11 +6,11 @@ import click
 
 import holdfast
 
-# Where each command is: it is imported when it is run, or listed in the help.
+# The module of each command, imported only when the command is run or listed in the help.
 _COMMANDS = {
     "serve": "holdfast.cli.serve",
     "demo": "holdfast.cli.demo.command",
-    "key": "holdfast.cli.removed",
+    "key": "holdfast.cli.options",
     "rooms": "holdfast.cli.rooms.commands",
     "sessions": "holdfast.cli.operate.sessions",
     "players": "holdfast.cli.operate.players",
@@ -38,6 +38,6 @@ class _Commands(click.Group):
 def main() -> None:
     """The session layer for multiplayer games: connections break, sessions don't.
 
-    Begin with `holdfast demo` to see it work and `holdfast new mygame` for a game to change; `holdfast serve game.py`
-    runs one.
+    Run `holdfast demo` to see it work, `holdfast new mygame` to start a game of your own, and `holdfast serve game.py`
+    to run it.
     """

@@ -24,7 +24,7 @@ async def test_the_page_of_a_new_game_plays(page: Page, tmp_path: Path) -> None:
     assert (await result_of("new", "dots", cwd=tmp_path)).exit_code == 0
     arguments = ("serve", "game.py", "--web", "web", "--store", "sqlite:dots.db", *ANY_PORTS)
     async with asyncio.timeout(120), holdfast_process(*arguments, cwd=tmp_path / "dots") as process:
-        announcement = await read_until(process, "Ctrl-C ends it")
+        announcement = await read_until(process, "Press Ctrl-C to stop")
         # Both ports are others than usual: the page asks for the game's.
         await page.goto("http://{}:{}/play/".format(*http_address(announcement)))
         status = page.locator("#status")

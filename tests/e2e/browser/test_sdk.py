@@ -49,7 +49,7 @@ class Served:
         self._process = await self._stack.enter_async_context(
             holdfast_process("serve", str(HERE / "durable_counting.py"), *options)
         )
-        host, number = websocket_address(await read_until(self._process, "Ctrl-C ends it"))
+        host, number = websocket_address(await read_until(self._process, "Press Ctrl-C to stop"))
         self.url = f"ws://{host}:{number}"
 
     async def kill(self) -> None:

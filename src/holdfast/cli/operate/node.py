@@ -12,7 +12,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import click
 
-from holdfast.cli.secrets import API_KEY_VARIABLE
+from holdfast.cli.options import API_KEY_VARIABLE
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
 
 _TIMEOUT_S = 30.0

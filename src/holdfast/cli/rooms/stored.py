@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.stores import store_failed
+from holdfast.cli.options import store_failed
 from holdfast.core.records import Unreadable, decode_room, decode_session, digest, room_key, seats_of
 from holdfast.core.room_file import Past, room_entries, room_file
 from holdfast.schemas.player import SeatRecord

@@ -1,1 +1,0 @@
-"""`holdfast serve --reload`: the server starts again when the game's code changes, and the rooms go on."""
