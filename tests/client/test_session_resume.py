@@ -7,6 +7,7 @@ import pytest
 
 import holdfast
 from holdfast import Invalid, Limits, NotSeated, Outcome, Reason, Refused, Resynced, RoomUpdated, Server, WebSocket
+from holdfast.core.room import context_of
 from holdfast.testing import MemoryStorage
 from tests.client.game import AtOnce, Said, Say, connect, echo, seated, serve, soon, texts, until_back, url_of
 from tests.saved_sessions import storage_of, suspended
@@ -75,7 +76,7 @@ async def test_a_join_whose_answer_was_lost_is_answered_once_and_seats_once(serv
         room = await soon(joining)
 
         assert len(server.rooms) == 1
-        assert echo(server, room.id).seats_used == 1
+        assert context_of(echo(server, room.id)).seats.used == 1
         await room.send(Say("here"))
         assert await texts(room, "here") == ["here"]
 

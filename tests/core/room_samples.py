@@ -1,16 +1,17 @@
-"""A room with a host that only writes down what it is asked for."""
+"""A room with a runner that only writes down what it is asked for."""
 
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
 from holdfast.core.limits import Limits
-from holdfast.core.player import Player, SeatEvent
+from holdfast.core.player import Player, Seat, SeatEvent, seat_of
 from holdfast.core.reasons import Reason
-from holdfast.core.room import Room
+from holdfast.core.room import Room, context_of
+from holdfast.core.room_context import RoomContext
 from holdfast.core.session import PlayerId
 from holdfast.schemas.requests import Update
-from tests.core.samples import Hero, Mailbox, a_player
+from tests.core.samples import Hero, Mailbox, Places, a_player
 
 
 class Bomb:
@@ -23,12 +24,11 @@ class Bomb:
         raise NotImplementedError
 
 
-class Desk:
-    """A `Host` that writes down what it is asked for, and frees seats at once as a host does."""
-
-    room: Room[Any]
+class Desk(Places):
+    """A `Runner` that writes down what it is asked for, and frees seats at once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.followed: list[str] = []
         self.freed: list[tuple[str, Reason, str]] = []
         self.timers: list[Bomb] = []
@@ -41,10 +41,10 @@ class Desk:
     def follow(self, hook: Callable[..., Any], *args: Any) -> None:
         self.followed.append(hook.__name__)
 
-    def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
-        self.freed.append((player.id, reason, message))
-        player.happened(SeatEvent.FREED)
-        self.room.remove_seat(player)
+    def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
+        self.freed.append((seat.player_id, reason, message))
+        seat.happened(SeatEvent.FREED)
+        context_of(self.room).seats.remove(seat)
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Bomb:
         self.timers.append(Bomb(seconds, method, args))
@@ -70,7 +70,7 @@ class Desk:
         self.updates.append(wish)
 
     def name_host(self, player: Player[Any] | None) -> None:
-        self.room.host = player
+        context_of(self.room).host = player
 
     def close(self) -> None:
         self.closed += 1
@@ -87,7 +87,7 @@ R = TypeVar("R", bound=Room[Any])
 
 def hosted(room_type: type[R]) -> tuple[R, Desk]:
     desk = Desk()
-    room = room_type("r-1", desk, Random(1))
+    room = room_type(RoomContext("r-1", desk, Random(1)))
     desk.room = room
     return room, desk
 
@@ -99,16 +99,16 @@ def an_arena() -> tuple[Arena, Desk]:
 def seated(room: Room[Hero], player_id: str) -> Player[Hero]:
     """A newcomer who passed the rules and took the seat."""
     player = reserved(room, player_id)
-    player.happened(SeatEvent.TAKEN)
-    room.seats_changed()
+    seat_of(player).happened(SeatEvent.TAKEN)
+    context_of(room).seats.occupation_changed()
     return player
 
 
 def reserved(room: Room[Hero], player_id: str) -> Player[Hero]:
-    room.check_open(PlayerId(player_id))
+    context_of(room).check_open(PlayerId(player_id))
     player = a_player(player_id)
-    player.outlet = Mailbox(player_id)
-    room.add_seat(player)
+    seat_of(player).outlet = Mailbox(player_id)
+    context_of(room).seats.add(seat_of(player))
     return player
 
 

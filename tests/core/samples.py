@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, PlayerData
-from holdfast.core.player import Player
+from holdfast.core.outlet import Backlog
+from holdfast.core.player import Player, Seat
+from holdfast.core.reasons import Reason
 from holdfast.core.session import PlayerId, Session, SessionId
 from holdfast.schemas.frames import Data, Latest
 
@@ -43,25 +44,42 @@ class Hero(PlayerData):
         self.hp = 100
 
 
-class Seats:
-    """A `SeatHost` that writes down what it is asked for."""
+class Places:
+    """A `PlaceRunner` that writes down what it is asked for."""
+
+    room: Any = None
 
     def __init__(self) -> None:
         self.kicked: list[tuple[Player[Any], str]] = []
 
-    def kick(self, player: Player[Any], message: str) -> None:
-        self.kicked.append((player, message))
+    def kick(self, place: Seat, message: str) -> None:
+        self.kicked.append((place.player, message))
 
-    def deliver(self, player: Player[Any], frame: Data) -> None:
+    def deliver(self, place: Seat, frame: Data) -> None:
         raise NotImplementedError
 
-    def refuse(self, player: Player[Any], frame: Data) -> None:
+    def refuse(self, place: Seat, frame: Data) -> None:
         raise NotImplementedError
 
-    def has_read(self, player: Player[Any]) -> None:
+    def has_read(self, place: Seat) -> None:
         raise NotImplementedError
 
-    def deliver_latest(self, player: Player[Any], frame: Latest) -> None:
+    def deliver_latest(self, place: Seat, frame: Latest) -> None:
+        raise NotImplementedError
+
+    def let_finish(self, place: Seat) -> None:
+        raise NotImplementedError
+
+    def dropped(self, place: Seat) -> None:
+        raise NotImplementedError
+
+    def returned(self, place: Seat, *, is_resynced: bool) -> None:
+        raise NotImplementedError
+
+    def leave(self, place: Seat) -> None:
+        raise NotImplementedError
+
+    def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
         raise NotImplementedError
 
 
@@ -100,6 +118,6 @@ class Mailbox:
         raise NotImplementedError
 
 
-def a_player(player_id: str = "ada", *, host: Seats | None = None) -> Player[Hero]:
+def a_player(player_id: str = "ada", *, runner: Places | None = None) -> Player[Hero]:
     """A player whose seat is reserved."""
-    return Player(a_session(f"s-{player_id}", player_id), Hero(), host=host or Seats())
+    return Seat(a_session(f"s-{player_id}", player_id), Hero(), runner or Places()).player

@@ -12,6 +12,7 @@ from msgspec import Meta, Raw
 from holdfast import Message, Player, PlayerData, Room, on
 from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
+from holdfast.core.room import room_handlers
 from holdfast.schemas.frames import Data, Frame
 from tests.core.noise import Noise
 from tests.core.vectors import whole_payloads
@@ -142,7 +143,7 @@ class Playground(Room[PlayerData]):
     def everything(self, player: Player[PlayerData], message: Everything) -> None: ...
 
 
-DECODERS = Playground.handlers["everything"].decoders
+DECODERS = room_handlers(Playground)["everything"].decoders
 FIELDS = list(Everything.__struct_fields__)
 
 

@@ -8,7 +8,7 @@ import pytest
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.listed_room import apply_update
 from holdfast.core.player import Player
-from holdfast.core.room import Room
+from holdfast.core.room import Room, context_of
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
 from tests.cases import every_case
@@ -27,12 +27,12 @@ def update(room: Room[Any], **changes: Any) -> Player[Any] | None:
 
 def a_room() -> tuple[Room[Hero], Desk]:
     room, desk = an_arena()
-    room.set_properties({"map": "sea", "level": 3})
+    context_of(room).set_properties({"map": "sea", "level": 3})
     return room, desk
 
 
 def facts(room: Room[Any]) -> tuple[Any, ...]:
-    listing = room.listing
+    listing = context_of(room).listing
     return (
         listing.name,
         dict(room.properties),
@@ -64,8 +64,8 @@ def test_everything_can_be_changed_at_once() -> None:
     assert room.name == "the cave"
     assert room.properties == {"map": "cave", "tags": ["dark"]}
     assert (room.max_players, room.is_locked) == (2, True)
-    assert (room.listing.join_policy, room.listing.visibility) == ("deny_all", "private")
-    assert room.listing.password is KEPT
+    assert (context_of(room).listing.join_policy, context_of(room).listing.visibility) == ("deny_all", "private")
+    assert context_of(room).listing.password is KEPT
 
 
 @every_case(
@@ -75,10 +75,10 @@ def test_everything_can_be_changed_at_once() -> None:
         ({"set": {"a": 1}}, lambda room: room.properties == {"map": "sea", "level": 3, "a": 1}),
         ({"remove": ["map"]}, lambda room: room.properties == {"level": 3}),
         ({"max_players": 1}, lambda room: room.max_players == 1),
-        ({"join_policy": "deny_all"}, lambda room: room.listing.join_policy == "deny_all"),
+        ({"join_policy": "deny_all"}, lambda room: context_of(room).listing.join_policy == "deny_all"),
         ({"locked": True}, lambda room: room.is_locked),
-        ({"visibility": "private"}, lambda room: room.listing.visibility == "private"),
-        ({"password": "sesame"}, lambda room: room.listing.password is not None),
+        ({"visibility": "private"}, lambda room: context_of(room).listing.visibility == "private"),
+        ({"password": "sesame"}, lambda room: context_of(room).listing.password is not None),
         ({}, lambda _: True),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "then",
@@ -94,7 +94,7 @@ def test_what_is_not_named_stays_and_the_version_grows_by_one(
     after = facts(room)
     assert now(room)
     assert sum(old != new for old, new in zip(before, after, strict=True)) == len(change) + 1
-    assert room.listing.version == before[7] + 1
+    assert context_of(room).listing.version == before[7] + 1
     assert desk.listings == 1
 
 
@@ -104,8 +104,8 @@ def test_what_was_set_can_be_taken_back() -> None:
 
     update(room, name="", locked=False, join_policy="accept_all", visibility="public", password="")
 
-    assert (room.name, room.is_locked, room.listing.password) == ("", False, None)
-    assert (room.listing.join_policy, room.listing.visibility) == ("accept_all", "public")
+    assert (room.name, room.is_locked, context_of(room).listing.password) == ("", False, None)
+    assert (context_of(room).listing.join_policy, context_of(room).listing.visibility) == ("accept_all", "public")
 
 
 def test_to_remove_what_is_not_there_is_no_mistake_and_what_is_set_and_removed_is_gone() -> None:
@@ -121,11 +121,11 @@ def test_a_game_that_kept_the_properties_has_the_new_ones_too() -> None:
     kept = room.properties
 
     update(room, set={"map": "cave"})
-    version = room.listing.version
+    version = context_of(room).listing.version
     kept["level"] = 4
 
     assert room.properties == {"map": "cave", "level": 4}
-    assert room.listing.version == version + 1
+    assert context_of(room).listing.version == version + 1
 
 
 # Refusals
@@ -168,7 +168,7 @@ def test_the_version_that_is_asked_for_must_be_the_one_there_is() -> None:
         update(room, name="second", if_version=1)
     update(room, name="third", if_version=2)
 
-    assert (room.name, room.listing.version) == ("third", 3)
+    assert (room.name, context_of(room).listing.version) == ("third", 3)
 
 
 def test_properties_that_a_game_has_spoiled_can_be_mended_but_not_added_to() -> None:
@@ -202,7 +202,7 @@ def test_fewer_seats_than_are_in_use_throw_nobody_out() -> None:
     update(room, max_players=1)
 
     assert [player.id for player in room.players] == ["ada", "bob", "cyd"]
-    assert (room.max_players, room.open_seats, room.seats_used) == (1, 0, 3)
+    assert (room.max_players, context_of(room).open_seats, context_of(room).seats.used) == (1, 0, 3)
 
 
 def test_the_player_who_is_to_be_the_host_is_handed_back_and_not_yet_the_host() -> None:

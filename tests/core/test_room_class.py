@@ -3,7 +3,7 @@
 from typing import Generic, TypeVar
 
 from holdfast.core.messages import PlayerData
-from holdfast.core.room import CHOICES, Room
+from holdfast.core.room import CHOICES, Room, player_data_type
 from tests.core.room_samples import Arena
 from tests.core.samples import Hero
 
@@ -27,22 +27,22 @@ def test_a_room_may_choose_its_kind_and_its_subclass_has_its_own() -> None:
 
 
 def test_the_players_data_type_is_the_one_in_the_brackets() -> None:
-    assert Arena.data_type is Hero
-    assert isinstance(Arena.data_type(), Hero)
+    assert player_data_type(Arena) is Hero
+    assert isinstance(player_data_type(Arena)(), Hero)
 
 
 def test_a_room_without_brackets_has_plain_player_data() -> None:
     class Plain(Room):  # type: ignore[type-arg]  # users who do not type their game write this
         pass
 
-    assert Plain.data_type is PlayerData
+    assert player_data_type(Plain) is PlayerData
 
 
 def test_a_subclass_of_a_room_keeps_its_data_type() -> None:
     class BigArena(Arena):
         max_players = 64
 
-    assert BigArena.data_type is Hero
+    assert player_data_type(BigArena) is Hero
 
 
 def test_a_base_class_of_the_game_may_leave_the_data_type_open() -> None:
@@ -57,7 +57,7 @@ def test_a_base_class_of_the_game_may_leave_the_data_type_open() -> None:
     class Heist(Round[Villain]):
         pass
 
-    assert Heist.data_type is Villain
+    assert player_data_type(Heist) is Villain
 
 
 def test_the_brackets_of_a_mixin_say_nothing_about_the_players() -> None:
@@ -69,7 +69,7 @@ def test_the_brackets_of_a_mixin_say_nothing_about_the_players() -> None:
     class Race(Room[Hero], Scored[int]):
         pass
 
-    assert Race.data_type is Hero
+    assert player_data_type(Race) is Hero
 
 
 def test_every_setting_of_words_has_a_default_among_its_words() -> None:

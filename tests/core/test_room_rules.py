@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.core.player import SeatEvent
+from holdfast.core.player import SeatEvent, seat_of
 from holdfast.core.reasons import Reason
+from holdfast.core.room import context_of
 from tests.core.room_samples import Arena, an_arena, reserved, seated
 from tests.core.samples import Hero, a_player
 
@@ -14,10 +15,11 @@ def test_a_new_room_is_an_open_empty_lobby() -> None:
     room, _ = an_arena()
 
     assert (room.id, room.kind, room.phase) == ("r-1", "arena", "lobby")
-    assert room.players == room.seats == ()
-    assert room.open_seats
+    assert room.players == ()
+    assert len(context_of(room).seats) == 0
+    assert context_of(room).open_seats
     assert not room.is_locked
-    assert not room.is_closing
+    assert not context_of(room).is_closing
     assert (room.state, room.properties) == (None, {})
 
 
@@ -68,7 +70,7 @@ def test_the_end_of_a_round_resets_the_present_and_frees_the_seats_of_the_absent
     room.start()
     here.data.hp = away.data.hp = 1
     here.data.name = away.data.name = "kept"
-    away.happened(SeatEvent.DROPPED)
+    seat_of(away).happened(SeatEvent.DROPPED)
 
     room.end()
 
@@ -88,7 +90,7 @@ def test_a_newcomer_whose_seat_is_only_reserved_lives_through_the_end_of_a_round
     room.end()
 
     assert desk.freed == []
-    assert room.seats == (waiting,)
+    assert tuple(context_of(room).seats) == (seat_of(waiting),)
 
 
 def test_rounds_follow_each_other() -> None:
@@ -112,7 +114,7 @@ def test_a_reset_that_raises_harms_no_other_player_and_is_not_hidden() -> None:
     room, desk = an_arena()
     cursed, away, here = (seated(room, player_id) for player_id in ("ada", "bob", "cyd"))
     cursed.data = Cursed()
-    away.happened(SeatEvent.DROPPED)
+    seat_of(away).happened(SeatEvent.DROPPED)
     here.data.hp = 1
     room.start()
 

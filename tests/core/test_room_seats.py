@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
-from holdfast.core.player import Player, SeatEvent
-from holdfast.core.room import Room
+from holdfast.core.player import Player, SeatEvent, seat_of
+from holdfast.core.room import Room, context_of
 from holdfast.core.session import PlayerId
 from tests.core.room_samples import an_arena, ids, reserved, seated
 from tests.core.samples import Hero
@@ -22,14 +22,14 @@ def test_players_are_those_who_took_a_seat_in_the_order_they_came() -> None:
     ada = seated(room, "ada")
 
     assert room.players == (bob, ada)
-    assert ids(room.seats) == ["bob", "cyd", "ada"]
+    assert [seat.player_id for seat in context_of(room).seats] == ["bob", "cyd", "ada"]
 
 
 def test_a_held_player_is_still_one_of_the_players() -> None:
     room, _ = an_arena()
     ada = seated(room, "ada")
 
-    ada.happened(SeatEvent.DROPPED)
+    seat_of(ada).happened(SeatEvent.DROPPED)
 
     assert room.players == (ada,)
     assert room.player("ada") is ada
@@ -41,8 +41,8 @@ def test_a_reserved_seat_becomes_a_player_when_it_is_taken() -> None:
     ada = reserved(room, "ada")
     before = room.players
 
-    ada.happened(SeatEvent.TAKEN)
-    room.seats_changed()
+    seat_of(ada).happened(SeatEvent.TAKEN)
+    context_of(room).seats.occupation_changed()
 
     assert before == ()
     assert room.players == (ada,)
@@ -52,11 +52,11 @@ def test_a_removed_seat_is_no_player_any_more() -> None:
     room, _ = an_arena()
     ada, bob = seated(room, "ada"), seated(room, "bob")
 
-    room.remove_seat(ada)
+    context_of(room).seats.remove(seat_of(ada))
 
     assert room.players == (bob,)
     assert room.player("ada") is None
-    assert room.seat_of(PlayerId("ada")) is None
+    assert context_of(room).seats.of(PlayerId("ada")) is None
 
 
 def test_a_view_of_the_players_taken_before_a_leave_stays_as_it_was() -> None:
@@ -65,7 +65,7 @@ def test_a_view_of_the_players_taken_before_a_leave_stays_as_it_was() -> None:
 
     before = room.players
     for player in before:
-        room.remove_seat(player)
+        context_of(room).seats.remove(seat_of(player))
 
     assert before == (ada, bob)
     assert room.players == ()
@@ -76,8 +76,8 @@ def test_a_player_is_found_by_id_once_seated_and_a_seat_even_before() -> None:
     ada = reserved(room, "ada")
 
     assert room.player("ada") is None
-    assert room.seat_of(PlayerId("ada")) is ada
-    assert room.seat_of(PlayerId("bob")) is None
+    assert context_of(room).seats.of(PlayerId("ada")) is seat_of(ada)
+    assert context_of(room).seats.of(PlayerId("bob")) is None
 
 
 def test_a_second_seat_of_the_same_player_is_removed_alone() -> None:
@@ -85,7 +85,7 @@ def test_a_second_seat_of_the_same_player_is_removed_alone() -> None:
     room.duplicate = "allow"
     first, second = seated(room, "ada"), seated(room, "ada")
 
-    room.remove_seat(first)
+    context_of(room).seats.remove(seat_of(first))
 
     assert room.players == (second,)
 
@@ -97,21 +97,21 @@ def test_a_room_is_full_when_every_seat_is_reserved_taken_or_held() -> None:
     room, _ = an_arena()
     reserved(room, "ada")
     seated(room, "bob")
-    seated(room, "cyd").happened(SeatEvent.DROPPED)
+    seat_of(seated(room, "cyd")).happened(SeatEvent.DROPPED)
 
-    assert room.seats_used == 3
-    assert not room.open_seats
+    assert context_of(room).seats.used == 3
+    assert not context_of(room).open_seats
     with pytest.raises(RoomFull, match="3"):
-        room.check_open(PlayerId("dan"))
+        context_of(room).check_open(PlayerId("dan"))
 
 
 def test_a_freed_seat_can_be_taken_again() -> None:
     room, _ = an_arena()
     players = [seated(room, player_id) for player_id in ("ada", "bob", "cyd")]
 
-    room.remove_seat(players[1])
+    context_of(room).seats.remove(seat_of(players[1]))
 
-    assert room.open_seats
+    assert context_of(room).open_seats
     assert seated(room, "dan") in room.players
 
 
@@ -121,9 +121,9 @@ def test_a_locked_room_takes_nobody_new_and_keeps_who_is_in() -> None:
 
     room.lock()
 
-    assert not room.open_seats
+    assert not context_of(room).open_seats
     with pytest.raises(RoomLocked):
-        room.check_open(PlayerId("bob"))
+        context_of(room).check_open(PlayerId("bob"))
     assert room.players == (ada,)
 
 
@@ -133,8 +133,8 @@ def test_an_unlocked_room_takes_players_again() -> None:
 
     room.unlock()
 
-    assert room.open_seats
-    room.check_open(PlayerId("ada"))
+    assert context_of(room).open_seats
+    context_of(room).check_open(PlayerId("ada"))
 
 
 @pytest.mark.parametrize("policy", ["takeover", "reject"])
@@ -147,7 +147,7 @@ def test_the_same_player_gets_no_second_seat_unless_allowed(
     seat(room, "ada")
 
     with pytest.raises(Duplicate):
-        room.check_open(PlayerId("ada"))
+        context_of(room).check_open(PlayerId("ada"))
 
 
 def test_a_room_that_allows_doubles_seats_the_same_player_twice() -> None:
@@ -166,14 +166,14 @@ def test_a_closing_room_is_not_there_any_more() -> None:
     room.close()
 
     assert desk.closed == 1
-    assert not room.open_seats
+    assert not context_of(room).open_seats
     with pytest.raises(NotFound):
-        room.check_open(PlayerId("ada"))
+        context_of(room).check_open(PlayerId("ada"))
 
 
 def test_asking_whether_somebody_may_come_in_changes_nothing() -> None:
     room, _ = an_arena()
 
-    room.check_open(PlayerId("ada"))
+    context_of(room).check_open(PlayerId("ada"))
 
-    assert room.seats == ()
+    assert len(context_of(room).seats) == 0

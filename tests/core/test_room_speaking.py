@@ -1,9 +1,9 @@
 """What a room says to its players."""
 
 from holdfast.core.messages import Message
-from holdfast.core.player import SeatEvent
+from holdfast.core.player import SeatEvent, seat_of
 from tests.core.room_samples import an_arena, reserved, seated
-from tests.core.samples import Mailbox, Seats, a_player
+from tests.core.samples import Mailbox, Places, a_player
 
 
 class Said(Message):
@@ -14,7 +14,7 @@ def test_a_broadcast_reaches_every_player_in_the_order_they_came() -> None:
     room, _ = an_arena()
     log: list[tuple[str, Message]] = []
     for player_id in ("bob", "ada", "cyd"):
-        seated(room, player_id).outlet = Mailbox(player_id, log)
+        seat_of(seated(room, player_id)).outlet = Mailbox(player_id, log)
 
     room.broadcast(Said("hi"))
     room.broadcast(Said("ho"))
@@ -33,8 +33,8 @@ def test_a_broadcast_reaches_the_held_and_not_the_reserved() -> None:
     room, _ = an_arena()
     log: list[tuple[str, Message]] = []
     held, waiting = seated(room, "ada"), reserved(room, "bob")
-    held.outlet, waiting.outlet = Mailbox("ada", log), Mailbox("bob", log)
-    held.happened(SeatEvent.DROPPED)
+    seat_of(held).outlet, seat_of(waiting).outlet = Mailbox("ada", log), Mailbox("bob", log)
+    seat_of(held).happened(SeatEvent.DROPPED)
 
     room.broadcast(Said("hi"))
 
@@ -45,7 +45,7 @@ def test_a_broadcast_leaves_out_whom_it_is_told_to() -> None:
     room, _ = an_arena()
     log: list[tuple[str, Message]] = []
     for player_id in ("ada", "bob", "cyd"):
-        seated(room, player_id).outlet = Mailbox(player_id, log)
+        seat_of(seated(room, player_id)).outlet = Mailbox(player_id, log)
     ada, _, cyd = room.players
 
     room.broadcast(Said("hi"), exclude=[ada])
@@ -58,7 +58,7 @@ def test_a_broadcast_shares_what_was_encoded_and_the_next_one_starts_anew() -> N
     room, _ = an_arena()
     boxes = [Mailbox(player_id) for player_id in ("ada", "bob")]
     for box in boxes:
-        seated(room, box.owner).outlet = box
+        seat_of(seated(room, box.owner)).outlet = box
 
     room.broadcast(Said("hi"))
     room.broadcast(Said("ho"))
@@ -80,7 +80,7 @@ def test_a_broadcast_in_an_empty_room_is_nothing() -> None:
 def test_a_player_is_spoken_to_through_the_outlet() -> None:
     room, _ = an_arena()
     ada = seated(room, "ada")
-    box = ada.outlet = Mailbox("ada")
+    box = seat_of(ada).outlet = Mailbox("ada")
 
     ada.send(Said("hi"))
     ada.send_latest(Said("here"), "position")
@@ -89,10 +89,10 @@ def test_a_player_is_spoken_to_through_the_outlet() -> None:
     assert box.latest == [(Said("here"), "position")]
 
 
-def test_a_kick_is_asked_of_the_seats_host() -> None:
-    seats = Seats()
-    ada = a_player("ada", host=seats)
+def test_a_kick_is_asked_of_the_rooms_runner() -> None:
+    runner = Places()
+    ada = a_player("ada", runner=runner)
 
     ada.kick("no cheating")
 
-    assert seats.kicked == [(ada, "no cheating")]
+    assert runner.kicked == [(ada, "no cheating")]

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Message, Player, Room, on
+from holdfast.core.room import room_handlers
 from tests.cases import every_case
 
 
@@ -138,7 +139,7 @@ def test_a_handler_may_have_a_name_that_is_near_a_hooks() -> None:
         @on(Hit)
         def on_ticks(self, player: Player[Any], hit: Hit) -> None: ...
 
-    assert set(Arena.handlers) == {"hit"}
+    assert set(room_handlers(Arena)) == {"hit"}
 
 
 def test_a_value_in_the_place_of_a_hook_is_an_error() -> None:

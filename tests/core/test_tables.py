@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.connection import CONNECTION_TABLE, ConnectionEvent, ConnectionState
 from holdfast.core.placement import PLACEMENT_TABLE, PlacementEvent, PlacementState
-from holdfast.core.player import SEAT_TABLE, SeatEvent, SeatState
+from holdfast.core.player import SEAT_TABLE, SeatEvent, SeatState, seat_of
 from holdfast.core.reasons import Reason
 from holdfast.core.room_listing import ROOM_TABLE, RoomStatus, RoomStep
 from holdfast.core.session import SESSION_TABLE, Session, SessionEvent, SessionState
@@ -185,12 +185,12 @@ def test_a_refused_event_leaves_the_connection_as_it_was(state: ConnectionState,
 @every_case(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is SEAT_TABLE])
 def test_a_refused_event_leaves_the_seat_as_it_was(state: SeatState, event: SeatEvent) -> None:
     player = a_player()
-    player.seat = state
+    seat_of(player).state = state
 
     with pytest.raises(IllegalTransition):
-        player.happened(event)
+        seat_of(player).happened(event)
 
-    assert player.seat is state
+    assert seat_of(player).state is state
 
 
 @every_case(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is SESSION_TABLE])

@@ -21,6 +21,7 @@ from holdfast import (
     Throttled,
     on,
 )
+from holdfast.core.room import context_of
 from holdfast.schemas.events import Dropped, Resumed
 from holdfast.server.agents import AgentRoom
 from tests.server.durability.bench import until
@@ -266,7 +267,7 @@ async def test_an_agent_that_ends_while_the_room_decides_gets_no_seat(world: Wor
 
     with pytest.raises(SessionEnded):
         await joining
-    assert room.seats_used == 0
+    assert context_of(room).seats.used == 0
 
 
 async def test_an_agent_that_joins_two_rooms_at_once_gets_one_seat(world: World) -> None:
@@ -279,7 +280,7 @@ async def test_an_agent_that_joins_two_rooms_at_once_gets_one_seat(world: World)
     results = await asyncio.gather(*joining, return_exceptions=True)
 
     assert [type(result).__name__ for result in results] == ["AgentRoom", "AlreadySeated"]
-    assert [room.seats_used for room in rooms] == [1, 0]
+    assert [context_of(room).seats.used for room in rooms] == [1, 0]
 
 
 async def test_a_room_that_closes_ends_its_agents_reading(world: World) -> None:

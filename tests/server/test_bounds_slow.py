@@ -19,6 +19,7 @@ from holdfast import (
     on,
 )
 from holdfast.core.limits import KIB
+from holdfast.core.player import seat_of
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.schemas.frames import Ack, Data, Position
 from tests.server.world import Chat, Gate, Hero, Said, Say, World, chat, hear, player_in, texts_until, until_resumed
@@ -262,7 +263,7 @@ async def test_what_a_client_piles_up_in_a_busy_room_is_bounded_in_bytes() -> No
         async with asyncio.timeout(10):
             await dropped.wait()
         [player] = next(iter(server.rooms)).players
-        piled_up = player.outlet.waiting_bytes
+        piled_up = seat_of(player).outlet.waiting_bytes
         done.set()
         async with asyncio.timeout(10):
             await room.flush()

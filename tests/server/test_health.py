@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast import ClientRoom, Limits, PlayerData, Reason, Room, SeatLeft, Throttled
+from holdfast.core.room import context_of
 from holdfast.schemas.events import NodeReady
 from holdfast.schemas.node import EventInfo, NodeInfo
 from holdfast.testing import FaultyStore, MemoryServer
@@ -312,4 +313,4 @@ async def test_a_server_on_a_real_loop_asks_its_rooms_and_stops_in_the_middle_of
     await asked.wait()
     await server.stop()
 
-    assert room.listing.reason == "stopping"
+    assert context_of(room).listing.reason == "stopping"

@@ -19,6 +19,7 @@ from holdfast import (
     WebSocket,
     connect,
 )
+from holdfast.core.room import context_of
 from tests.server.slow_room import Slow, gate_of
 from tests.server.world import Chat, Hero, Say, World, chat, player_in, room_of, texts_until
 
@@ -70,7 +71,7 @@ async def test_who_is_not_admitted_leaves_no_trace(world: World, how: str, error
         assert type(refused.value) is error
 
     assert [player.id for player in room.players] == [ada.player_id]
-    assert room.seats_used == 1
+    assert context_of(room).seats.used == 1
     assert kind.story.of("on_join") == [("on_join", ada.player_id)]
     assert kind.story.of("on_leave") == []
     await ada_room.send(Say("undisturbed"))
@@ -125,7 +126,7 @@ async def test_a_session_that_ends_while_the_room_decides_gets_no_seat(world: Wo
         await joining
     await ada_room.send(Say("undisturbed"))
     assert await texts_until(ada_room, "undisturbed") == ["undisturbed"]
-    assert room_of(server, ada_room).seats_used == 1
+    assert context_of(room_of(server, ada_room)).seats.used == 1
     assert kind.story.of("on_join", bob.player_id) == []
     assert server.counters.internal_errors == 0
 
@@ -191,7 +192,7 @@ async def test_a_join_that_fails_in_on_join_frees_the_seat(world: World, how: st
         await session.join(room.id)
 
     assert type(refused.value) is error
-    assert room.seats_used == 0
+    assert context_of(room).seats.used == 0
     assert kind.story.of("on_leave") == [("on_leave", session.player_id, Reason.JOIN_FAILED)]
     with pytest.raises(error):
         await session.join(room.id)

@@ -113,8 +113,6 @@ class Stubborn(Hero):
 
 
 class Judged(Chat):
-    data_type = Stubborn
-
     @on(Say)
     def said(self, player: Player[Hero], say: Say) -> None:
         self.end()
@@ -122,7 +120,7 @@ class Judged(Chat):
 
 async def test_a_reset_that_raises_does_not_keep_the_others_from_theirs(world: World) -> None:
     kind = chat(Judged)
-    kind.data_type = Stubborn
+    kind._holdfast_data_type = Stubborn  # noqa: SLF001 - what `Room[Stubborn]` would do
     server = await world.serve(kind)
     sessions = [await world.connect(server) for _ in range(3)]
     rooms = [await session.join_or_create("chat") for session in sessions]

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast import Outcome, Reason, Session, SessionEnded
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.core.room import context_of
 from holdfast.schemas.frames import TEXT_CHARS_MAX
 from tests.saved_sessions import storage_of
 from tests.server.world import (
@@ -158,7 +159,7 @@ async def test_no_member_is_left_however_players_go(world: World) -> None:
     server_side(server, sessions[5]).end()
     await kind.story.has("on_leave", times=6)
 
-    assert (room.players, room.seats_used) == ((), 0)
+    assert (room.players, context_of(room).seats.used) == ((), 0)
     assert {line[1]: line[2] for line in kind.story.of("on_leave")} == {
         sessions[0].player_id: Reason.LEFT,
         sessions[1].player_id: Reason.LEFT,

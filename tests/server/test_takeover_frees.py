@@ -1,11 +1,11 @@
 """A game may free the seat that is being taken over: whoever takes it over is told, and nothing breaks."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from holdfast import Limits, Message, NotSeated, Player, PlayerData, Room, on
+from holdfast.core.player import seat_of
 from holdfast.testing import MemoryServer, generous
 from tests.server.durability.bench import in_virtual_time, until
 
@@ -57,11 +57,11 @@ async def test_what_was_said_before_a_takeover_may_cost_the_seat() -> None:
         # More answers than a window, and nobody reads them: the last of these has to wait.
         for text in ("1", "2", "kick me"):
             await asyncio.wait_for(seat.send(Say(text)), 5)
-        former: Any = room.players[0]
+        former = seat_of(room.players[0])
         await until(lambda: former.outlet.backlog is not None)
 
         again = await second.join(room.id)
 
         assert again.left is None
         assert [player.session.id for player in room.players] == [second.id]
-        assert room.players[0] is not former
+        assert seat_of(room.players[0]) is not former

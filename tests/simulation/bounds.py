@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.room import context_of
+
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
@@ -23,7 +25,9 @@ def sample(world: "World") -> None:
         checker.expect("I9", len(session.closing) <= limits.closing_channels_max, f"{session} closes {session.closing}")
         checker.expect("I9", len(session.replies) <= limits.replies_kept_max, f"{session} keeps {len(session.replies)}")
     for room in server.rooms if world.is_up else ():
-        checker.expect("I9", room.seats_used <= room.max_players, f"{room} has {room.seats_used} seats")
+        checker.expect(
+            "I9", context_of(room).seats.used <= room.max_players, f"{room} has {context_of(room).seats.used} seats"
+        )
     for link in server.network.links:
         for side in ("client", "server"):
             waiting = link.buffered_bytes(side)

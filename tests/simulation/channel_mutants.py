@@ -73,9 +73,9 @@ def gaps_are_accepted() -> Iterator[None]:
 
 @mutant
 def the_server_acknowledges_before_it_applies() -> Iterator[None]:
-    def deliver(delivery: Delivery, player: Any, frame: Any) -> None:
-        player.outlet.applied(frame.seq)
-        right(delivery, player, frame)
+    def deliver(delivery: Delivery, seat: Any, frame: Any) -> None:
+        seat.outlet.applied(frame.seq)
+        right(delivery, seat, frame)
 
     right = Delivery.deliver
     with patched(Delivery, deliver=deliver):

@@ -6,8 +6,7 @@ from typing import Any
 
 from holdfast.core.errors import RoomFull
 from holdfast.core.player import SeatState
-from holdfast.core.room import Room
-from holdfast.core.seating import Seating
+from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.connection.connection import LiveConnection
@@ -45,15 +44,15 @@ def the_grace_goes_on_after_a_return() -> Iterator[None]:
 
 @mutant
 def a_held_seat_is_given_to_a_stranger() -> Iterator[None]:
-    def check_space(room: Room[Any], seats: int) -> None:
+    def check_space(context: RoomContext, seats: int) -> None:
         try:
-            right(room, seats)
+            right(context, seats)
         except RoomFull:
-            if not any(seat.seat is SeatState.HELD for seat in room.seats):
+            if not any(seat.state is SeatState.HELD for seat in context.seats):
                 raise
 
-    right = Seating.check_space
-    with patched(Seating, check_space=check_space, open_seats=property(lambda _: 1)):
+    right = RoomContext.check_space
+    with patched(RoomContext, check_space=check_space, open_seats=property(lambda _: 1)):
         yield
 
 

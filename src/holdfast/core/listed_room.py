@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.player import Player
-from holdfast.core.room import Room
+from holdfast.core.room import Room, context_of
 from holdfast.core.room_listing import RoomListing, RoomStatus, RoomStep, check_properties
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Update
@@ -13,13 +13,14 @@ from holdfast.schemas.room import ListingRecord, PasswordHash, ReservationRecord
 
 def describe_room(room: Room[Any], properties: dict[str, Any]) -> RoomSchema:
     """The room as data, with the properties that can be shown."""
-    listing = room.listing
+    context = context_of(room)
+    listing = context.listing
     return RoomSchema(
         id=room.id,
         kind=room.kind,
-        players=room.seats_used,
+        players=context.seats.used,
         max_players=room.max_players,
-        phase=room.phase,
+        phase=context.phase,
         properties=properties,
         name=listing.name,
         # A plain text: only that is left out of answers as the default.
@@ -28,14 +29,14 @@ def describe_room(room: Room[Any], properties: dict[str, Any]) -> RoomSchema:
         open_seats=open_seats(room),
         visibility=listing.visibility,
         join_policy=listing.join_policy,
-        is_locked=room.is_locked,
+        is_locked=context.is_locked,
         password=listing.password,
         has_password=listing.password is not None,
         code=listing.code,
         creator=listing.creator,
         creation_key=listing.creation_key,
         host=host_id(room),
-        successor=room.successor,
+        successor=context.successor,
         created_at=listing.created_at,
         version=listing.version,
     )
@@ -43,21 +44,25 @@ def describe_room(room: Room[Any], properties: dict[str, Any]) -> RoomSchema:
 
 def host_id(room: Room[Any]) -> str:
     """The player who is the host; empty if nobody is."""
-    return room.host.id if room.host is not None else ""
+    host = context_of(room).host
+    return host.id if host is not None else ""
 
 
 def open_seats(room: Room[Any]) -> int:
     """How many newcomers could join now."""
-    return room.open_seats if room.listing.status is RoomStatus.ACTIVE else 0
+    context = context_of(room)
+    return context.open_seats if context.listing.status is RoomStatus.ACTIVE else 0
 
 
 def listing_record(room: Room[Any], now: float, wall_clock: float) -> ListingRecord:
     """What is saved of the listing."""
+    context = context_of(room)
     reservations = [
         ReservationRecord(player_id, wall_clock + kept.until - now, kept.by, kept.is_placed)
-        for player_id, kept in room.reservations
+        for player_id, kept in context.seats.reservations.items()
     ]
-    return project(room.listing, ListingRecord, host=host_id(room), successor=room.successor, reservations=reservations)
+    host, successor = host_id(room), context.successor
+    return project(context.listing, ListingRecord, host=host, successor=successor, reservations=reservations)
 
 
 def restored_listing(record: RoomRecord) -> RoomListing:
@@ -75,22 +80,24 @@ def apply_update(
     `password` is what is kept of the one in the request: hashing takes a while and was done before.
     Fewer seats than are in use throw nobody out: the room is full until so many have left.
     """
-    listing = room.listing
+    context = context_of(room)
+    listing = context.listing
     if request.if_version is not None and request.if_version != listing.version:
         raise Conflict(f"the room is at version {listing.version} by now, not {request.if_version}: look again")
     most = type(room).max_players
     if request.max_players is not None and not 1 <= request.max_players <= most:
         raise Invalid(f"max_players must be from 1 to {most} for the kind {room.kind!r}; got {request.max_players}")
-    properties = {**room.properties, **request.set}
+    properties = {**context.properties, **request.set}
     for name in request.remove:
         properties.pop(name, None)
     if request.set or request.remove:
         check_properties(properties, properties_bytes_max)
     new_host = None
     if request.host is not None:
-        new_host = room.player(request.host)
-        if new_host is None:
+        seat = context.seats.occupied_by(request.host)
+        if seat is None:
             raise NotFound(f"player {request.host} has no seat in the room, and cannot be its host")
+        new_host = seat.player
     # From here on nothing is refused.
     if request.name is not None:
         listing.name = request.name
@@ -99,11 +106,11 @@ def apply_update(
     if request.join_policy is not None:
         listing.join_policy = request.join_policy
     if request.locked is not None:
-        room.is_locked = request.locked
+        context.is_locked = request.locked
     if request.visibility is not None:
         listing.visibility = request.visibility
     if request.password is not None:
         listing.password = password
     # Also if there is nothing to set: this is what raises the version, once. In place: the game may have kept them.
-    room.properties = properties
+    context.properties.replace(properties)
     return new_host

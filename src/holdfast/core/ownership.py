@@ -7,7 +7,7 @@ from zlib import crc32
 from holdfast.core.errors import Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.messages import PlayerData
-from holdfast.core.player import Player, SeatState
+from holdfast.core.player import Player, SeatState, seat_of
 
 D = TypeVar("D", bound=PlayerData)
 
@@ -44,7 +44,7 @@ class Ownership(Generic[D]):
                 f"own(player, object_id) takes a player of the room, or None for the server; got {player!r}: "
                 "self.player(player_id) finds one by id"
             )
-        if player is not None and player.seat is SeatState.FREED:
+        if player is not None and seat_of(player).state is SeatState.FREED:
             raise ValueError(f"{player.id} has left the room and can own nothing in it")
         self._check_limits(player, object_id)
         self.give(player, object_id)
@@ -71,10 +71,11 @@ class Ownership(Generic[D]):
             _disown(former, object_id)
         self._owners[object_id] = player
         if player is not None:
-            if isinstance(player.owned, set):
-                player.owned.add(object_id)
+            seat = seat_of(player)
+            if isinstance(seat.owned, set):
+                seat.owned.add(object_id)
             else:
-                player.owned = {object_id}
+                seat.owned = {object_id}
         self._touch(object_id)[object_id] = None
 
     def owner_of(self, object_id: str) -> Player[D] | None:
@@ -107,7 +108,7 @@ class Ownership(Generic[D]):
                 self.destroy(object_id)
 
     def _inherit(self, heir: Player[D] | None, object_id: str) -> None:
-        if heir is None or heir.seat is SeatState.FREED:
+        if heir is None or seat_of(heir).state is SeatState.FREED:
             self.destroy(object_id)
         else:
             self.give(heir, object_id)
@@ -131,5 +132,6 @@ class Ownership(Generic[D]):
 
 
 def _disown(player: Player[Any], object_id: str) -> None:
-    if isinstance(player.owned, set):
-        player.owned.discard(object_id)
+    owned = seat_of(player).owned
+    if isinstance(owned, set):
+        owned.discard(object_id)

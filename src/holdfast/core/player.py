@@ -1,15 +1,13 @@
-"""A player inside a room: the seat they sit on, the data they keep, and the way to speak to them."""
+"""A player in a room: what a game sees of them, and the seat that the engine keeps behind it."""
 
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from holdfast.core.backlog import Backlog
-from holdfast.core.codec import Codec
 from holdfast.core.messages import Message, PlayerData, check_message
-from holdfast.core.session import PlayerId, Session
+from holdfast.core.outlet import Outlet
+from holdfast.core.session import PlaceRunner, PlayerId, Session
 from holdfast.core.tables import Table
-from holdfast.schemas.frames import Data, Latest
 
 D = TypeVar("D", bound=PlayerData)
 
@@ -49,114 +47,111 @@ SEAT_TABLE = Table(
 )
 
 
-class Outlet(Protocol):
-    """Where a player's messages go: a channel to a client far away, or an agent in this process."""
-
-    waiting_bytes: int
-    """What was said from that end and waits for the room's turn."""
-    latest_waiting_bytes: int
-    """The same of what is unreliable, which is no part of the window."""
-    backlog: Backlog | None
-    """The same, message by message; None if nothing waits."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether that end has as much to read as its window, or more: what it says waits until it has read."""
-
-    def overflow(self) -> None:
-        """That end does not read: keep nothing more for it, until it is resynced."""
-
-    def send(self, message: Message) -> None:
-        """Deliver exactly once, in order."""
-
-    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Encode a message to many, once per dialect, into `bodies`; raises if it cannot be sent."""
-
-    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """The same as `send`, with what was prepared."""
-
-    def send_latest(self, message: Message, key: str) -> None:
-        """Deliver soon or never; a newer message with the same type and key takes its place."""
-
-    def finish(self, farewell: Message) -> None:
-        """The seat is freed: the stream ends with this message."""
-
-    def applied(self, seq: int) -> None:
-        """The room has applied the player's message with this number."""
-
-
-class SeatHost(Protocol):
-    """The host of the room a seat is in."""
-
-    def kick(self, player: "Player[Any]", message: str) -> None:
-        """Free the player's seat now."""
-
-    def deliver(self, player: "Player[Any]", frame: Data) -> None:
-        """Give the room the player's next message."""
-
-    def refuse(self, player: "Player[Any]", frame: Data) -> None:
-        """The player's next message is beyond what they may say: tell them, in its place."""
-
-    def has_read(self, player: "Player[Any]") -> None:
-        """The player has acknowledged something, and what they said may have its turn."""
-
-    def deliver_latest(self, player: "Player[Any]", frame: Latest) -> None:
-        """Give the room an unreliable message of the player, if it is free to take one."""
-
-
 # In the place of a set while a player owns nothing: an empty set takes 216 bytes.
 _NOTHING: frozenset[str] = frozenset()
 
 
-class Player(Generic[D]):
-    """One seat of a room and who sits on it. The same object for as long as the seat is theirs."""
+class Seat:
+    """One seat of a room: the engine's half of a player. The same object for as long as the seat is theirs."""
+
+    __slots__ = (
+        "is_joining",
+        "number",
+        "outlet",
+        "owned",
+        "player",
+        "player_id",
+        "runner",
+        "session",
+        "state",
+        "was_reserved",
+    )
 
     outlet: Outlet
     """Set when the seat is taken; until then there is nobody to speak to."""
 
-    def __init__(self, session: Session, data: D, *, host: SeatHost) -> None:
-        self.id: PlayerId = session.player_id
+    def __init__(self, session: Session, data: PlayerData, runner: PlaceRunner, number: int = 0) -> None:
         self.session = session
-        self.data = data
+        self.player_id: PlayerId = session.player_id
+        self.runner = runner
+        self.state = SEAT_TABLE.start
+        self.number = number
+        """Of the seat, in its room; 0 until the room gives it one."""
+        self.is_joining = False
+        """Whether the seat is taken and `on_join` waits for its turn: the room has not heard of the player."""
+        self.was_reserved = False
+        """Whether a player who joins came with a reservation."""
         self.owned: AbstractSet[str] = _NOTHING
-        """The objects of the room that the player owns."""
-        self.number = 0
-        """Of the seat, in its room; given with the seat."""
-        self.seat = SEAT_TABLE.start
-        self.host = host
+        self.player: Player[Any] = Player(self, data)
+
+    @property
+    def room(self) -> Any:
+        """The room."""
+        return self.runner.room
+
+    def happened(self, event: SeatEvent) -> None:
+        """Take one step of the seat's table."""
+        self.state = SEAT_TABLE.after(self.state, event)
+
+    def __repr__(self) -> str:
+        return f"<Seat of {self.player_id} {self.state.value}>"
+
+
+class Player(Generic[D]):
+    """A player in a room. The same object for as long as the seat is theirs; your own attributes on it are yours."""
+
+    def __init__(self, seat: Seat, data: D) -> None:
+        """Called by the server."""
+        # The one attribute here that is not the game's.
+        self._holdfast_seat = seat
+        self.id: PlayerId = seat.player_id
+        self.data = data
+        """What the player keeps across a drop."""
+
+    @property
+    def session(self) -> Session:
+        """The player's session."""
+        return self._holdfast_seat.session
+
+    @property
+    def owned(self) -> AbstractSet[str]:
+        """The ids of the objects that the player owns; see `Room.own`."""
+        return self._holdfast_seat.owned
 
     @property
     def connected(self) -> bool:
         """Whether the player is there now; False while the seat is held for them."""
-        return self.seat is SeatState.TAKEN
+        return self._holdfast_seat.state is SeatState.TAKEN
 
     @property
     def roles(self) -> frozenset[str]:
         """What the player may do beyond others, as it was proven when they signed in."""
-        return self.session.roles
+        return self._holdfast_seat.session.roles
 
     @property
     def latency_ms(self) -> float:
         """The smoothed round-trip time."""
-        return self.session.latency.smoothed_ms
+        return self._holdfast_seat.session.latency.smoothed_ms
 
     def send(self, message: Message) -> None:
         """Send reliably: exactly once, in order, also if the player drops and returns."""
         check_message(message)
-        self.outlet.send(message)
+        self._holdfast_seat.outlet.send(message)
 
     def send_latest(self, message: Message, key: str = "") -> None:
         """Send unreliably: never repeated; a newer one with the same type and key takes its place."""
         check_message(message)
-        self.outlet.send_latest(message, key)
+        self._holdfast_seat.outlet.send_latest(message, key)
 
     def kick(self, reason: str = "") -> None:
         """Remove the player from the room; `reason` is the sentence they are told."""
-        self.host.kick(self, reason)
-
-    def happened(self, event: SeatEvent) -> None:
-        """Take one step of the seat's table."""
-        self.seat = SEAT_TABLE.after(self.seat, event)
+        seat = self._holdfast_seat
+        seat.runner.kick(seat, reason)
 
     def __repr__(self) -> str:
-        return f"<Player {self.id} {self.seat.value}>"
+        return f"<Player {self.id} {self._holdfast_seat.state.value}>"
+
+
+def seat_of(player: Player[Any]) -> Seat:
+    """The engine's half of a player."""
+    return player._holdfast_seat  # noqa: SLF001 - the one way from the game's half to the engine's

@@ -1,18 +1,16 @@
-"""`Room`: what a game subclasses. Its rules live here; its host in the server gives it turns, time and a voice."""
+"""`Room`: what a game subclasses. Everything here is the game's; the engine's half is the `RoomContext` behind it."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 from holdfast.core.election import Election
 from holdfast.core.handlers import Handler, handlers_of
 from holdfast.core.messages import Message, PlayerData, check_message, snake_case
 from holdfast.core.ownership import Orphans, Ownership
-from holdfast.core.player import Player
+from holdfast.core.player import Player, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room_class import check_room_class
-from holdfast.core.room_context import Host, Timer
-from holdfast.core.room_listing import PropertyDict
-from holdfast.core.seating import Seating
+from holdfast.core.room_context import Phase, RoomContext, Timer
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ D = TypeVar("D", bound=PlayerData)
 Durability = Literal["memory", "checkpoint", "commit"]
 Disconnect = Literal["soft", "hard"]
 DuplicatePolicy = Literal["takeover", "reject", "allow"]
-Phase = Literal["lobby", "playing"]
 OtherVersionPolicy = Literal["refuse", "warn"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -37,7 +34,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 """The settings of a room that are a choice of words."""
 
 
-class Room(Seating[D]):
+class Room(Generic[D]):
     """One running game. Set the class attributes, write the hooks you need, mark handlers with `@on`."""
 
     kind: ClassVar[str]
@@ -85,108 +82,150 @@ class Room(Seating[D]):
     state: Any
     """The game's own. A durable room says of which type it is, as in `state: Board`: it is saved with the room."""
 
-    handlers: ClassVar[dict[str, Handler]] = {}
-    data_type: ClassVar[type[PlayerData]] = PlayerData
+    # The engine's. No other name of a room is.
+    _holdfast_handlers: ClassVar[dict[str, Handler]] = {}
+    _holdfast_data_type: ClassVar[type[PlayerData]] = PlayerData
+    _holdfast_context: RoomContext
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         check_room_class(cls, Room)
-        cls.handlers = handlers_of(cls)
+        cls._holdfast_handlers = handlers_of(cls)
         if "kind" not in cls.__dict__:
             cls.kind = snake_case(cls.__name__)
         for base in getattr(cls, "__orig_bases__", ()):
             origin, arguments = get_origin(base), get_args(base)
             if isinstance(origin, type) and issubclass(origin, Room) and _is_data(arguments[0]):
-                cls.data_type = arguments[0]
+                cls._holdfast_data_type = arguments[0]
 
-    def __init__(self, room_id: str, host: Host, random: "Random") -> None:
+    def __init__(self, context: RoomContext) -> None:
         """Called by the server; a game sets itself up in `on_create`."""
-        super().__init__(host)
-        self.id = room_id
+        self._holdfast_context = context
+        context.settings = self
         self.state = None
-        self.host: Player[D] | None = None
-        """The player with the host's role, if there is one; theirs until they leave for good."""
-        self.successor = ""
-        """The id of the player who is to be the next host, if the game has named one."""
-        self._properties = PropertyDict({}, self._entry_changed)
-        self.phase: Phase = "lobby"
-        self.random = random
-        self.objects: Ownership[D] = Ownership(host.limits)
 
     # What a game may do
 
     @property
+    def id(self) -> str:
+        """The room's id: text that no other room has."""
+        return self._holdfast_context.room_id
+
+    @property
     def name(self) -> str:
         """What the room is called in the directory; change it with `update`."""
-        return self.listing.name
+        return self._holdfast_context.listing.name
 
     @property
     def properties(self) -> dict[str, Any]:
         """What searches can look for and everybody can see: text, numbers, booleans and lists of them."""
-        return self._properties
+        return self._holdfast_context.properties
 
     @properties.setter
     def properties(self, values: Mapping[str, Any]) -> None:
         # A copy: they may be the same.
-        self._properties.replace(dict(values))
+        self._holdfast_context.properties.replace(dict(values))
 
-    def set_properties(self, values: Mapping[str, Any]) -> None:
-        """The room begins, or goes on, with these: nothing has changed for anybody."""
-        self._properties = PropertyDict(values, self._entry_changed)
+    @property
+    def phase(self) -> Phase:
+        """ "lobby", or "playing" from `start` to `end`."""
+        return self._holdfast_context.phase
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the room takes nobody new: see `lock`."""
+        return self._holdfast_context.is_locked
+
+    @property
+    def random(self) -> "Random":
+        """Random numbers; in a durable room they are saved with it, and go on after a crash."""
+        return self._holdfast_context.random
+
+    @property
+    def players(self) -> tuple[Player[D], ...]:
+        """Who is in the room, connected or held, in the order they joined."""
+        return self._holdfast_context.seats.players
+
+    def player(self, player_id: str) -> Player[D] | None:
+        """The player with this id, if they are in the room."""
+        seat = self._holdfast_context.seats.occupied_by(player_id)
+        return seat.player if seat is not None else None
+
+    @property
+    def host(self) -> Player[D] | None:
+        """The player with the host's role, if there is one; theirs until they leave for good. See `name_host`."""
+        return self._holdfast_context.host
+
+    @property
+    def successor(self) -> str:
+        """The id of the player who is to be the next host, if the game has named one."""
+        return self._holdfast_context.successor
+
+    @successor.setter
+    def successor(self, player_id: str) -> None:
+        self._holdfast_context.successor = player_id
+
+    @property
+    def objects(self) -> Ownership[D]:
+        """The objects of the room and their owners; see `own`."""
+        return self._holdfast_context.objects
 
     def broadcast(self, message: Message, exclude: Iterable[Player[D]] = ()) -> None:
         """Send reliably to every player of the room, also to those whose seat is held."""
         check_message(message)
         left_out = tuple(exclude)
-        players = [player for player in self.players if player not in left_out] if left_out else self.players
+        occupied = self._holdfast_context.seats.occupied
+        seats = [seat for seat in occupied if seat.player not in left_out] if left_out else occupied
         bodies: dict[Any, bytes] = {}
         # For every dialect before anybody is sent to: what one of them cannot carry reaches nobody, not some.
-        for player in {player.session.codec: player for player in players}.values():
-            player.outlet.prepare(message, bodies)
-        for player in players:
-            player.outlet.send_shared(message, bodies)
+        for seat in {seat.session.codec: seat for seat in seats}.values():
+            seat.outlet.prepare(message, bodies)
+        for seat in seats:
+            seat.outlet.send_shared(message, bodies)
 
     def start(self) -> None:
         """Begin a round: from now on a dropped player is kept whatever `keep_before_start` says."""
-        if self.phase == "lobby":
-            self.phase = "playing"
-            self._host.started()
-            self._host.listed()
-            self._host.follow(self.on_start)
+        context = self._holdfast_context
+        if context.phase == "lobby":
+            context.phase = "playing"
+            context.runner.started()
+            context.runner.listed()
+            context.runner.follow(self.on_start)
 
     def end(self) -> None:
         """End the round: players who are away lose their seat, the others' data is reset."""
-        if self.phase != "playing":
+        context = self._holdfast_context
+        if context.phase != "playing":
             return
-        self.phase = "lobby"
-        self._host.listed()
+        context.phase = "lobby"
+        context.runner.listed()
         failures: list[Exception] = []
-        for player in self.players:
-            if not player.connected:
-                self._host.free(player, Reason.ROUND_ENDED)
+        for seat in context.seats.occupied:
+            if seat.state is not SeatState.TAKEN:
+                context.runner.free(seat, Reason.ROUND_ENDED)
                 continue
             try:
-                player.data.reset()
+                seat.player.data.reset()
             except Exception as failure:  # noqa: BLE001 - one player's data must not keep the others from their reset
                 failures.append(failure)
-        self._host.follow(self.on_end)
+        context.runner.follow(self.on_end)
         if failures:
             raise ExceptionGroup("the round ended, but reset() raised", failures)
 
     def close(self) -> None:
         """End the room: everybody leaves, then it is gone."""
-        self.is_closing = True
-        self._host.close()
+        self._holdfast_context.is_closing = True
+        self._holdfast_context.runner.close()
 
     def lock(self) -> None:
         """Take nobody new; those who have a seat may still return to it."""
-        self.is_locked = True
-        self._entry_changed()
+        self._holdfast_context.is_locked = True
+        self._holdfast_context.entry_changed()
 
     def unlock(self) -> None:
         """Take players again."""
-        self.is_locked = False
-        self._entry_changed()
+        self._holdfast_context.is_locked = False
+        self._holdfast_context.entry_changed()
 
     def update(
         self,
@@ -197,41 +236,43 @@ class Room(Seating[D]):
         max_players: int | None = None,
     ) -> None:
         """Change the room's entry in the directory after this turn: its players and who watches it are told."""
-        self._host.update(Update(self.id, name=name, set=dict(set or {}), remove=list(remove), max_players=max_players))
+        self._holdfast_context.runner.update(
+            Update(self.id, name=name, set=dict(set or {}), remove=list(remove), max_players=max_players)
+        )
 
     def name_host(self, player: Player[D] | None) -> None:
         """Make a player the host from now on (None: nobody, until the next election)."""
-        self._host.name_host(player)
+        self._holdfast_context.runner.name_host(player)
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
         """Make the player the owner of an object (None: the server). `Throttled` if they have too many."""
-        self.objects.own(player, object_id)
+        self._holdfast_context.objects.own(player, object_id)
 
     def disown(self, object_id: str) -> None:
         """The object is gone, or nobody's any more: the room forgets it."""
-        self.objects.destroy(object_id)
+        self._holdfast_context.objects.destroy(object_id)
 
     def owner_of(self, object_id: str) -> Player[D] | None:
         """Who owns an object; None for the server's and for unknown ones."""
-        return self.objects.owner_of(object_id)
+        return self._holdfast_context.objects.owner_of(object_id)
 
     def after(self, seconds: float, method: Callable[..., Any], *args: Any) -> Timer:
         """Call one of this room's methods later, as a turn of its own."""
         owner: object = getattr(method, "__self__", None)
         if owner is not self:
             raise TypeError("after() takes a method of this room, as in self.after(5, self.explode, bomb_id)")
-        return self._host.after(seconds, method, args)
+        return self._holdfast_context.runner.after(seconds, method, args)
 
     def effect(self, name: str, payload: Any = None) -> None:
         """Have something done outside (a payment, a web hook) once this turn is saved; retried until it succeeds.
 
         Who carries it out is given to the server: `Server(effects={"pay": pay})`.
         """
-        self._host.effect(name, payload)
+        self._holdfast_context.runner.effect(name, payload)
 
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None = None) -> None:
         """Do outside work beside the room; `then` gets its result as a turn. Cancelled with the room."""
-        self._host.spawn(work, then)
+        self._holdfast_context.runner.spawn(work, then)
 
     # What a game may write. All hooks but `heir`, `snapshot` and `restore` may be `async def`.
 
@@ -305,14 +346,25 @@ class Room(Seating[D]):
     def on_destroyed(self) -> Any:
         """The room has ended; nothing can be sent any more."""
 
-    def _entry_changed(self) -> None:
-        self.listing.version += 1
-        self._host.listed()
-
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id} {self.phase} {self.seats_used}/{self.max_players}>"
+        return f"<{type(self).__name__} {self.id} {self.phase} {self._holdfast_context.seats.used}/{self.max_players}>"
 
 
 def _is_data(argument: Any) -> bool:
     """Whether it says what players keep: `Any` does not, though it is a class in some Pythons."""
     return isinstance(argument, type) and issubclass(argument, PlayerData)
+
+
+def context_of(room: Room[Any]) -> RoomContext:
+    """The engine's half of a room."""
+    return room._holdfast_context  # noqa: SLF001 - the one way from the game's half to the engine's
+
+
+def room_handlers(room_type: type[Room[Any]]) -> dict[str, Handler]:
+    """The handlers of a room class, by the wire name of their message."""
+    return room_type._holdfast_handlers  # noqa: SLF001 - as above
+
+
+def player_data_type(room_type: type[Room[Any]]) -> type[PlayerData]:
+    """The class of what the players of a room class keep."""
+    return room_type._holdfast_data_type  # noqa: SLF001 - as above

@@ -59,7 +59,7 @@ def _annotated(base: type) -> frozenset[str]:
 
 
 def _is_setting(name: str) -> bool:
-    return not name.startswith("_") and name not in {"handlers", "data_type"}
+    return not name.startswith("_")
 
 
 def _check_hook(cls: type, name: str, value: Any, hook: FunctionType) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import msgspec.inspect
 
 from holdfast.core.parts import Parts
-from holdfast.core.room import Room
+from holdfast.core.room import Room, player_data_type
 
 # Values may contain themselves.
 _DEPTH_MAX = 16
@@ -56,7 +56,7 @@ def parts_fields(state: type) -> dict[str, Any]:
 
 def check_savable(room_type: type[Room[Any]]) -> None:
     """Raise `ValueError` for a durable room whose data could not be read again after a crash."""
-    for what, kind in (("state", saved_type(room_type)), ("players' data", room_type.data_type)):
+    for what, kind in (("state", saved_type(room_type)), ("players' data", player_data_type(room_type))):
         try:
             msgspec.msgpack.Decoder(kind, dec_hook=empty_parts)
             _check_plain(msgspec.inspect.type_info(kind), set(), may_have_parts=what == "state")
@@ -97,7 +97,7 @@ def unsavable_field(room: Room[Any]) -> str:
     for name, value in room.properties.items():
         if _failure(value, _unread) is not None:
             return f"properties[{name!r}]"
-    read_data = state_reader(room.data_type)
+    read_data = state_reader(player_data_type(type(room)))
     for player in room.players:
         if field := _field(f"player({player.id!r}).data", player.data, read_data):
             return field

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from enum import Enum, Flag, auto
-from typing import TYPE_CHECKING, Any, NewType, Protocol
+from typing import Any, NewType, Protocol
 
 from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
@@ -11,15 +11,12 @@ from holdfast.core.flood import Flood
 from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits
 from holdfast.core.lineage import Lineage
+from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table
 from holdfast.core.tokens import ResumeTokens
-from holdfast.schemas.frames import Reply
+from holdfast.schemas.frames import Data, Latest, Reply
 from holdfast.schemas.session import Fork, Reached
-
-if TYPE_CHECKING:
-    from holdfast.core.player import Player
-    from holdfast.core.room import Room
 
 SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
@@ -85,6 +82,64 @@ class SessionCommands(Protocol):
         """End the session."""
 
 
+class PlaceRunner(Protocol):
+    """Who runs the room that a place is in. Each call names the place."""
+
+    @property
+    def room(self) -> Any:
+        """The room."""
+
+    def deliver(self, place: Any, frame: Data) -> None:
+        """Give the room the next message."""
+
+    def refuse(self, place: Any, frame: Data) -> None:
+        """The next message is beyond what the client may send: tell them, in its place."""
+
+    def has_read(self, place: Any) -> None:
+        """The client has acknowledged something, and what it said may have its turn."""
+
+    def deliver_latest(self, place: Any, frame: Latest) -> None:
+        """Give the room an unreliable message, if it is free to take one."""
+
+    def let_finish(self, place: Any) -> None:
+        """Everything that was said has its turn, also if the client does not read any more."""
+
+    def dropped(self, place: Any) -> None:
+        """The connection is gone."""
+
+    def returned(self, place: Any, *, is_resynced: bool) -> None:
+        """The session has a connection again; with `is_resynced` its stream begins anew."""
+
+    def leave(self, place: Any) -> None:
+        """Give the place back, when what was said before is applied."""
+
+    def free(self, place: Any, reason: Reason, message: str = "") -> None:
+        """Take the place away now."""
+
+    def kick(self, place: Any, message: str) -> None:
+        """The game takes the place away."""
+
+
+class Place(Protocol):
+    """What a session has in a room: a seat."""
+
+    @property
+    def outlet(self) -> Outlet:
+        """Where messages to the session go."""
+
+    @property
+    def runner(self) -> PlaceRunner:
+        """Who runs the room."""
+
+    @property
+    def player(self) -> Any:
+        """What the game sees of the session."""
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether the room has not heard of the player yet."""
+
+
 class Session:
     """What the server keeps of one player's presence."""
 
@@ -114,7 +169,6 @@ class Session:
         "latency",
         "lineage",
         "on_disconnect",
-        "player",
         "player_id",
         "replayed",
         "replies",
@@ -122,7 +176,7 @@ class Session:
         "resumes",
         "rewound_s",
         "roles",
-        "room",
+        "seat",
         "sign_outs",
         "signed_in_at",
         "state",
@@ -179,8 +233,7 @@ class Session:
         self.rewound_s: float | None = None
         """Its room came back from a checkpoint of this age: the client remembers more than we do."""
 
-        self.room: Room[Any] | None = None
-        self.player: Player[Any] | None = None
+        self.seat: Place | None = None
         self.channel: Channel | None = None
         self.closing: tuple[Channel, ...] = ()
         """Of seats that are gone: each stays until its last message is acknowledged."""
@@ -191,6 +244,16 @@ class Session:
         self.replies: tuple[Reply, ...] = ()
         """To its last requests, oldest first, in case they are asked again."""
         self._commands: SessionCommands | None = None
+
+    @property
+    def player(self) -> Any:
+        """The `Player` that the session is in its room; None without a seat."""
+        return self.seat.player if self.seat is not None else None
+
+    @property
+    def room(self) -> Any:
+        """The `Room` that the session has its seat in; None without one."""
+        return self.seat.runner.room if self.seat is not None else None
 
     @property
     def status(self) -> str:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from holdfast.core.connection import Connection, ConnectionState
 from holdfast.core.limits import Limits
 from holdfast.core.player import SeatState
-from holdfast.core.room import Phase, Room
+from holdfast.core.room import Room, context_of
+from holdfast.core.room_context import Phase
 from holdfast.core.session import Session, SessionState
 from holdfast.observability.metrics import OTHER, Labels, Metrics
 from holdfast.schemas.events import ROOM_FAILURES
@@ -217,8 +218,9 @@ class Exposition:
                 of_kind = [room for room in some_rooms if room.kind == kind]
                 for phase in get_args(Phase):
                     rooms[kind, phase] += sum(room.phase == phase for room in of_kind)
-                _count(seats, (kind,), [seat.seat for room in of_kind for seat in room.seats], _SEAT_STATES)
-                seats[kind, SeatState.RESERVED.value] += sum(room.reservations.waiting for room in of_kind)
+                of_rooms = [context_of(room).seats for room in of_kind]
+                _count(seats, (kind,), [seat.state for each in of_rooms for seat in each], _SEAT_STATES)
+                seats[kind, SeatState.RESERVED.value] += sum(each.reservations_open for each in of_rooms)
         return {"sessions": sessions, "connections": connections, "rooms": rooms, "seats": seats}
 
     def _counted(self) -> dict[str, Values]:

@@ -32,7 +32,7 @@ except ModuleNotFoundError as missing:
 
 from holdfast.core.errors import Refused
 from holdfast.core.player import Player
-from holdfast.core.room import Room
+from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Session
 from holdfast.schemas.frames import Data
 
@@ -140,7 +140,7 @@ class MessageTrace:
             "holdfast.room.id": room.id,
             "holdfast.room.kind": room.kind,
             # A client may send any name: only those that the game knows are shown.
-            "holdfast.message.type": frame.type if frame.type in room.handlers else "unknown",
+            "holdfast.message.type": frame.type if frame.type in room_handlers(type(room)) else "unknown",
             "holdfast.message.seq": frame.seq,
         }
         arrived_at = session.connection.heard_at if session.connection is not None else tracer.now()

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.core.backlog import Backlog
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
 from holdfast.core.messages import Message, SeatLeft
-from holdfast.core.player import Player
+from holdfast.core.outlet import Backlog
+from holdfast.core.player import Seat
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.identity.port import Identity
@@ -87,9 +87,9 @@ class Inbox:
 class AgentRoom:
     """An agent's seat in a room, with the face of a client's."""
 
-    def __init__(self, runner: RoomRunner, player: Player[Any], inbox: Inbox) -> None:
+    def __init__(self, runner: RoomRunner, seat: Seat, inbox: Inbox) -> None:
         self._runner = runner
-        self._player = player
+        self._seat = seat
         self._inbox = inbox
         self.id = runner.room.id
         self.kind = runner.room.kind
@@ -102,16 +102,16 @@ class AgentRoom:
 
     async def send(self, message: Message) -> None:
         """Say something to the room."""
-        session = self._player.session
-        if session.player is not self._player:
+        session = self._seat.session
+        if session.seat is not self._seat:
             raise NotSeated("the agent has no seat in this room any more")
         if session.state is not SessionState.CONNECTED:
             raise NotSeated(_AWAY)
-        self._runner.deliver_native(self._player, message)
+        self._runner.deliver_native(self._seat, message)
 
     async def leave(self) -> None:
         """Give the seat back; what was said before is applied before."""
-        self._runner.leave(self._player)
+        self._runner.leave(self._seat)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         while (message := await self._inbox.next()) is not None:
@@ -216,16 +216,16 @@ class Agent:
             raise self._ended()
         if self.session.state is SessionState.DISCONNECTED:
             raise NotSeated(_AWAY)
-        if self.session.player is not None:
+        if self.session.seat is not None:
             raise AlreadySeated("this agent has a seat already; leave it first")
         runner = self._services.rooms.runner(room_id)
         inbox = Inbox(self.session, self._services.context.limits.kept_messages_max, self._services.overflowed)
         try:
-            player = await runner.join(self.session, lambda _: inbox)
+            seat = await runner.join(self.session, lambda _: inbox)
         except Interrupted:
             # It was ended, or disconnected, while it was joining.
             raise self._ended() if self.session.end_reason is not None else NotSeated(_AWAY) from None
-        return AgentRoom(runner, player, inbox)
+        return AgentRoom(runner, seat, inbox)
 
     def _ended(self) -> SessionEnded:
         assert self.session.end_reason is not None

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.room import Room
+from holdfast.core.room import Room, context_of
 from holdfast.schemas.events import Event, NodeDraining, RoomEnded, SeatExpired, SeatFreed
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions.notices import Notices
@@ -45,7 +45,7 @@ class Drain:
     @property
     def waits_for(self) -> list[RoomRunner]:
         """The rooms that end with this node and have somebody in them."""
-        return [each for each in self._runners() if not each.persistence.survives_stop and each.room.seats_used > 0]
+        return [each for each in self._runners() if not each.persistence.survives_stop and each.seats.used > 0]
 
     async def run(self, within_s: float) -> None:
         """Announce the end, and wait until no room needs the time, or there is none left."""
@@ -64,7 +64,7 @@ class Drain:
         for session in self._registry:
             self._notices.stopping(session, within_s)
         for runner in self._runners():
-            if type(runner.room).on_stopping is not Room.on_stopping and not runner.room.is_closing:
+            if type(runner.room).on_stopping is not Room.on_stopping and not runner.context.is_closing:
                 runner.follow(runner.room.on_stopping, within_s)
         self._look()
 
@@ -75,7 +75,7 @@ class Drain:
     def look_at(self, room_id: str) -> None:
         """Somebody may have been the last one in this room, or is not coming after all."""
         room = self._room(room_id)
-        if self.is_on and (room is None or room.seats_used == 0):
+        if self.is_on and (room is None or context_of(room).seats.used == 0):
             self._waiting.discard(room_id)
             if not self._waiting:
                 self._look()

@@ -115,7 +115,7 @@ class Health:
                     asked[runner] = round_.create_task(self._is_well(runner))
                     if len(asked) % _ASKED_AT_ONCE == 0:
                         await asyncio.sleep(0)
-        unhealthy = [runner for runner, task in asked.items() if not task.result() and not runner.room.is_closing]
+        unhealthy = [runner for runner, task in asked.items() if not task.result() and not runner.context.is_closing]
         self._are_rooms_unhealthy = len(unhealthy) >= max(_UNHEALTHY_LEAST, _UNHEALTHY_SHARE * self._room_count())
         for runner in unhealthy:
             self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why="unhealthy"))
@@ -125,8 +125,7 @@ class Health:
             self._publish(NodeHealth(node=self._name, is_healthy=self.is_healthy))
 
     def _has_say(self, runner: RoomRunner) -> bool:
-        room = runner.room
-        return type(room).on_health_check is not Room.on_health_check and not room.is_closing
+        return type(runner.room).on_health_check is not Room.on_health_check and not runner.context.is_closing
 
     async def _is_well(self, runner: RoomRunner) -> bool:
         if runner.persistence.is_stalled:

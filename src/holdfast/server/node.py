@@ -238,7 +238,6 @@ class Node:
                 lifecycle=lifecycle,
                 outbox=self.outbox,
                 last_sign_out=lambda: self.access.sign_outs,
-                free_seat=lambda player, reason: self.rooms.runner_of(player).free(player, reason),
             )
             self.recovery.on_session += [self.access.came_back]
             stored_rooms.restore = self.recovery.restore_room

@@ -8,6 +8,7 @@ from msgspec import Raw
 
 from holdfast import Message, MessageRefused, NotAllowed, Player, PlayerData, Queue, Room, on
 from holdfast.core.codec import MSGPACK
+from holdfast.core.room import context_of, room_handlers
 from holdfast.schemas.frames import Ack, Data, Latest
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo, WaitInfo
@@ -183,7 +184,7 @@ async def test_what_a_room_asks_a_role_for_is_refused_to_those_without_it(wish: 
 
         assert len(server.rooms) == 1
         assert seats(server) == []
-        assert len(room.reservations) == 0
+        assert context_of(room).seats.reservations == {}
 
 
 @in_virtual_time
@@ -293,8 +294,8 @@ async def _interrupt(server: MemoryServer, how: str) -> None:
 
 
 def test_a_kind_without_roles_looks_its_handlers_up_as_before() -> None:
-    assert all(not handler.role for handler in Hall.handlers.values())
-    assert {name: handler.role for name, handler in Court.handlers.items()} == {"say": "", "smite": "gm"}
+    assert all(not handler.role for handler in room_handlers(Hall).values())
+    assert {name: handler.role for name, handler in room_handlers(Court).items()} == {"say": "", "smite": "gm"}
 
 
 def test_rooms_ask_for_no_role_by_default() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Limits, Player, PlayerData, Room, SessionEnded
 from holdfast.core.errors import Refused
+from holdfast.core.room import context_of
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.room import RoomInfo
 from holdfast.testing import FaultyStore, MemoryServer
@@ -115,28 +116,28 @@ def _check_books(server: MemoryServer) -> None:
     directory = server.rooms
     by: Counter[str] = Counter()
     where: dict[str, set[str]] = {}
-    for host in directory.runners():
-        room = host.room
-        assert room.seats_used <= SEATS, f"a seat of {room} was sold twice"
-        heads = Counter(seat.id for seat in room.seats)
+    for runner in directory.runners():
+        room = runner.room
+        assert runner.seats.used <= SEATS, f"a seat of {room} was sold twice"
+        heads = Counter(seat.player_id for seat in runner.seats)
         assert not heads or max(heads.values()) == 1
         sitting = {seat.id for seat in room.players}
-        assert not any(room.reservations.is_waiting(each) for each in sitting)
-        by.update(kept.by for _, kept in room.reservations if kept.by)
-        for player_id in (*sitting, *(each for each, _ in room.reservations)):
+        assert not any(runner.seats.is_awaited(each) for each in sitting)
+        by.update(kept.by for kept in runner.seats.reservations.values() if kept.by)
+        for player_id in (*sitting, *runner.seats.reservations):
             where.setdefault(player_id, set()).add(room.id)
     assert {each: directory.reserved.count(each) for each in PLAYERS} == {each: by[each] for each in PLAYERS}
-    assert {each: {host.room.id for host in directory.rooms_of(each)} for each in directory.players()} == where
+    assert {each: {runner.room.id for runner in directory.rooms_of(each)} for each in directory.players()} == where
     for session in server.sessions:
-        assert session.player is None or session.player in directory.runner_of(session.player).room.seats
+        assert session.seat is None or session.seat in context_of(session.room).seats
 
 
 def _check_makers(server: MemoryServer) -> None:
     """Nobody's reservation outlives their last session, and only those in a room and its creator have some in it."""
     for room in server.rooms:
-        for player_id, kept in room.reservations:
+        for player_id, kept in context_of(room).seats.reservations.items():
             assert server.sessions.of_player(kept.by), f"the maker of a reservation in {room} is gone"
-            own = {player_id, room.listing.creator, *(player.id for player in room.players)}
+            own = {player_id, context_of(room).listing.creator, *(player.id for player in room.players)}
             assert kept.by in own, f"{kept.by} has reserved a seat in {room}, and has none"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast import Limits, NotFound, PlayerData, Queue, Refused, Room
 from holdfast.core.errors import Invalid
+from holdfast.core.room import context_of
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 from holdfast.server.placement.fleet import OwnFleet
@@ -228,7 +229,7 @@ async def test_a_placement_that_is_cancelled_between_the_room_and_its_seats_leav
         placing.cancel()
         await asyncio.wait([placing])
 
-        assert room.listing.reason == "placement_failed"
+        assert context_of(room).listing.reason == "placement_failed"
         await until(lambda: not list(server.rooms))
 
 

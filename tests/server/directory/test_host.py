@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import HostChanged, NotAllowed, NotFound, Player, Refused, RoomUpdated
+from holdfast.core.room import context_of
 from tests.server.directory.test_lifecycle import events_of
 from tests.server.durability.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durability.rooms import Do, Hero, Say, Table, table
@@ -393,7 +394,7 @@ async def test_the_game_names_the_host() -> None:
     kind = table(Led, election="none")
     async with Bench(kind) as bench:
         ada, bob = await bench.sit("ada"), await bench.sit("bob")
-        version = bench.room(ada).listing.version
+        version = context_of(bench.room(ada)).listing.version
 
         await ada.send(Do("crown", ["bob"]), Do("crown", ["bob"]), Do("crown", ["nobody"]), Do("crown", ["ada"]))
         await settled(ada)
@@ -401,7 +402,7 @@ async def test_the_game_names_the_host() -> None:
 
         assert kind.story[2:] == ["host nobody -> bob", "host bob -> nobody", "host nobody -> ada"]
         assert changes(ada) == changes(bob) == ["bob", "", "ada"]
-        assert bench.room(ada).listing.version == version + 3
+        assert context_of(bench.room(ada)).listing.version == version + 3
 
 
 @in_virtual_time
@@ -442,7 +443,7 @@ async def test_the_host_passes_the_role_on_with_an_update_that_counts_once() -> 
     kind = table(Led)
     async with Bench(kind) as bench:
         ada, bob = await bench.sit("ada"), await bench.sit("bob")
-        version = bench.room(ada).listing.version
+        version = context_of(bench.room(ada)).listing.version
 
         info = await ada.room.update(host="bob", name="bob's")
         await settled(bob)
@@ -510,11 +511,11 @@ async def test_the_host_and_the_successor_are_who_they_were_after_a_crash(durabi
         await ada.send(Do("crown", ["bob"]), Do("succeed", ["cyd"]))
         await settled(ada)
         await a_moment(2.0)
-        version = bench.room(ada).listing.version
+        version = context_of(bench.room(ada)).listing.version
 
         await bench.restart()
         room = bench.server.rooms.runner(ada.room.id).room
-        assert (name(room.host), room.successor, room.listing.version) == ("bob", "cyd", version)
+        assert (name(room.host), room.successor, context_of(room).listing.version) == ("bob", "cyd", version)
         await until(lambda: all(player.connected for player in room.players))
         await bob.room.leave()
         await settled(ada)

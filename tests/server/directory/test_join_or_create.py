@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import ClientRoom, ClientSession, Limits, PlayerData, Room, RoomFull
+from holdfast.core.room import context_of
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, Slow, a_crowd, arena, connected, occupancy, seats, served, told
 from tests.server.durability.bench import a_moment, in_virtual_time
@@ -30,7 +31,7 @@ async def test_a_thousand_players_at_once_fill_a_hundred_rooms(game: type[Room[A
         joined = await asyncio.gather(*(each.join_or_create("arena") for each in crowd))
 
         assert occupancy(server, joined) == {10: 100}
-        assert all(room.seats_used == 10 for room in server.rooms)
+        assert all(context_of(room).seats.used == 10 for room in server.rooms)
         taken = Counter(line for line in await told(server) if line.endswith("taken"))
         assert taken == {f"p{number} taken": 1 for number in range(1000)}
 
@@ -221,7 +222,7 @@ async def test_a_room_that_opens_behind_the_back_of_a_long_search_is_found_befor
         await a_moment()
 
         # The first that is looked at.
-        oldest = min(rooms, key=lambda room: (room.listing.created_at, room.id))
+        oldest = min(rooms, key=lambda room: (context_of(room).listing.created_at, room.id))
 
         def open_one() -> None:
             server.machine.call(lambda: oldest.properties.update(map="moon"))
@@ -254,4 +255,4 @@ async def test_players_on_real_sockets_share_rooms_too(world: World) -> None:
     joined = await asyncio.gather(*(each.join_or_create("arena") for each in crowd))
 
     assert Counter(Counter(seat.id for seat in joined).values()) == {5: 8}
-    assert [room.seats_used for room in server.rooms] == [5] * 8
+    assert [context_of(room).seats.used for room in server.rooms] == [5] * 8

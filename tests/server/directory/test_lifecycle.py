@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast import Failed, Limits, NotFound, Player, Reason, Refused, Room, Throttled
+from holdfast.core.room import context_of
 from holdfast.schemas.events import NodeReady
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.room import RoomInfo
@@ -20,7 +21,7 @@ class Life(Table):
     durability = "memory"  # type: ignore[assignment]  # a table that does not last
 
     def tell(self, hook: str) -> None:
-        self.story.append(f"{hook} {self.listing.status.value}")
+        self.story.append(f"{hook} {context_of(self).listing.status.value}")
 
     def on_create(self, config: dict[str, Any]) -> Any:
         super().on_create(config)

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast import ClientRoom, NotFound, Refused, RoomLocked
 from holdfast.core.errors import Duplicate, Expired, Invalid
+from holdfast.core.room import context_of
 from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import Reserve
 from tests.server.directory.seats import (
@@ -82,7 +83,7 @@ async def test_locked_and_full_rooms_are_passed_over() -> None:
         locked, full, denied = [await server.create_room("arena") for _ in range(3)]
         server.machine.call(locked.lock)
         await ada.join(full.id)
-        denied.listing.join_policy = "deny_all"
+        context_of(denied).listing.join_policy = "deny_all"
 
         seat = await bob.join_or_create("arena")
         await seat.leave()

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast import Message, Player, PlayerData, Queue, Room, on
 from holdfast.core.errors import NotAllowed
+from holdfast.core.room import context_of
 from holdfast.schemas.requests import Reserve
 from holdfast.server.durability.recovery import Pace
 from holdfast.testing import FaultyStore, MemoryServer
@@ -129,7 +130,7 @@ async def test_they_end_with_their_makers_session_or_seat(end: str) -> None:
         await a_moment(1.5)
 
         assert seats(server, room.id) == {"ada": "taken"}
-        assert room.open_seats == 3
+        assert context_of(room).open_seats == 3
 
 
 @in_virtual_time

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import NotFound, PlayerData, Refused, Room, RoomFull, Throttled
 from holdfast.core.errors import Invalid, NotAllowed
+from holdfast.core.room import context_of
 from holdfast.schemas.player import ReservationInfo
 from tests.server.directory.seats import (
     a_room,
@@ -87,7 +88,7 @@ async def test_asking_again_extends_and_takes_no_second_seat() -> None:
 
         assert again.expires_in_s == 60.0
         assert shorter.expires_in_s == pytest.approx(60.0, abs=0.1), "what was promised is not taken back"
-        assert room.seats_used == 1
+        assert context_of(room).seats.used == 1
         assert await told(server) == ["ada reserved"]
         await a_moment(59.0)
         assert seats(server, room.id) == {"ada": "reserved"}
@@ -155,7 +156,7 @@ async def test_of_two_parties_at_once_one_gets_the_last_seats() -> None:
 
         assert sum(isinstance(answer, ReservationInfo) for answer in answers) == 1
         assert sum(isinstance(answer, RoomFull) for answer in answers) == 3
-        assert room.seats_used == 6
+        assert context_of(room).seats.used == 6
 
 
 # What a reserved player may

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import Message, Player, PlayerData, RoomFull, Throttled, on
 from holdfast.core.errors import NotAllowed
+from holdfast.core.room import context_of
 from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import Reserve
 from holdfast.server.durability.recovery import Pace
@@ -181,7 +182,7 @@ async def test_a_seat_that_is_taken_and_a_reservation_are_never_both_saved() -> 
 
         back = server.rooms.get(room.id)
         assert back is not None
-        assert back.seats_used == 1
+        assert context_of(back).seats.used == 1
         assert seats(server, room.id) == {"ada": "held"}
 
 

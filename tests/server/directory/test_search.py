@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import ClientSession, Invalid, Limits, PlayerData, Refused, Room
 from holdfast.core.codec import JSON, MSGPACK, Codec
+from holdfast.core.room import context_of
 from holdfast.schemas.requests import Search
 from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.testing import MemoryServer, generous
@@ -369,6 +370,6 @@ async def _disturb(server: MemoryServer, rooms: list[Room[Any]], dice: Random) -
         room = dice.choice(rooms)
         if dice.random() < 0.2:
             server.machine.call(room.close)
-        elif not room.is_closing:
+        elif not context_of(room).is_closing:
             server.machine.call(room.properties.__setitem__, "level", dice.randrange(5))
         await asyncio.sleep(0)

@@ -19,6 +19,7 @@ from holdfast import (
     WrongPassword,
     on,
 )
+from holdfast.core.room import context_of
 from holdfast.schemas.requests import Update
 from tests.server.world import Chat, Hero, Said, Say, World, chat, hear, room_of
 
@@ -27,7 +28,7 @@ class Told(Chat):
     """Tells of updates, and changes its own entry when it is told to."""
 
     def on_update(self) -> Any:
-        self.story.tell("on_update", self.listing.version)
+        self.story.tell("on_update", context_of(self).listing.version)
 
     @on(Say)
     def said(self, player: Player[Hero], say: Say) -> None:
@@ -150,7 +151,7 @@ async def test_what_the_game_changes_itself_is_found_at_once(world: World) -> No
     ada, eve = await world.connect(server), await world.connect(server)
     seat = await ada.join_or_create("chat", properties={"map": "sea"})
     room = room_of(server, seat)
-    version = room.listing.version
+    version = context_of(room).listing.version
 
     for number, (text, where) in enumerate(
         [
@@ -164,7 +165,7 @@ async def test_what_the_game_changes_itself_is_found_at_once(world: World) -> No
         await seat.send(Say(text))
         await hear(seat, text)
         assert [each.id for each in await eve.search(where=where)] == [room.id], text
-        assert room.listing.version == version + number
+        assert context_of(room).listing.version == version + number
 
     # Its own `update` goes the same way as anybody's.
     assert kind.story.of("on_update") == [("on_update", version + 2)]
@@ -175,7 +176,7 @@ async def test_a_game_hears_of_nonsense_at_once_and_nothing_changes(world: World
     ada = await world.connect(server)
     seat = await ada.join_or_create("chat")
     room = room_of(server, seat)
-    before = room.listing.version
+    before = context_of(room).listing.version
 
     with pytest.raises(Invalid, match="128"):
         room.update(name="n" * 129)
@@ -184,7 +185,7 @@ async def test_a_game_hears_of_nonsense_at_once_and_nothing_changes(world: World
         with pytest.raises(Invalid):
             room.update(**wish)
 
-    assert (room.name, room.properties, room.listing.version) == ("", {}, before)
+    assert (room.name, room.properties, context_of(room).listing.version) == ("", {}, before)
     assert [each.id for each in await ada.search()] == [room.id]
 
 
@@ -221,7 +222,7 @@ async def test_who_dropped_from_a_room_that_became_smaller_still_has_their_seat(
     bob.cut()
     await kind.story.has("on_rejoin", bob.player_id)
 
-    assert room_of(server, ada_room).seats_used == 2
+    assert context_of(room_of(server, ada_room)).seats.used == 2
 
 
 @pytest.mark.parametrize("change", [{"locked": True}, {"join_policy": "deny_all"}], ids=str)
@@ -383,7 +384,7 @@ async def test_what_a_game_changes_by_its_own_hand_is_told_to_who_is_in_the_room
             break
 
     assert [(info.properties, info.is_locked) for info in told] == [({"map": "cave"}, True)]
-    assert told[0].version == room_of(server, room).listing.version
+    assert told[0].version == context_of(room_of(server, room)).listing.version
     # Whoever was told may change it with what they know.
     assert room.info is not None
     assert (await room.update(name="arena", if_version=room.info.version)).name == "arena"

@@ -10,6 +10,7 @@ import pytest
 from holdfast import Invalid, NotFound, Reason, Room, Throttled
 from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.codec import JSON, MSGPACK
+from holdfast.core.room import context_of
 from holdfast.schemas.frames import Notice, Reply
 from holdfast.schemas.room import RoomInfo, RoomPage, Visibility
 from holdfast.testing import MemoryServer
@@ -306,7 +307,7 @@ class Storm:
 
     async def step(self) -> None:
         dice = self._dice
-        rooms = [room for room in self.rooms if not room.is_closing]
+        rooms = [room for room in self.rooms if not context_of(room).is_closing]
         if not rooms or dice.random() < 0.1:
             properties = {"level": dice.randrange(4)}
             self.rooms.append(
@@ -320,7 +321,7 @@ class Storm:
             case 1:
                 self._server.machine.call(room.start if room.phase == "lobby" else room.end)
             case 2:
-                room.listing.visibility = self._visibility
+                context_of(room).listing.visibility = self._visibility
                 self._server.machine.call(room.unlock)
             case _:
                 self._server.machine.call(room.properties.__setitem__, "level", dice.randrange(4))

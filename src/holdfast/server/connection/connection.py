@@ -17,9 +17,8 @@ from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId, 
 from holdfast.core.errors import ProtocolError
 from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Flood, Rates, Step
 from holdfast.core.limits import Limits
-from holdfast.core.player import Player
 from holdfast.core.reasons import CLOSE_CODES, Reason, reason_of
-from holdfast.core.session import Session, SessionFlags
+from holdfast.core.session import Place, Session, SessionFlags
 from holdfast.core.silence import Look
 from holdfast.observability.metrics import Counters
 from holdfast.observability.packet_log import Tap
@@ -79,7 +78,7 @@ class ConnectionServices:
     received_more: Callable[["LiveConnection", bytes], None]
     first_portion: Callable[["LiveConnection", list[FromClient]], list[FromClient]]
     over: Callable[["LiveConnection", str], Step]
-    over_message: Callable[["LiveConnection", Player[Any], Data], bool]
+    over_message: Callable[["LiveConnection", Place, Data], bool]
     allows_latest: Callable[["LiveConnection"], bool]
     allows_request: Callable[["LiveConnection"], bool]
 
@@ -281,8 +280,8 @@ class LiveConnection(Connection):
         session = self.session
         assert session is not None
         channel = session.channel
-        player = session.player
-        if channel is None or player is None or frame.channel != channel.number:
+        seat = session.seat
+        if channel is None or seat is None or frame.channel != channel.number:
             # In flight while the seat was freed: the stream's last message says so. What it acknowledges counts all the
             # same, or the window would never open for that last message.
             if not session.was_opened(frame.channel):
@@ -290,20 +289,20 @@ class LiveConnection(Connection):
             self._counters.messages_refused += 1
             self._on_ack(frame)
             return
-        if player.outlet.waiting_bytes:
-            self._check_window(player.outlet.waiting_bytes, channel, frame)
+        if seat.outlet.waiting_bytes:
+            self._check_window(seat.outlet.waiting_bytes, channel, frame)
         if frame.ack > channel.acked:
             channel.acknowledge(frame.ack)
-            if player.outlet.backlog is not None:
-                player.host.has_read(player)
+            if seat.outlet.backlog is not None:
+                seat.runner.has_read(seat)
         if channel.accept(frame.seq):
             session.last_active_at = now = self.heard_at
             allowance = self._messages
             if allowance.full_at <= now:
                 allowance.full_at = now + allowance.step_s
-            elif not allowance.take(now) and self._services.over_message(self, player, frame):
+            elif not allowance.take(now) and self._services.over_message(self, seat, frame):
                 return
-            player.host.deliver(player, frame)
+            seat.runner.deliver(seat, frame)
         else:
             self._counters.duplicates_ignored += 1
 
@@ -315,11 +314,11 @@ class LiveConnection(Connection):
     def _on_latest(self, frame: Latest) -> None:
         session = self.session
         assert session is not None
-        player = session.player
-        if player is not None and session.channel is not None and frame.channel == session.channel.number:
+        seat = session.seat
+        if seat is not None and session.channel is not None and frame.channel == session.channel.number:
             session.last_active_at = self.heard_at
             if self._services.allows_latest(self):
-                player.host.deliver_latest(player, frame)
+                seat.runner.deliver_latest(seat, frame)
 
     def _on_ack(self, frame: Ack | Pong | Data) -> None:
         session = self.session
@@ -332,8 +331,8 @@ class LiveConnection(Connection):
         channel.acknowledge(frame.ack)
         if channel.is_over:
             session.channel_over(channel)
-        elif session.player is not None and session.player.outlet.backlog is not None:
-            session.player.host.has_read(session.player)
+        elif session.seat is not None and session.seat.outlet.backlog is not None:
+            session.seat.runner.has_read(session.seat)
 
     def _on_pong(self, frame: Pong) -> None:
         self._on_ack(frame)
@@ -521,7 +520,7 @@ class LiveConnection(Connection):
         self._services.welcomed(self, session)
         self.tap = self._services.tap(self)
         self._step(ConnectionEvent.WELCOMED)
-        if session.player is not None:
+        if session.seat is not None:
             self._step(ConnectionEvent.SEATED)
 
     def seated(self) -> None:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from holdfast.core.limits import Limits
-from holdfast.core.player import Outlet
+from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionFlags
 from holdfast.server.connection.connection import LiveConnection
@@ -53,8 +53,8 @@ class Heartbeat:
         # A connection in the fair queue is silent because we do not read it; it leaves the queue, and is heard or not.
         if now - connection.heard_at >= limits.silence_s and connection.backlog is None:
             connection.cut(Reason.SILENT)
-        elif session.player is not None and self._reads_nothing(session, session.player.outlet, now):
-            session.player.outlet.overflow()
+        elif session.seat is not None and self._reads_nothing(session, session.seat.outlet, now):
+            session.seat.outlet.overflow()
         else:
             connection.ping(now)
 

@@ -1,11 +1,10 @@
 """What becomes of a client that says more than its session may: told, slowed down, refused, cut off (`core.flood`)."""
 
 from collections.abc import Callable
-from typing import Any
 
 from holdfast.core.flood import Step
-from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
+from holdfast.core.session import Place
 from holdfast.schemas.frames import Data
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
@@ -58,13 +57,13 @@ class Throttle:
         self._act(connection, limit, step)
         return step
 
-    def over_message(self, connection: LiveConnection, player: Player[Any], frame: Data) -> bool:
+    def over_message(self, connection: LiveConnection, place: Place, frame: Data) -> bool:
         """A reliable message was; False if it is to be carried out all the same."""
         step = self._step(connection)
         if step != "warn":
             # Also before the end: it was accepted, and a client that comes back will not send it again.
             self._counters.messages_throttled += 1
-            player.host.refuse(player, frame)
+            place.runner.refuse(place, frame)
         self._act(connection, "messages_per_s", step)
         return step != "warn"
 

@@ -8,13 +8,13 @@ from typing import Any
 from holdfast.core.address_quota import AddressQuota, AddressShares
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.ids import new_id
-from holdfast.core.player import Player, SeatState
+from holdfast.core.player import SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.roles import check_role
-from holdfast.core.room import Room
+from holdfast.core.room import Room, context_of
 from holdfast.core.room_listing import RoomListing, RoomStep, check_properties, check_request
-from holdfast.core.session import PlayerId, Session
+from holdfast.core.session import Session
 from holdfast.schemas.events import (
     RoomCreated,
     RoomEnded,
@@ -133,11 +133,6 @@ class Directory:
             raise NotFound(f"there is no room {room_id!r}; it may have ended")
         return runner
 
-    def runner_of(self, player: Player[Any]) -> RoomRunner:
-        """The runner of the room a player is in."""
-        assert isinstance(player.host, RoomRunner)
-        return player.host
-
     def runners(self) -> list[RoomRunner]:
         """The rooms, oldest first: a copy."""
         return list(self._runners.values())
@@ -190,9 +185,9 @@ class Directory:
         if room_type.unique_names:
             self.names.check_name(room_type.kind, request.name, room_id)
         runner = self._make_runner(room_type, room_id)
-        room = runner.room
+        room, context = runner.room, runner.context
         room.max_players = request.max_players or room_type.max_players
-        room.listing = RoomListing(
+        context.listing = RoomListing(
             created_at=self._context.clock.wall_clock(),
             name=request.name,
             visibility=request.visibility,
@@ -201,7 +196,7 @@ class Directory:
             code=self.names.new_code(room_id),
             creation_key=once,
         )
-        self.passwords.prove(room.listing, request.password)
+        self.passwords.prove(context.listing, request.password)
         try:
             # The game has had no turn yet in which another could have taken the name.
             self.renamed(room)
@@ -209,18 +204,18 @@ class Directory:
             self._quota.take(room_id, address)
             await self._begin(runner, request)
         except BaseException as error:
-            self.names.forget(room_id, room.listing)
+            self.names.forget(room_id, context.listing)
             self._quota.give_back(room_id)
             if isinstance(error, Failed):
-                self._failed(runner, room.listing.reason or "create_failed")
+                self._failed(runner, context.listing.reason or "create_failed")
             runner.abandon()
             raise
         # Not before: nobody may find a room that its game might still refuse.
-        room.listing.happened(RoomStep.ACTIVATED)
+        context.listing.happened(RoomStep.ACTIVATED)
         self.add(runner)
         self._context.counters.rooms_created += 1
         self._publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
-        if room.phase == "playing":
+        if context.phase == "playing":
             runner.started()
         return room.id
 
@@ -268,20 +263,20 @@ class Directory:
                 await runner.create(dict(request.properties))
         except TimeoutError:
             if not self._is_closed:
-                runner.room.listing.reason = "activation_timeout"
+                runner.context.listing.reason = "activation_timeout"
                 raise Failed(f"the room took longer than {activation_s:g} s to begin") from None
         finally:
             del self._beginning[runner]
         if self._is_closed:
             raise Throttled("this node is stopping")
-        if runner.room.is_closing:
+        if runner.context.is_closing:
             raise NotFound("the room closed at once")
 
     def add(self, runner: RoomRunner) -> None:
         """A room that is there from now on: a new one, or one that came back from the store."""
         room = runner.room
         self._runners[room.id] = runner
-        self.names.add(room.id, room.listing)
+        self.names.add(room.id, runner.context.listing)
         self.renamed(room)
         self.index.add(runner)
 
@@ -294,7 +289,7 @@ class Directory:
 
     def sort_by_age(self) -> None:
         """After a recovery, which brings rooms back in no order: the oldest first, as they were made."""
-        runners = sorted(self._runners.values(), key=lambda runner: runner.room.listing.created_at)
+        runners = sorted(self._runners.values(), key=lambda runner: runner.context.listing.created_at)
         self._runners = {runner.room.id: runner for runner in runners}
 
     @property
@@ -335,19 +330,19 @@ class Directory:
 
     def forget(self, runner: RoomRunner) -> None:
         """A room has ended, or is not ours any more."""
-        room = runner.room
-        for player_id in [*(seat.id for seat in room.seats), *(each for each, _ in room.reservations)]:
+        room, listing = runner.room, runner.context.listing
+        for player_id in [*(seat.player_id for seat in runner.seats), *runner.seats.reservations]:
             self._not_in(runner, player_id)
         self._quota.give_back(room.id)
         if self._runners.pop(room.id, None) is not None:
             self._context.counters.rooms_ended += 1
             self.index.remove(runner)
-            if room.listing.is_over:
+            if listing.is_over:
                 info = runner.entry.info(sees_code=True)
-                self.names.remove(room.listing, info)
+                self.names.remove(listing, info)
                 self._publish(RoomEnded(room=room.id, status=info.status, reason=info.reason))
             else:
-                self.names.forget(room.id, room.listing)
+                self.names.forget(room.id, listing)
         if self._all_forgotten is not None and not self._all_forgotten.done() and self._is_all_durable():
             self._all_forgotten.set_result(None)
 
@@ -374,7 +369,7 @@ class Directory:
     def updated(self, room: Room[Any], request: Update) -> None:
         """A room's entry was changed as this request says."""
         if request.password:
-            self.passwords.prove(room.listing, request.password)
+            self.passwords.prove(context_of(room).listing, request.password)
         self.renamed(room)
 
     def renamed(self, room: Room[Any]) -> None:
@@ -399,7 +394,7 @@ class Directory:
             runners = self._of_player.get(player_id, ())
             if runner not in runners:
                 self._of_player[player_id] = (*runners, runner)
-        elif runner.room.seat_of(PlayerId(player_id)) is None:
+        elif runner.seats.of(player_id) is None:
             # Else they have another, in a room that allows it.
             self._not_in(runner, player_id)
         self.listed(runner)
@@ -407,22 +402,21 @@ class Directory:
 
     def session_dropped(self, session: Session) -> None:
         """A session's connection is gone: its seat is held or freed."""
-        if session.player is not None:
-            self.runner_of(session.player).dropped(session.player)
+        if session.seat is not None:
+            session.seat.runner.dropped(session.seat)
 
     def session_returned(self, session: Session, is_resynced: bool) -> None:
         """A session has a connection again: its player is back on the seat."""
-        if session.player is not None:
-            self.runner_of(session.player).returned(session.player, is_resynced=is_resynced)
+        if session.seat is not None:
+            session.seat.runner.returned(session.seat, is_resynced=is_resynced)
 
     def session_ended(self, session: Session, reason: Reason, message: str) -> None:
         """A session ended for good: its seat is freed."""
-        if session.player is not None:
-            runner = self.runner_of(session.player)
-            if reason is Reason.BYE:
-                runner.leave(session.player)
-            else:
-                runner.free(session.player, reason, message)
+        seat = session.seat
+        if seat is not None and reason is Reason.BYE:
+            seat.runner.leave(seat)
+        elif seat is not None:
+            seat.runner.free(seat, reason, message)
         if not self._sessions.of_player(session.player_id):
             self.maker_gone(session.player_id)
 

@@ -86,20 +86,20 @@ class DirectoryOperations:
         player_id = session.player_id
         runners = self._rooms.rooms_of(player_id)
         if request.seated:
-            runners = [runner for runner in runners if runner.room.seat_of(player_id) is not None]
+            runners = [runner for runner in runners if runner.seats.of(player_id) is not None]
         return [self._shown(session, runner) for runner in runners]
 
     async def update(self, session: Session, request: Update) -> RoomInfo:
         """Change a room's entry: for who made it, and for its host."""
         runner = self._rooms.runner(request.room)
-        room = runner.room
-        is_member = session.room is room
+        context = runner.context
+        is_member = session.room is runner.room
         if is_member:
             # Its answer is saved together with the change: asked again after a crash, it is not done again.
             self._doors[session] = runner
 
         def check() -> None:
-            if session.player_id not in {room.listing.creator, room.host.id if room.host is not None else ""}:
+            if session.player_id not in {context.listing.creator, context.host.id if context.host is not None else ""}:
                 raise NotAllowed("only who made the room and its host may change it")
 
         def update() -> None:
@@ -140,17 +140,18 @@ class DirectoryOperations:
                 if not was_kept:
                     # Who did not take it is gone, or is not wanted there.
                     runner.reservations.release([session.player_id])
-                if tries == 0 or not (isinstance(error, Refused) and runner.room.is_closing):
+                if tries == 0 or not (isinstance(error, Refused) and runner.context.is_closing):
                     raise
 
     async def leave(self, session: Session, request: Leave) -> None:
         """Give the seat back."""
-        if session.player is None:
+        seat = session.seat
+        if seat is None:
             raise NotSeated("this session has no seat to leave")
-        runner = self._doors[session] = self._rooms.runner_of(session.player)
+        runner = self._doors[session] = self._rooms.runner(session.room.id)
         runner.persistence.leaving(session)
-        runner.let_finish(session.player)
-        await runner.call(runner.free, session.player, Reason.LEFT)
+        seat.runner.let_finish(seat)
+        await runner.call(runner.free, seat, Reason.LEFT)
 
     async def reserve(self, session: Session, request: Reserve) -> ReservationInfo:
         """Keep seats for oneself or a party."""
@@ -198,9 +199,9 @@ class DirectoryOperations:
         return runner
 
     def _is_known(self, session: Session, runner: RoomRunner) -> bool:
-        room = runner.room
-        is_expected = room.seat_of(session.player_id) is not None or session.player_id in room.reservations
-        return is_expected or room.listing.password is None
+        seats, player_id = runner.seats, session.player_id
+        is_expected = seats.of(player_id) is not None or seats.is_reserved(player_id)
+        return is_expected or runner.context.listing.password is None
 
     async def _check_password(self, session: Session, runner: RoomRunner, password: str) -> None:
         if not password:
@@ -208,7 +209,7 @@ class DirectoryOperations:
         room = runner.room
         await self._take_guess(session, room.id)
         try:
-            is_right = await self._rooms.passwords.is_right(room.listing, password)
+            is_right = await self._rooms.passwords.is_right(runner.context.listing, password)
         except Throttled:
             self._guesses.right(session, room.id)
             raise
@@ -228,8 +229,8 @@ class DirectoryOperations:
             await asyncio.sleep(wait_s)
 
     def _check_free(self, session: Session) -> None:
-        if session.player is not None:
-            room = self._rooms.runner_of(session.player).room
+        room = session.room
+        if room is not None:
             raise AlreadySeated(f"this session has a seat in room {room.id} ({room.kind}) already; leave it first")
         if self.is_stopped:
             raise Throttled("this node is stopping")

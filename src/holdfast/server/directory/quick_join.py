@@ -94,12 +94,12 @@ class QuickJoin:
         player_id = session.player_id
         for runner in self._rooms.rooms_of(player_id):
             is_back = runner.reservations.keeps_own(player_id) or _has_own(runner, player_id)
-            was_kept = player_id in runner.room.reservations
+            was_kept = runner.seats.is_reserved(player_id)
             if runner.room.kind == kind and is_back and self._has_seat(runner, session):
                 return runner, was_kept
         async with aclosing(self._rooms.index.openings(wanted)) as openings:
             async for runner in openings:
-                was_kept = player_id in runner.room.reservations
+                was_kept = runner.seats.is_reserved(player_id)
                 if self._has_seat(runner, session):
                     return runner, was_kept
         return None
@@ -111,7 +111,7 @@ class QuickJoin:
             return True
         try:
             runner.joining.check_role(session)
-            runner.room.check_open(player_id)
+            runner.context.check_open(player_id)
             runner.reservations.reserve_own(player_id)
         except Refused:
             return False
@@ -163,4 +163,4 @@ class QuickJoin:
 
 def _has_own(runner: RoomRunner, player_id: PlayerId) -> bool:
     """Whether a player has a seat to come back to; where they may have a second one, they want that."""
-    return runner.room.duplicate != "allow" and runner.room.seat_of(player_id) is not None
+    return runner.room.duplicate != "allow" and runner.seats.of(player_id) is not None

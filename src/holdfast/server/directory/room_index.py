@@ -197,7 +197,7 @@ class RoomIndex:
         return (runner for runner, _ in touched if runner.entry.open_seats > 0)
 
     def _is_public(self, row: RoomInfo) -> bool:
-        return self._runners[row.id].room.listing.visibility == "public"
+        return self._runners[row.id].context.listing.visibility == "public"
 
     # Watching
 

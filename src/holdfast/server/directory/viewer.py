@@ -17,15 +17,14 @@ class Viewer:
     def __call__(self, row: RoomInfo) -> bool:
         """Whether they may find a room."""
         runner = self._runners[row.id]
-        return runner.room.listing.visibility == "public" or self.knows(runner)
+        return runner.context.listing.visibility == "public" or self.knows(runner)
 
     def knows(self, runner: RoomRunner) -> bool:
         """Whether it is one of theirs: then they see its code, too."""
-        room = runner.room
         return (
-            self._player_id == room.listing.creator
-            or room.seat_of(self._player_id) is not None
-            or self._player_id in room.reservations
+            self._player_id == runner.context.listing.creator
+            or runner.seats.of(self._player_id) is not None
+            or runner.seats.is_reserved(self._player_id)
         )
 
     def show(self, runner: RoomRunner) -> RoomInfo:

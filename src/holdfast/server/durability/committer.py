@@ -167,7 +167,7 @@ class Committer:
         """Wait until the room that the session has just left is saved without it."""
         writer = self.sessions.of(session)
         home = writer.home if writer is not None else None
-        if home is not None and home in self._rooms and session.player is None:
+        if home is not None and home in self._rooms and session.seat is None:
             with contextlib.suppress(Refused):
                 await self.saved(home)
 

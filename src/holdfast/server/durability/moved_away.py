@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
 from holdfast.server.context import Clock
@@ -22,7 +20,6 @@ class MovedAway:
         lifecycle: SessionLifecycle,
         take_back: Callable[[], Awaitable[bool]],
         broken: Callable[[Broken], None],
-        free_seat: Callable[[Player[Any], Reason], None],
         ids_max: int,
     ) -> None:
         """`take_back` restores what other servers have left in the store, unless one is still running."""
@@ -30,7 +27,6 @@ class MovedAway:
         self._lifecycle = lifecycle
         self._take_back = take_back
         self._broken = broken
-        self._free_seat = free_seat
         self._ids_max = ids_max
         self._ids: dict[str, None] = {}
         self._taking_back: asyncio.Task[None] | None = None
@@ -44,10 +40,10 @@ class MovedAway:
     def lost(self, session: Session) -> None:
         """Another server has written the session, or its room: it continues there."""
         self.add(session.id)
-        player = session.player
+        seat, room = session.seat, session.room
         self._lifecycle.release(session, Reason.MOVED)
-        if player is not None and session.room is not None and session.room.durability == "memory":
-            self._free_seat(player, Reason.MOVED)
+        if seat is not None and room.durability == "memory":
+            seat.runner.free(seat, Reason.MOVED)
 
     def returned(self, session_id: str) -> None:
         """The session is on this server again."""

@@ -10,9 +10,9 @@ from msgspec import Raw
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
 from holdfast.core.messages import SeatLeft
-from holdfast.core.player import Player, SeatState
+from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Session
+from holdfast.core.session import Place, Session
 from holdfast.schemas.events import RoomReleased
 from holdfast.schemas.room import EffectRecord
 from holdfast.server.context import Context
@@ -43,7 +43,7 @@ class StorePersistence:
         self._overflowed = overflowed
         # Clients that asked for a seat, or to give it back, and were not answered yet.
         self._arriving: set[Session] = set()
-        self._leaving: dict[Session, Player[Any]] = {}
+        self._leaving: dict[Session, Place] = {}
         # Clients that have changed the room's entry, and were not answered yet.
         self._changing: set[Session] = set()
 
@@ -85,8 +85,8 @@ class StorePersistence:
         """Whether the room is between two turns, and nobody has come or gone who was not answered yet."""
         if not self.runner.turns.is_at_rest or self._changing:
             return False
-        has_come = any(each.player is not None and self.runner.has_joined(each.player) for each in self._arriving)
-        return not has_come and not any(player.seat is SeatState.FREED for player in self._leaving.values())
+        has_come = any(each.seat is not None and not each.seat.is_joining for each in self._arriving)
+        return not has_come and all(seat in self.runner.seats for seat in self._leaving.values())
 
     # The end
 
@@ -105,10 +105,10 @@ class StorePersistence:
         runner = self.runner
         self._counters.rooms_fenced += 1
         self._publish(RoomReleased(room=runner.room.id, reason=Reason.MOVED))
-        for player in runner.room.players:
-            self._committer.on_session_lost(player.session)
-            if not isinstance(player.outlet, ChannelOutlet):
-                player.outlet.finish(SeatLeft(Reason.MOVED, "another server has this room"))
+        for seat in runner.seats.occupied:
+            self._committer.on_session_lost(seat.session)
+            if not isinstance(seat.outlet, ChannelOutlet):
+                seat.outlet.finish(SeatLeft(Reason.MOVED, "another server has this room"))
         runner.let_go()
 
     # Seats
@@ -122,8 +122,8 @@ class StorePersistence:
 
     def leaving(self, session: Session) -> None:
         # The answer is saved together with the seat.
-        assert session.player is not None
-        self._leaving[session] = session.player
+        assert session.seat is not None
+        self._leaving[session] = session.seat
 
     def changing(self, session: Session) -> None:
         # The answer is saved together with the change.

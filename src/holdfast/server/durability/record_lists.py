@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Raw
 
 from holdfast.core.ownership import Ownership
+from holdfast.core.player import seat_of
 from holdfast.core.records import SERVER, ListName, encode_listed
 from holdfast.schemas.room import ObjectsRecord, TimerRecord
 from holdfast.server.durability.record_parts import PartChanges, RecordParts
@@ -123,7 +124,7 @@ class RecordLists:
         if known is not None and known[0] == version:
             return known
         owners = objects.owners_in(group).items()
-        numbers = {object_id: SERVER if owner is None else owner.number for object_id, owner in owners}
+        numbers = {object_id: SERVER if owner is None else seat_of(owner).number for object_id, owner in owners}
         return version, encode_listed(ObjectsRecord(group, numbers))
 
     def cut_timers(self, timers: list[RoomTimer], changes: PartChanges) -> list[Raw]:

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from holdfast.core.ids import new_id
 from holdfast.core.listed_room import restored_listing
-from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.records import SERVER, Unreadable, decode_effect, decode_session, room_key, session_key
 from holdfast.core.room import Room
+from holdfast.core.room_context import RoomContext
 from holdfast.core.saving import restored_channel, restored_session
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.logs import get_logger
@@ -63,10 +63,9 @@ class Recovery:
         lifecycle: SessionLifecycle,
         outbox: Outbox,
         last_sign_out: Callable[[], int],
-        free_seat: Callable[[Player[Any], Reason], None],
     ) -> None:
         """`make_room` makes a room whose random numbers continue from a position, `last_sign_out` is the number of the
-        latest sign-out, `free_seat` frees a seat in a memory room.
+        latest sign-out.
         """
         self._clock = context.clock
         self._limits = context.limits
@@ -89,7 +88,6 @@ class Recovery:
             lifecycle=lifecycle,
             take_back=self.take_back,
             broken=committer.broken,
-            free_seat=free_seat,
             ids_max=context.limits.sessions_max,
         )
         self.set_aside: dict[str, str] = {}
@@ -278,11 +276,11 @@ class Recovery:
         runner.recovered()
         # The first commit takes the room over from the server that had it.
         made.changed()
-        for seat in runner.room.seats:
+        for seat in runner.seats:
             self._session_restored(seat.session)
 
     def _let_go(self, made: StorePersistence) -> None:
-        for seat in made.runner.room.seats:
+        for seat in made.runner.seats:
             self._committer.sessions.forget(seat.session)
             self._lifecycle.release(seat.session, Reason.EXPIRED)
         self._committer.remove(made.writer)
@@ -290,12 +288,12 @@ class Recovery:
 
     def _fill(self, made: StorePersistence, saved: SavedRoom) -> None:
         runner, record = made.runner, saved.record
-        room = runner.room
-        room.phase = "playing" if record.phase == "playing" else "lobby"
-        room.is_locked = record.is_locked
+        room, context = runner.room, runner.context
+        context.phase = "playing" if record.phase == "playing" else "lobby"
+        context.is_locked = record.is_locked
         room.max_players = record.max_players
-        room.listing = restored_listing(record)
-        room.set_properties(saved.properties)
+        context.listing = restored_listing(record)
+        context.set_properties(saved.properties)
         runner.was_joined = record.was_joined
         age_s, passed_s = self._age_s(room, record), self._passed_s(record)
         for seat, data in zip(saved.seats, saved.data, strict=True):
@@ -309,21 +307,21 @@ class Recovery:
             made.restoring(session)
             runner.restore_seat(session, data, seat.number)
             self._tell(session, room.id)
-        self._give_objects(room, saved.owners)
+        self._give_objects(context, saved.owners)
         for timer in saved.timers:
             self._set_timer(runner, timer, timer.due_at - record.clock - passed_s)
-        room.host = room.player(record.listing.host)
-        room.successor = record.listing.successor
+        context.host = room.player(record.listing.host)
+        context.successor = record.listing.successor
         for kept in record.listing.reservations:
             left_s = max(0.0, kept.until - self._clock.wall_clock())
             runner.reservations.restored(PlayerId(kept.player), left_s, kept.by, is_placed=kept.is_placed)
 
-    def _give_objects(self, room: Room[Any], owners: dict[str, int]) -> None:
-        players = {player.number: player for player in room.players}
+    def _give_objects(self, context: RoomContext, owners: dict[str, int]) -> None:
+        players = {seat.number: seat.player for seat in context.seats.occupied}
         for object_id, number in owners.items():
             # An owner who was just joining when the room was saved has no seat in it.
             if number == SERVER or number in players:
-                room.objects.give(players.get(number), object_id)
+                context.objects.give(players.get(number), object_id)
 
     def _set_timer(self, runner: RoomRunner, timer: TimerRecord, wait_s: float) -> None:
         method = getattr(runner.room, timer.method, None)

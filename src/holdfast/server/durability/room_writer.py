@@ -11,8 +11,9 @@ from msgspec import Raw
 from holdfast.core.errors import Failed, NotFound
 from holdfast.core.limits import Limits
 from holdfast.core.listed_room import listing_record
-from holdfast.core.player import Player
+from holdfast.core.player import Seat
 from holdfast.core.records import digest, encode, encode_listed, room_key
+from holdfast.core.room import player_data_type
 from holdfast.core.saved_types import saved_type, state_reader, unsavable_field
 from holdfast.core.saving import channel_record
 from holdfast.core.session import Session
@@ -73,6 +74,7 @@ class RoomWriter:
         self._changed = changed
         self._fenced = fenced
         self._room = room = runner.room
+        self._room_context = runner.context
         self._key = room_key(room.id)
         self.checkpoint_s = room.checkpoint_s if room.durability == "checkpoint" else None
         """How often the room is saved; None: with every commit."""
@@ -97,10 +99,10 @@ class RoomWriter:
         self._parts = parts = RecordParts(self._key)
         self._state = StateWriter(saved_type(type(room)), parts, inline_bytes_max=context.limits.record_state_bytes_max)
         self._lists = RecordLists(parts, inline_bytes_max=context.limits.record_list_bytes_max)
-        self._seats: dict[Player[Any], tuple[tuple[Any, ...], bytes]] = {}
+        self._seats: dict[Seat, tuple[tuple[Any, ...], bytes]] = {}
         self._pending = _Pending(parts.unchanged())
         self._effects: list[EffectRecord] = []
-        self._read_data = state_reader(room.data_type)
+        self._read_data = state_reader(player_data_type(type(room)))
         self._is_paused = False
         self._may_complain_at = 0.0
         self._unsavable_since: float | None = None
@@ -127,9 +129,9 @@ class RoomWriter:
         return self._room.id
 
     def has_seat_of(self, session: Session) -> bool:
-        """Whether the session has a seat in this room, and the room has heard of it."""
-        player = session.player
-        return player is not None and player.host is self._runner and self._runner.has_joined(player)
+        """Whether the session's seat is in this room, and the room has heard of it."""
+        seat = session.seat
+        return seat is not None and seat.runner is self._runner and not seat.is_joining
 
     def staged(self, outlet: GatedOutlet) -> None:
         """An outlet has something that waits for the next commit."""
@@ -167,12 +169,11 @@ class RoomWriter:
             pending = _Pending(self._parts.deletions())
         else:
             # The game's own data comes first: encoding it may fail, and then nothing has happened.
-            properties = Raw(_encode(dict(self._room.properties)))
+            properties = Raw(_encode(dict(self._room_context.properties)))
             self._check_settings()
-            data = {player: self._cut_data(player) for player in self._room.players if self._runner.has_joined(player)}
-            random = self._room.random
-            if not isinstance(random, SplitMix64):
-                raise TypeError("`random` of a durable room is saved with it: do not replace it")
+            data = {seat: self._cut_data(seat) for seat in self._runner.seats.occupied if not seat.is_joining}
+            random = self._room_context.random
+            assert isinstance(random, SplitMix64)
             pending = _Pending(self._parts.unchanged())
             state = self._state.cut(self._room.snapshot(), pending.parts)
             self._cut_outlets()
@@ -297,11 +298,11 @@ class RoomWriter:
         change: PartChanges,
         *,
         properties: Raw,
-        data: dict[Player[Any], bytes],
+        data: dict[Seat, bytes],
         position: int,
         is_final: bool,
     ) -> RoomRecord:
-        room = self._room
+        room, context = self._room, self._room_context
         return RoomRecord(
             kind=room.kind,
             node=self._context.incarnation,
@@ -309,8 +310,8 @@ class RoomWriter:
             index=self.index + 1,
             previous=self.previous,
             saved_at=self._clock.wall_clock(),
-            phase=room.phase,
-            is_locked=room.is_locked,
+            phase=context.phase,
+            is_locked=context.is_locked,
             max_players=room.max_players,
             was_joined=self._runner.was_joined,
             properties=properties,
@@ -318,61 +319,57 @@ class RoomWriter:
             state=_NOTHING if state is None else state,
             has_state_beside=state is None,
             seats=self._lists.cut_seats(self._cut_seats(data), change),
-            objects=self._lists.cut_objects(room.objects, change),
+            objects=self._lists.cut_objects(context.objects, change),
             timers=self._lists.cut_timers(self._runner.timers.pending, change),
             # After the lists, which add to it.
             parts=change.sum,
-            created_at=room.listing.created_at,
+            created_at=context.listing.created_at,
             is_final=is_final,
             listing=listing_record(room, self._clock.now(), self._clock.wall_clock()),
             clock=self._clock.now(),
         )
 
-    def _cut_seats(self, data: dict[Player[Any], bytes]) -> dict[int, bytes]:
-        self._seats = {player: self._cut_seat(player, each) for player, each in data.items()}
-        return {player.number: encoded for player, (_, encoded) in self._seats.items()}
+    def _cut_seats(self, data: dict[Seat, bytes]) -> dict[int, bytes]:
+        self._seats = {seat: self._cut_seat(seat, each) for seat, each in data.items()}
+        return {seat.number: encoded for seat, (_, encoded) in self._seats.items()}
 
     def _check_settings(self) -> None:
-        room = self._room
-        if not isinstance(room.max_players, int):
-            raise TypeError(f"max_players must be a whole number; it is {room.max_players!r}")
-        if not all(isinstance(name, str) for name in room.properties):
+        max_players, successor = self._room.max_players, self._room_context.successor
+        if not isinstance(max_players, int):
+            raise TypeError(f"max_players must be a whole number; it is {max_players!r}")
+        if not all(isinstance(name, str) for name in self._room_context.properties):
             raise TypeError("properties are named by text")
-        if not isinstance(room.is_locked, bool):
-            raise TypeError("use lock() and unlock(); `is_locked` is True or False")
-        if not isinstance(room.host, Player | None):
-            raise TypeError("the host is a player of the room: use name_host(player)")
-        if not isinstance(room.successor, str):
+        if not isinstance(successor, str):
             raise TypeError("the successor is named by the player's id")
-        room.successor.encode()
+        successor.encode()
 
-    def _cut_data(self, player: Player[Any]) -> bytes:
-        data = _encode(player.data)
-        known = self._seats.get(player)
+    def _cut_data(self, seat: Seat) -> bytes:
+        data = _encode(seat.player.data)
+        known = self._seats.get(seat)
         if known is None or known[0][0] != data:
             self._read_data(data)
         return data
 
-    def _cut_seat(self, player: Player[Any], data: bytes) -> tuple[tuple[Any, ...], bytes]:
-        channel = self.channel_record(player)
-        if channel is not None and player in self._runner.resyncs:
+    def _cut_seat(self, seat: Seat, data: bytes) -> tuple[tuple[Any, ...], bytes]:
+        channel = self.channel_record(seat)
+        if channel is not None and seat in self._runner.resyncs:
             # Saved before `on_resync` had its turn: if that never comes, the next server restarts the stream again.
             channel = msgspec.structs.replace(channel, is_overflowed=True)
-        session = player.session
+        session = seat.session
         facts = (data, channel, session, session.rewound_s)
-        known = self._seats.get(player)
+        known = self._seats.get(seat)
         if known is not None and known[0] == facts:
             return known
         session_id = session.id if channel is not None else ""
-        seat = SeatRecord(player.id, session_id, Raw(data), player.number, channel, session.rewound_s)
-        return facts, encode_listed(seat)
+        record = SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, session.rewound_s)
+        return facts, encode_listed(record)
 
     @staticmethod
-    def channel_record(player: Player[Any]) -> ChannelRecord | None:
-        """The streams of a seat; None for an agent's seat."""
-        if isinstance(player.outlet, GatedOutlet):
-            return player.outlet.record()
-        channel = player.session.channel
+    def channel_record(seat: Seat) -> ChannelRecord | None:
+        """The streams of a seat; None for an agent's."""
+        if isinstance(seat.outlet, GatedOutlet):
+            return seat.outlet.record()
+        channel = seat.session.channel
         return channel_record(channel) if channel is not None else None
 
 

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from holdfast.core.messages import PlayerData
 from holdfast.core.parts import parts_of
 from holdfast.core.records import Unreadable, decode_room, owners_of, parts_sum, seats_of, timers_of
-from holdfast.core.room import Room
+from holdfast.core.room import Room, player_data_type
 from holdfast.core.saved_types import empty_parts, parts_fields, saved_type
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomRecord, TimerRecord
@@ -48,7 +48,7 @@ def read_room(entries: list[Entry], type_of: Callable[[str], type[Room[Any]] | N
         room_type=room_type,
         record=record,
         seats=seats,
-        data=[_read(seat.data, room_type.data_type, "a player's data") for seat in seats],
+        data=[_read(seat.data, player_data_type(room_type), "a player's data") for seat in seats],
         owners=owners_of(record, key, parts),
         timers=timers_of(record, key, parts),
         state=_read_state(room_type, key, record, parts),

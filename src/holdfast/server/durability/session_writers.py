@@ -73,7 +73,7 @@ class SessionWriter:
         channels = list(session.channels())
         self.outlets = [outlet for outlet in self.outlets if outlet.channel in channels]
         room_id = self.home.room_id if self.home is not None and self.home.has_seat_of(session) else ""
-        if session.player is None:
+        if session.seat is None:
             self.home = None
         closing = [self._record(channel) for channel in session.closing]
         return [Write(key, encode(session_record(session, room_id, closing)), self.revision)]
@@ -82,7 +82,7 @@ class SessionWriter:
     def is_joining(self) -> bool:
         """Whether its room has not heard of its seat: that is not saved yet, and the client must wait."""
         home, session = self.home, self.session
-        return home is not None and session.player is not None and not home.has_seat_of(session)
+        return home is not None and session.seat is not None and not home.has_seat_of(session)
 
     def _record(self, channel: Channel) -> ChannelRecord:
         outlet = next((outlet for outlet in self.outlets if outlet.channel is channel), None)

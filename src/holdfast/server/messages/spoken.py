@@ -12,7 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from holdfast.core.messages import RESERVED, Message
-from holdfast.core.room import Room
+from holdfast.core.room import Room, room_handlers
 
 _OURS = "holdfast"
 # Where other people's code lies, also within the folder of a game.
@@ -29,7 +29,7 @@ class Spoken:
 
 def spoken_in(room_type: type[Room[Any]]) -> Spoken:
     """What the room takes, and what it may send."""
-    taken = {handler.message_type for handler in room_type.handlers.values()}
+    taken = {handler.message_type for handler in room_handlers(room_type).values()}
     sent = set(_not_handled(room_type, taken) if room_type.sends is None else room_type.sends)
     return Spoken(_in_order(taken), _in_order(sent))
 
@@ -57,7 +57,10 @@ def _not_handled(room_type: type[Room[Any]], taken: set[type[Message]]) -> Itera
         if isinstance(value, type)
     ]
     handled = {
-        handler.message_type for _, value in named if issubclass(value, Room) for handler in value.handlers.values()
+        handler.message_type
+        for _, value in named
+        if issubclass(value, Room)
+        for handler in room_handlers(value).values()
     }
     for name, value in named:
         # Of ours, only those of a game that we ship.

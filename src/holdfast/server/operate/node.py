@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core.limits import Limits
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.room import Room
+from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import SessionState
 from holdfast.observability.event_log import EventLog
 from holdfast.observability.exposition import slices
@@ -29,7 +29,7 @@ _SHARED_S = 0.9 * OVERVIEW_S
 _EVENTS_MAX = 100
 
 # What can be set for a kind of rooms, as its class says it.
-_SETTINGS = [name for name in Room.__annotations__ if name not in {"kind", "state", "handlers", "data_type"}]
+_SETTINGS = [name for name in Room.__annotations__ if name not in {"kind", "state"} and not name.startswith("_")]
 _STATES = (SessionState.PRECONNECT, SessionState.CONNECTED, SessionState.DISCONNECTED)
 
 
@@ -125,7 +125,7 @@ def limits_in_force(limits: Limits) -> list[LimitInfo]:
 def _kind(room_type: type[Room[Any]]) -> KindInfo:
     messages = [
         MessageKind(name, handler.role, _schema(handler.message_type))
-        for name, handler in sorted(room_type.handlers.items())
+        for name, handler in sorted(room_handlers(room_type).items())
     ]
     return KindInfo(room_type.kind, {name: getattr(room_type, name) for name in _SETTINGS}, messages)
 

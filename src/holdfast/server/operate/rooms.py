@@ -11,7 +11,7 @@ from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.parts import Parts
-from holdfast.core.player import Player, SeatState
+from holdfast.core.player import Seat, SeatState, seat_of
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId
@@ -31,12 +31,7 @@ _TEXT_CHARS_MAX = 200
 _READ_S = 0.02
 _PAUSE = 50
 # What Holdfast keeps on a room, and shows elsewhere.
-_OURS = frozenset(
-    {
-        *("id", "state", "host", "successor", "phase", "random", "objects", "max_players"),
-        *("listing", "reservations", "is_locked", "is_closing"),
-    }
-)
+_OURS = frozenset({"state", "max_players"})
 
 
 class RoomOperations:
@@ -92,21 +87,22 @@ class RoomOperations:
 
     def seats(self, room_id: str) -> list[SeatInfo]:
         """The players with a seat in a room, and those for whom one is reserved."""
-        room = self._directory.runner(room_id).room
+        runner = self._directory.runner(room_id)
+        seats, host = runner.seats, runner.context.host
         reserved = [
             SeatInfo(player_id, SeatState.RESERVED.value, expires_in_s=_seconds_until(kept.until, self._now()))
-            for player_id, kept in room.reservations
-            if room.reservations.is_waiting(player_id)
+            for player_id, kept in seats.reservations.items()
+            if seats.is_awaited(player_id)
         ]
-        return [*(self._seat(seat, is_host=seat is room.host) for seat in room.seats), *reserved]
+        return [*(self._seat(seat, is_host=seat.player is host) for seat in seats), *reserved]
 
-    def _seat(self, player: Player[Any], *, is_host: bool) -> SeatInfo:
+    def _seat(self, seat: Seat, *, is_host: bool) -> SeatInfo:
         return SeatInfo(
-            player.id,
-            player.seat.value,
-            player.session.id,
-            round(player.latency_ms, 3),
-            _seconds_until(player.session.expires_at, self._now()),
+            seat.player_id,
+            seat.state.value,
+            seat.session.id,
+            round(seat.session.latency_ms, 3),
+            _seconds_until(seat.session.expires_at, self._now()),
             is_host,
         )
 
@@ -122,7 +118,7 @@ class RoomOperations:
         """Free reserved seats."""
         runner = self._directory.runner(request.room)
         for player_id in request.players:
-            if PlayerId(player_id) not in runner.room.reservations:
+            if not runner.seats.is_reserved(player_id):
                 raise NotFound(f"no seat is reserved for player {player_id}")
         await runner.call(runner.reservations.release, [PlayerId(each) for each in request.players])
         await runner.persistence.saved()
@@ -130,10 +126,10 @@ class RoomOperations:
     async def kick(self, room_id: str, player_id: str, message: str) -> None:
         """Free a player's seat."""
         runner = self._directory.runner(room_id)
-        player = runner.room.player(player_id)
-        if player is None:
+        seat = runner.seats.occupied_by(player_id)
+        if seat is None:
             raise NotFound(f"player {player_id} has no seat in this room")
-        await runner.call(runner.free, player, Reason.KICKED, message)
+        await runner.call(runner.free, seat, Reason.KICKED, message)
         await runner.persistence.saved()
 
     # Inside a room
@@ -163,7 +159,7 @@ class RoomOperations:
             players=[
                 PlayerState(
                     player.id,
-                    player.seat.value,
+                    seat_of(player).state.value,
                     values.plain(player.data),
                     [str(values.plain(name)) for name in sorted(player.owned)],
                 )
@@ -193,7 +189,7 @@ class RoomOperations:
 
     def _running(self, room_id: str) -> RoomRunner:
         runner = self._directory.runner(room_id)
-        if runner.room.listing.is_over:
+        if runner.context.listing.is_over:
             raise NotFound(f"room {room_id!r} has ended")
         return runner
 

@@ -10,8 +10,9 @@ from holdfast.core.election import elect
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.listed_room import apply_update, describe_room, open_seats
 from holdfast.core.messages import HostChanged, RoomUpdated
-from holdfast.core.player import Player
+from holdfast.core.player import Player, SeatState, seat_of
 from holdfast.core.room import Room
+from holdfast.core.room_context import RoomContext
 from holdfast.core.room_listing import RoomStatus, check_properties
 from holdfast.logs import get_logger
 from holdfast.schemas import events
@@ -29,11 +30,11 @@ class Entry:
     def __init__(
         self,
         room: Room[Any],
+        context: RoomContext,
         services: RoomServices,
         *,
         check_name: Callable[[Room[Any], str | None], None],
         updated: Callable[[Room[Any], Update], None],
-        has_joined: Callable[[Player[Any]], bool],
         listed: Callable[[], None],
         follow: Callable[..., None],
         take_turn: Callable[[Callable[[], Any]], None],
@@ -42,12 +43,12 @@ class Entry:
         changes by another way; `follow` and `take_turn` run a hook as a turn.
         """
         self._room = room
+        self._context = context
         self._limits = services.context.limits
         self._loop = services.context.clock.loop
         self._publish = services.context.publish
         self._check_name = check_name
         self._updated = updated
-        self._has_joined = has_joined
         self._listed = listed
         self._follow = follow
         self._take_turn = take_turn
@@ -84,12 +85,12 @@ class Entry:
 
     def _shown_properties(self) -> dict[str, Any]:
         """Those that a game has spoiled are left out, and said so in the log."""
-        room = self._room
-        if self._checked_version != room.listing.version:
-            self._checked_version = room.listing.version
+        room, context = self._room, self._context
+        if self._checked_version != context.listing.version:
+            self._checked_version = context.listing.version
             try:
-                check_properties(room.properties, self._limits.properties_bytes_max)
-                self._properties = _fixed(room.properties)
+                check_properties(context.properties, self._limits.properties_bytes_max)
+                self._properties = _fixed(context.properties)
             except Invalid as error:
                 log.error(  # noqa: TRY400 - the sentence says it all
                     "the room's properties cannot be shown", room=room.id, kind=room.kind, error=error
@@ -104,13 +105,13 @@ class Entry:
         room = self._room
         self._check_name(room, request.name)
         new_host = apply_update(room, request, self._limits.properties_bytes_max, password)
-        old_host = room.host
+        old_host = self._context.host
         if new_host is not None:
-            room.host = new_host
+            self._context.host = new_host
         self._updated(room, request)
         self._tell()
         self._follow(room.on_update)
-        if room.host is not old_host:
+        if self._context.host is not old_host:
             self._tell_host(old_host)
 
     def changed(self) -> None:
@@ -118,60 +119,64 @@ class Entry:
 
         Not at once: a game may change its properties with every tick.
         """
-        room = self._room
-        if room.listing.version == self._told_version or self._telling is not None:
+        context = self._context
+        if context.listing.version == self._told_version or self._telling is not None:
             return
-        if room.players:
+        if context.seats.has_players:
             self._telling = self._loop.call_later(self._limits.watch_s, self._tell_soon)
         else:
             # Who joins is shown the entry as it is then.
-            self._told_version = room.listing.version
+            self._told_version = context.listing.version
 
     def _tell_soon(self) -> None:
         self._telling = None
-        if self._room.listing.version != self._told_version:
+        if self._context.listing.version != self._told_version:
             self._take_turn(self._tell)
 
     def _tell(self) -> None:
-        room = self._room
-        self._told_version = room.listing.version
-        room.broadcast(RoomUpdated(self.info(sees_code=True)))
-        if room.listing.status is not RoomStatus.CREATING:
+        listing, room_id = self._context.listing, self._context.room_id
+        self._told_version = listing.version
+        self._room.broadcast(RoomUpdated(self.info(sees_code=True)))
+        if listing.status is not RoomStatus.CREATING:
             # Before that, nobody has heard of the room.
-            self._publish(events.RoomUpdated(room=room.id, version=room.listing.version))
+            self._publish(events.RoomUpdated(room=room_id, version=listing.version))
 
     def name_host(self, player: Player[Any] | None) -> None:
-        """Another player is the host."""
-        room = self._room
-        if player is not None and player not in room.players:
+        """Make another player the host."""
+        context = self._context
+        if player is not None and not self._is_here(player):
             raise NotFound(f"player {player.id} has no seat in the room, and cannot be its host")
-        old, room.host = room.host, player
+        old, context.host = context.host, player
         if player is not old:
-            room.listing.version += 1
+            context.listing.version += 1
             self._listed()
             self._tell_host(old)
 
+    def _is_here(self, player: Player[Any]) -> bool:
+        seat = seat_of(player)
+        return seat in self._context.seats and seat.state is not SeatState.RESERVED
+
     def _tell_host(self, old: Player[Any] | None) -> None:
-        room = self._room
-        player_id = room.host.id if room.host is not None else ""
-        if player_id == room.successor:
-            room.successor = ""
-        room.broadcast(HostChanged(player_id))
-        self._publish(events.HostChanged(room=room.id, player=player_id))
-        self._follow(room.on_host_changed, old, room.host)
+        context = self._context
+        player_id = context.host.id if context.host is not None else ""
+        if player_id == context.successor:
+            context.successor = ""
+        self._room.broadcast(HostChanged(player_id))
+        self._publish(events.HostChanged(room=context.room_id, player=player_id))
+        self._follow(self._room.on_host_changed, old, context.host)
 
     def check_host(self) -> None:
         """Elect a host if the room has none, or its host has left for good. A room that ends has none."""
-        room = self._room
-        if room.host is not None and room.host in room.players:
+        context = self._context
+        if context.host is not None and self._is_here(context.host):
             return
-        if room.is_closing:
-            room.host = None
+        if context.is_closing:
+            context.host = None
             return
-        if room.host is not None or room.election != "none":
-            # Of who waits for their `on_join`, the room has not heard yet.
-            players = [player for player in room.players if self._has_joined(player)]
-            self.name_host(elect(players, room.election, room.successor))
+        if context.host is not None or self._room.election != "none":
+            # The room has not heard of the players whose `on_join` waits.
+            players = [seat.player for seat in context.seats.occupied if not seat.is_joining]
+            self.name_host(elect(players, self._room.election, context.successor))
 
 
 def _fixed(properties: dict[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.errors import AlreadySeated, Failed, NotFound, Refused, Throttled
-from holdfast.core.player import Player, SeatEvent, SeatHost, SeatState
+from holdfast.core.player import Seat, SeatEvent, SeatState
 from holdfast.core.roles import check_role
-from holdfast.core.room import Room
+from holdfast.core.room import Room, player_data_type
+from holdfast.core.room_context import RoomContext, Runner
 from holdfast.core.session import Session, SessionState
 from holdfast.server.rooms.reservations import Reservations
 
@@ -22,6 +23,7 @@ class Joining:
     def __init__(
         self,
         room: Room[Any],
+        context: RoomContext,
         reservations: Reservations,
         *,
         admit_s: float,
@@ -30,6 +32,7 @@ class Joining:
     ) -> None:
         """`changed` is called when a seat is taken by a newcomer, or given back by one who was not approved."""
         self._room = room
+        self._context = context
         self._reservations = reservations
         self._admit_s = admit_s
         self._changed = changed
@@ -45,42 +48,42 @@ class Joining:
         """Refuse a player without the role that a seat here needs."""
         check_role(self._room.join_role, session.roles, f"a seat in a {self._room.kind}")
 
-    async def admitted(self, session: Session, runner: SeatHost) -> tuple[Player[Any], bool]:
-        """A seat that is reserved for a newcomer whom the game has approved; and whether it was kept for them."""
-        room, reservations = self._room, self._reservations
+    async def admitted(self, session: Session, runner: Runner) -> Seat:
+        """A seat for a newcomer whom the game has approved."""
+        context, reservations = self._context, self._reservations
         # Those who wait come first.
         reservations.offer_seats()
-        room.check_open(session.player_id)
-        player = Player(session, room.data_type(), host=runner)
-        was_kept = reservations.use(player.id)
-        room.add_seat(player)
+        context.check_open(session.player_id)
+        seat = Seat(session, player_data_type(type(self._room))(), runner)
+        seat.was_reserved = context.seats.use(seat.player_id)
+        context.seats.add(seat)
         self._changed()
         try:
-            await self._approved(player)
+            await self._approved(seat)
         except BaseException:
-            if was_kept:
+            if seat.was_reserved:
                 # The reservation stands: the player may try again while it lasts.
-                reservations.put_back(player.id)
-            self.release(player)
-            reservations.check_kept(player.id)
+                reservations.put_back(seat.player_id)
+            self.release(seat)
+            reservations.check_kept(seat.player_id)
             raise
-        reservations.seated(player.id)
-        return player, was_kept
+        reservations.seated(seat.player_id)
+        return seat
 
-    async def _approved(self, player: Player[Any]) -> None:
+    async def _approved(self, seat: Seat) -> None:
         """Wait for the game's approval; what may have changed meanwhile is looked at again."""
         if type(self._room).admit is not Room.admit:
-            await self._admit(player)
-        if player.session.state is not SessionState.CONNECTED:
+            await self._admit(seat)
+        if seat.session.state is not SessionState.CONNECTED:
             raise Interrupted
-        if player.session.player is not None:
+        if seat.session.seat is not None:
             raise AlreadySeated("this session took another seat meanwhile")
-        if player.seat is not SeatState.RESERVED:
+        if seat.state is not SeatState.RESERVED:
             raise NotFound("the room closed")
 
-    async def _admit(self, player: Player[Any]) -> None:
+    async def _admit(self, seat: Seat) -> None:
         try:
-            answer = self._room.admit(player)
+            answer = self._room.admit(seat.player)
             if asyncio.iscoroutine(answer):
                 async with asyncio.timeout(self._admit_s):
                     await answer
@@ -89,12 +92,12 @@ class Joining:
         except TimeoutError:
             raise Throttled("the room took too long to decide; try again") from None
         except Exception as error:  # noqa: BLE001 - the game's code
-            self._failed(error, "admit", player.id)
+            self._failed(error, "admit", seat.player_id)
             raise Failed("admit failed") from None
 
-    def release(self, player: Player[Any]) -> None:
+    def release(self, seat: Seat) -> None:
         """Give back the seat of a newcomer who was not admitted."""
-        if player.seat is SeatState.RESERVED:
-            player.happened(SeatEvent.FREED)
-            self._room.remove_seat(player)
+        if seat.state is SeatState.RESERVED:
+            seat.happened(SeatEvent.FREED)
+            self._context.seats.remove(seat)
             self._changed()

@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 from holdfast.core.messages import Message
-from holdfast.core.room import CHOICES, Room
+from holdfast.core.room import CHOICES, Room, player_data_type
 from holdfast.core.saved_types import check_savable
 from holdfast.schemas.frames import NAME_CHARS_MAX
 
@@ -49,9 +49,9 @@ def check_room_type(room_type: type[Room[Any]], *, has_store: bool) -> None:
         if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < inf:
             raise ValueError(f"{room_type.__name__}.{setting} must be {what} of at least {least}; got {value!r}")
     try:
-        room_type.data_type()
+        player_data_type(room_type)()
     except TypeError as error:
-        raise ValueError(f"{room_type.data_type.__name__} needs a default for every field ({error})") from None
+        raise ValueError(f"{player_data_type(room_type).__name__} needs a default for every field ({error})") from None
 
 
 def _check_words(room_type: type[Room[Any]]) -> None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from holdfast.core.backlog import Backlog
 from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.errors import Invalid
 from holdfast.core.messages import Message
+from holdfast.core.outlet import Backlog
 from holdfast.core.session import Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 

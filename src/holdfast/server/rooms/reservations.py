@@ -8,8 +8,9 @@ from typing import Any
 from holdfast.core.address_quota import AddressQuota
 from holdfast.core.errors import AlreadySeated, Invalid, NotAllowed, NotFound, Throttled
 from holdfast.core.player import SeatState
-from holdfast.core.reservations import Line, Reservation
 from holdfast.core.room import Room
+from holdfast.core.room_context import RoomContext
+from holdfast.core.seats import Reservation
 from holdfast.core.session import PlayerId
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.server.rooms.services import RoomServices
@@ -21,6 +22,7 @@ class Reservations:
     def __init__(
         self,
         room: Room[Any],
+        context: RoomContext,
         services: RoomServices,
         *,
         seat_changed: Callable[[str, SeatState], None],
@@ -30,6 +32,9 @@ class Reservations:
     ) -> None:
         """`changed` is called when reservations began or ended, `offer` when a seat is kept for a player who waits."""
         self._room = room
+        self._context = context
+        self._seats = context.seats
+        self._room_id = context.room_id
         self._clock = services.context.clock
         self._limits = services.context.limits
         self._grace_s = services.grace_s
@@ -41,27 +46,27 @@ class Reservations:
         self._once_saved = once_saved
         self._offer = offer
         self._restore_sessions_of = services.stored.restore_of_player
-        self._line = Line()
         self._shares = services.shares
         self._quota: AddressQuota[PlayerId] = AddressQuota(services.shares)
         self._is_offering = False
         self._expiry: asyncio.TimerHandle | None = None
+        self._expires_at = 0.0
         self._makers_awaited: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         """The room ends: no seat is kept any more, and nobody waits for one."""
         self._close_waitlist()
-        for player_id, _ in self._room.reservations:
+        for player_id in self._seats.reservations:
             self._free(player_id)
 
     def stop(self) -> None:
         """The room is gone from this server, whatever becomes of it elsewhere."""
         self._close_waitlist()
-        for player_id, _ in self._room.reservations:
+        for player_id in self._seats.reservations:
             self._drop(player_id)
 
     def _close_waitlist(self) -> None:
-        self._line = Line()
+        self._seats.clear_waitlist()
         self._quota = AddressQuota(self._shares)
         if self._makers_awaited is not None:
             self._makers_awaited.cancel()
@@ -75,7 +80,7 @@ class Reservations:
 
         `by` is the player who asks; an operator (empty) and a placement may reserve in any room.
         """
-        room, limits = self._room, self._limits
+        limits = self._limits
         if by and not is_placed:
             self._check_maker(by)
         ttl_s = self._usual_s() if ttl_s is None else ttl_s
@@ -84,16 +89,16 @@ class Reservations:
         # Those who wait come first.
         self.offer_seats()
         party = list(dict.fromkeys(players))
-        coming = [each for each in party if room.seat_of(each) is None]
-        fresh = [each for each in coming if each not in room.reservations]
+        coming = [each for each in party if self._seats.of(each) is None]
+        fresh = [each for each in coming if not self._seats.is_reserved(each)]
         self._reserved.check(by, len(fresh) + sum(self._becomes_own(each, by) for each in coming))
-        if room.is_closing or fresh:
-            room.check_space(len(fresh))
+        if self._context.is_closing or fresh:
+            self._context.check_space(len(fresh))
         for player_id in coming:
             self._keep(player_id, Reservation(self._clock.now() + ttl_s, by, is_placed))
         # A player on a seat has it without an end.
-        ends = [kept.until for each in party if (kept := room.reservations.get(each)) is not None]
-        return ReservationInfo(room.id, list(party), self._seconds_until(min(ends)) if ends else 0.0)
+        ends = [kept.until for each in party if (kept := self._seats.reservation(each)) is not None]
+        return ReservationInfo(self._room_id, list(party), self._seconds_until(min(ends)) if ends else 0.0)
 
     def reserve_placed(self, players: Sequence[PlayerId], owner: str) -> ReservationInfo:
         """Keep a seat for each player of a placement, in the name of the player who asked for it."""
@@ -102,23 +107,24 @@ class Reservations:
     def reserve_own(self, player_id: PlayerId) -> None:
         """Keep a seat for a player who is about to join; it ends with their session, or with the usual time."""
         self.offer_seats()
-        if player_id not in self._room.reservations:
-            self._room.check_space(1)
+        if not self._seats.is_reserved(player_id):
+            self._context.check_space(1)
         self._keep(player_id, Reservation(self._clock.now() + self._usual_s(), player_id))
 
     def restored(self, player_id: PlayerId, seconds: float, by: str, *, is_placed: bool) -> None:
         """Keep a seat that the store has as reserved, for so many seconds more."""
-        self._keep(player_id, Reservation(self._clock.now() + seconds, by, is_placed))
-        if self._makers_awaited is None and self._room.reservations.makers():
+        kept = Reservation(self._clock.now() + seconds, by, is_placed)
+        self._keep(player_id, kept)
+        if self._makers_awaited is None and kept.needs_maker:
             # A maker without a seat in a durable room has lost the session with the former node, and may sign in again.
             self._makers_awaited = self._clock.loop.call_later(self._grace_s, self._await_makers)
 
     def release(self, players: Sequence[PlayerId], by: str | None = None) -> None:
         """Give reserved seats back: a player (`by`) their own and those they have reserved, host and creator any."""
         # A player who is joining has the seat.
-        reserved = [each for each in dict.fromkeys(players) if self._room.reservations.is_waiting(each)]
+        reserved = [each for each in dict.fromkeys(players) if self._seats.is_awaited(each)]
         for player_id in reserved:
-            kept = self._room.reservations.get(player_id)
+            kept = self._seats.reservation(player_id)
             if by is None or kept is None or by in {player_id, kept.by} or self._is_in_charge(by):
                 continue
             raise NotAllowed(f"the seat of player {player_id} was not reserved by you")
@@ -127,24 +133,25 @@ class Reservations:
     def keeps_own(self, player_id: PlayerId) -> bool:
         """Whether a seat is kept for a player at their own request, or at an operator's."""
         # Others may reserve a seat for them; with that they must not decide where the player goes.
-        kept = self._room.reservations.get(player_id)
+        kept = self._seats.reservation(player_id)
         return kept is not None and kept.by in {"", player_id}
 
     def _becomes_own(self, player_id: PlayerId, by: str) -> bool:
         """Whether a seat that somebody else has reserved becomes the player's own with this request."""
-        return player_id in self._room.reservations and not self.keeps_own(player_id) and by in {"", player_id}
+        return self._seats.is_reserved(player_id) and not self.keeps_own(player_id) and by in {"", player_id}
 
     def _keep(self, player_id: PlayerId, kept: Reservation) -> None:
-        reservations = self._room.reservations
-        is_new = player_id not in reservations
-        if self._becomes_own(player_id, kept.by) and (known := reservations.drop(player_id)) is not None:
-            self._reserved.remove(known.by, self._room.id)
+        seats = self._seats
+        is_new = not seats.is_reserved(player_id)
+        if self._becomes_own(player_id, kept.by) and (known := seats.unreserve(player_id)) is not None:
+            self._reserved.remove(known.by, self._room_id)
             kept = kept._replace(until=max(kept.until, known.until))
-        if player_id not in reservations:
-            self._reserved.add(kept.by, self._room.id)
+        if not seats.is_reserved(player_id):
+            self._reserved.add(kept.by, self._room_id)
         self._leave_waitlist(player_id)
-        reservations.keep(player_id, *kept)
-        self._watch_expiry()
+        seats.reserve(player_id, kept)
+        self._expire_at(kept.until)
+        self._changed()
         if is_new:
             self._seat_changed(player_id, SeatState.RESERVED)
 
@@ -158,16 +165,16 @@ class Reservations:
 
     def maker_gone(self, player_id: str) -> None:
         """A player's session has ended, or they have left the room: the seats they reserved are free."""
-        self._free_all(self._room.reservations.made_by(player_id))
+        self._free_all(self._seats.reserved_by(player_id) if self._reserved.count(player_id) else [])
 
     def maker_left(self, player_id: str) -> None:
         """A player has given up their seat; the room's creator goes on to keep seats in it."""
-        if player_id != self._room.listing.creator and self._room.seat_of(PlayerId(player_id)) is None:
+        if player_id != self._context.listing.creator and self._seats.of(player_id) is None:
             self.maker_gone(player_id)
 
     def _check_maker(self, by: str) -> None:
         """Refuse a player who has nothing to do with the room: seats are kept by those who would play together."""
-        if not self._is_in_charge(by) and self._room.player(by) is None:
+        if not self._is_in_charge(by) and self._seats.occupied_by(by) is None:
             raise NotAllowed(
                 "only a player in the room, its host and the player who made it may reserve seats: join first, then "
                 "reserve for the others"
@@ -177,32 +184,31 @@ class Reservations:
 
     def _is_in_charge(self, player_id: str) -> bool:
         """Whether a player made the room, or is its host."""
-        room = self._room
-        return player_id == room.listing.creator or (room.host is not None and player_id == room.host.id)
+        context = self._context
+        return player_id == context.listing.creator or (context.host is not None and player_id == context.host.id)
 
     def _await_makers(self) -> None:
-        for maker in self._room.reservations.makers():
+        for maker in self._seats.makers():
             self._restore_sessions_of(maker)
             if not self._sessions.of_player(maker):
                 self.maker_gone(maker)
 
     # A player with a reservation joins
 
-    def use(self, player_id: PlayerId) -> bool:
-        """The player joins with their reservation; False if there is none."""
-        return self._room.reservations.use(player_id)
-
     def put_back(self, player_id: PlayerId) -> None:
         """The player did not get in: the seat waits for them again, as long as it would have."""
-        self._room.reservations.put_back(player_id)
-        self._watch_expiry()
+        self._seats.put_back(player_id)
+        kept = self._seats.reservation(player_id)
+        if kept is not None:
+            self._expire_at(kept.until)
+        self._changed()
 
     def check_kept(self, player_id: PlayerId) -> None:
         """Free a reserved seat whose maker went while its player was joining, and did not get in."""
-        kept = self._room.reservations.get(player_id)
+        kept = self._seats.reservation(player_id)
         if kept is None or not kept.needs_maker:
             return
-        is_known = kept.by == player_id or self._is_in_charge(kept.by) or self._room.player(kept.by) is not None
+        is_known = kept.by == player_id or self._is_in_charge(kept.by) or self._seats.occupied_by(kept.by) is not None
         if not is_known or not self._sessions.of_player(kept.by):
             self._free_all([player_id])
 
@@ -222,32 +228,38 @@ class Reservations:
         self._seat_changed(player_id, SeatState.FREED)
 
     def _drop(self, player_id: PlayerId) -> None:
-        kept = self._room.reservations.drop(player_id)
+        kept = self._seats.unreserve(player_id)
         if kept is not None:
-            self._reserved.remove(kept.by, self._room.id)
-            self._watch_expiry()
+            self._reserved.remove(kept.by, self._room_id)
+            if self._expiry is not None and self._seats.reservations_open == 0:
+                self._expiry.cancel()
+                self._expiry = None
+            self._changed()
 
-    def _watch_expiry(self) -> None:
+    def _expire_at(self, until: float) -> None:
+        """Look for expired reservations then, unless that happens earlier anyway."""
         if self._expiry is not None:
+            if self._expires_at <= until:
+                return
             self._expiry.cancel()
-        next_at = self._room.reservations.next_at
-        self._expiry = None
-        if next_at is not None:
-            self._expiry = self._clock.loop.call_later(max(0.0, next_at - self._clock.now()), self._expire)
-        self._changed()
+        self._expires_at = until
+        self._expiry = self._clock.loop.call_later(max(0.0, until - self._clock.now()), self._expire)
 
     def _expire(self) -> None:
-        for player_id in self._room.reservations.expired(self._clock.now()):
+        self._expiry = None
+        for player_id in self._seats.expired(self._clock.now()):
             self._drop(player_id)
             self._seat_changed(player_id, SeatState.EXPIRED)
-        self._watch_expiry()
+        next_expiry = self._seats.next_expiry
+        if next_expiry is not None:
+            self._expire_at(next_expiry)
         self.offer_seats()
 
     # The waitlist
 
     def wait(self, player_id: PlayerId, address: str = "") -> WaitInfo:
         """Join the waitlist; at once, or when it is their turn, a seat is reserved for them."""
-        if player_id not in self._room.reservations:
+        if not self._seats.is_reserved(player_id):
             self._join_waitlist(player_id, address)
             self.offer_seats()
         return self._position(player_id)
@@ -264,7 +276,7 @@ class Reservations:
     def seats_changed(self) -> None:
         """The room may have a seat for a player who waits."""
         # Not now: it is in the middle of something.
-        if len(self._line) and not self._is_offering and self._room.open_seats > 0:
+        if self._seats.waiting_count and not self._is_offering and self._context.open_seats > 0:
             self._is_offering = True
             self._clock.loop.call_soon(self._offer_soon)
 
@@ -274,56 +286,56 @@ class Reservations:
 
     def offer_seats(self) -> None:
         """Offer free seats to the players who wait, in their order."""
-        room = self._room
-        if not len(self._line) or room.open_seats == 0:
+        context = self._context
+        if not self._seats.waiting_count or context.open_seats == 0:
             return
         self._drop_ended()
         until = self._clock.now() + self._usual_s()
-        for player_id in self._line:
-            if room.open_seats == 0:
+        for player_id in self._seats.waiting:
+            if context.open_seats == 0:
                 return
             # A player who has as many seats reserved as one may is passed over, and keeps their place.
-            if room.seat_of(player_id) is None and not self._reserved.is_full(player_id):
+            if self._seats.of(player_id) is None and not self._reserved.is_full(player_id):
                 self._keep(player_id, Reservation(until, player_id))
                 self._once_saved(partial(self._tell_offer, player_id))
 
     def _tell_offer(self, player_id: PlayerId) -> None:
-        if self._room.reservations.is_waiting(player_id):
+        if self._seats.is_awaited(player_id):
             self._offer(player_id, self._position(player_id))
 
     def _position(self, player_id: PlayerId) -> WaitInfo:
-        kept = self._room.reservations.get(player_id)
+        kept = self._seats.reservation(player_id)
         if kept is not None:
-            return WaitInfo(self._room.id, 0, self._seconds_until(kept.until))
-        return WaitInfo(self._room.id, self._line.position(player_id))
+            return WaitInfo(self._room_id, 0, self._seconds_until(kept.until))
+        return WaitInfo(self._room_id, self._seats.position(player_id))
 
     def _join_waitlist(self, player_id: PlayerId, address: str) -> None:
         room = self._room
-        if room.seat_of(player_id) is not None:
+        if self._seats.of(player_id) is not None:
             raise AlreadySeated("this player has a seat in the room")
         if room.waiting_max == 0:
             raise NotFound(f"rooms of the kind {room.kind!r} have no line to wait in")
-        if room.is_closing:
+        if self._context.is_closing:
             raise NotFound("the room is closing")
         self._drop_ended()
-        if player_id in self._line:
+        if self._seats.is_waiting(player_id):
             return
-        if len(self._line) >= room.waiting_max:
+        if self._seats.waiting_count >= room.waiting_max:
             raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
         # Those who play together often have one address: as many as the room seats may wait.
         if self._quota.is_full(address, room.waiting_max, at_least=room.max_players):
             self._limit_reached("address_share", "refused", player=player_id, address=address)
             raise Throttled("too many are waiting in this line from your address; try again later")
         self._reserved.check(player_id, 1)
-        self._line.add(player_id)
+        self._seats.wait(player_id)
         self._quota.take(player_id, address)
 
     def _leave_waitlist(self, player_id: PlayerId) -> bool:
         self._quota.give_back(player_id)
-        return self._line.leave(player_id)
+        return self._seats.stop_waiting(player_id)
 
     def _drop_ended(self) -> None:
         """Players whose session has ended are dropped from the waitlist; those who only dropped keep their place."""
-        for player_id in self._line:
+        for player_id in self._seats.waiting:
             if not self._sessions.of_player(player_id):
                 self._leave_waitlist(player_id)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.messages import RoomUpdated
-from holdfast.core.player import Player
+from holdfast.core.player import Seat
 from holdfast.core.room import Room
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.rooms.turns import Turns
@@ -25,44 +25,44 @@ class Resyncs:
         self._turns = turns
         self._info = info
         self._failed = failed
-        # How many turns of `on_resync` wait for each player.
-        self._waiting: dict[Player[Any], int] = {}
+        # How many turns of `on_resync` wait for each seat.
+        self._waiting: dict[Seat, int] = {}
 
-    def __contains__(self, player: Player[Any]) -> bool:
+    def __contains__(self, seat: Seat) -> bool:
         """Whether a player was told that their stream begins anew, and was not sent the state yet."""
-        return player in self._waiting
+        return seat in self._waiting
 
-    def begin(self, player: Player[Any]) -> None:
+    def begin(self, seat: Seat) -> None:
         """The player's stream begins anew."""
-        self._waiting[player] = self._waiting.get(player, 0) + 1
-        if player.session.channel is not None:
-            player.session.channel.mute()
-        self._turns.take(self._resync, (player,), self._resynced, (player,))
+        self._waiting[seat] = self._waiting.get(seat, 0) + 1
+        if seat.session.channel is not None:
+            seat.session.channel.mute()
+        self._turns.take(self._resync, (seat,), self._resynced, (seat,))
 
-    def end(self, player: Player[Any]) -> None:
+    def end(self, seat: Seat) -> None:
         """There is no state to come any more."""
-        self.unmute(player)
-        self._waiting.pop(player, None)
+        self.unmute(seat)
+        self._waiting.pop(seat, None)
 
-    def unmute(self, player: Player[Any]) -> None:
+    def unmute(self, seat: Seat) -> None:
         """What is said to the player is written again."""
-        if player in self._waiting and player.session.channel is not None:
-            player.session.channel.unmute()
+        if seat in self._waiting and seat.session.channel is not None:
+            seat.session.channel.unmute()
 
-    def _resync(self, player: Player[Any]) -> Any:
-        if self._waiting.get(player, 0) > 1:
+    def _resync(self, seat: Seat) -> Any:
+        if self._waiting.get(seat, 0) > 1:
             # Their stream began anew once more, and is mute until the turn that belongs to that.
             return None
-        self.unmute(player)
-        return self._room.on_resync(player)
+        self.unmute(seat)
+        return self._room.on_resync(seat.player)
 
-    def _resynced(self, error: Exception | None, _: Any, player: Player[Any]) -> None:
+    def _resynced(self, error: Exception | None, _: Any, seat: Seat) -> None:
         if error is not None:
-            self._failed(error, "on_resync", player.id)
+            self._failed(error, "on_resync", seat.player_id)
         # What was said about the room itself may be among what could not be kept.
-        player.outlet.send(RoomUpdated(self._info()))
-        left = self._waiting.get(player, 0) - 1
+        seat.outlet.send(RoomUpdated(self._info()))
+        left = self._waiting.get(seat, 0) - 1
         if left > 0:
-            self._waiting[player] = left
+            self._waiting[seat] = left
         else:
-            self._waiting.pop(player, None)
+            self._waiting.pop(seat, None)

@@ -13,13 +13,16 @@ from typing import Any
 from holdfast.core.errors import Failed, NotFound, NotSeated, Refused
 from holdfast.core.limits import Limits
 from holdfast.core.messages import PlayerData, SeatLeft
-from holdfast.core.player import Outlet, Player, SeatEvent, SeatState
+from holdfast.core.outlet import Outlet
+from holdfast.core.player import Seat, SeatEvent, SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
+from holdfast.core.room_context import RoomContext
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
 from holdfast.core.session import PlayerId, Session
+from holdfast.schemas import frames
 from holdfast.schemas.events import PlayerJoined, PlayerLeft, RoomStarted
-from holdfast.schemas.frames import Seat, sentence
+from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
@@ -84,7 +87,9 @@ class RoomRunner:
             turn_s=services.context.limits.turn_s,
             turn_ended=persistence.turn_ended,
         )
-        self.room: Room[Any] = room_type(room_id, self, random)
+        self.context = context = RoomContext(room_id, self, random)
+        self.seats = context.seats
+        self.room: Room[Any] = room_type(context)
         delivery = Delivery(self.room, services, self.turns, self.failed)
         self.deliver = delivery.deliver
         self.refuse = delivery.refuse
@@ -97,14 +102,12 @@ class RoomRunner:
         self._saves = Saves(self.room, services.saving, timeout_s=services.context.limits.effect_s, failed=self.failed)
         self.was_joined = False
         self.is_closing = False
-        # On a seat, but `on_join` has to wait for its turn: if they go before it, the room never hears of them. With
-        # whether they came with a reservation, which is remembered so far.
-        self._joining: dict[Player[Any], bool] = {}
         self._empty_timer = EmptyTimer(
-            self.room, services.context.clock, unjoined_s=services.context.limits.unjoined_s, end=self.end
+            self.room, self.seats, services.context.clock, unjoined_s=self.limits.unjoined_s, end=self.end
         )
         self.reservations = Reservations(
             self.room,
+            context,
             services,
             seat_changed=self.seat_changed,
             changed=self.check_empty,
@@ -113,6 +116,7 @@ class RoomRunner:
         )
         self.joining = Joining(
             self.room,
+            context,
             self.reservations,
             admit_s=services.context.limits.admit_s,
             changed=self._newcomers_changed,
@@ -120,10 +124,10 @@ class RoomRunner:
         )
         self.entry = Entry(
             self.room,
+            context,
             services,
             check_name=listeners.check_name,
             updated=listeners.updated,
-            has_joined=self.has_joined,
             listed=self.listed,
             follow=self.follow,
             take_turn=self._take_turn,
@@ -135,8 +139,8 @@ class RoomRunner:
 
     async def create(self, properties: dict[str, Any]) -> None:
         """Run the hooks of a new room; `Refused` if the game does not want it. Returns when it survives a crash."""
-        self.room.set_properties(properties)
-        await self.call(self.room.on_create, self.room.properties)
+        self.context.set_properties(properties)
+        await self.call(self.room.on_create, self.context.properties)
         await self.call(self.room.on_created)
         if self.is_closing:
             raise NotFound("the room closed at once")
@@ -162,10 +166,10 @@ class RoomRunner:
         """End the room after the current turn: everybody leaves, for the reason of `seats`; then it is gone."""
         if self.is_closing:
             return
-        self.is_closing = self.room.is_closing = True
-        self.room.listing.happened(RoomStep.CLOSED, reason)
+        self.is_closing = self.context.is_closing = True
+        self.context.listing.happened(RoomStep.CLOSED, reason)
         self.listed()
-        for seat in self.room.seats:
+        for seat in self.seats:
             self.free(seat, seats)
         self.reservations.close()
         self.turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
@@ -177,15 +181,15 @@ class RoomRunner:
         self.turns.follow(self._gone, (), self._hook_ended, ("the end",))
 
     def _gone(self) -> None:
-        self.room.listing.happened(RoomStep.DESTROYED)
+        self.context.listing.happened(RoomStep.DESTROYED)
         self.turns.stop()
         self._listeners.gone(self)
         self.persistence.ended()
 
     def abandon(self) -> None:
         """End the room in the middle of a turn, when there is no more time."""
-        if not self.room.listing.is_over:
-            self.room.listing.happened(RoomStep.BROKEN, self.room.listing.reason or "abandoned")
+        if not self.context.listing.is_over:
+            self.context.listing.happened(RoomStep.BROKEN, self.context.listing.reason or "abandoned")
         self.let_go()
         self.persistence.ended()
 
@@ -214,7 +218,7 @@ class RoomRunner:
             return error
         if isinstance(error, RoomEnded):
             return NotFound("the room has ended")
-        self.failed(error, name, next((each.id for each in args if isinstance(each, Player)), ""))
+        self.failed(error, name, next((each.player_id for each in args if isinstance(each, Seat)), ""))
         return Failed(f"{name} failed")
 
     def follow(self, hook: Callable[..., Any], *args: Any) -> None:
@@ -226,50 +230,49 @@ class RoomRunner:
 
     # Taking a seat
 
-    async def join(self, session: Session, outlet_of: OutletOf) -> Player[Any]:
+    async def join(self, session: Session, outlet_of: OutletOf) -> Seat:
         """Seat a session: the policy for doubles, a reservation, the game's approval, then the seat."""
-        player = await self._join(session, outlet_of)
+        seat = await self._join(session, outlet_of)
         self.follow(self.entry.check_host)
-        return player
+        return seat
 
-    async def _join(self, session: Session, outlet_of: OutletOf) -> Player[Any]:
-        existing = self.room.seat_of(session.player_id)
+    async def _join(self, session: Session, outlet_of: OutletOf) -> Seat:
+        existing = self.seats.of(session.player_id)
         self.joining.check(session)
         if existing is not None and self._may_take_over(existing):
             self.let_finish(existing)
             # What was said before the takeover may have cost the seat; then this is a join like any other.
-            if existing.seat is not SeatState.FREED:
+            if existing.state is not SeatState.FREED:
                 return self._take_over(existing, session, outlet_of)
-        player, was_kept = await self.joining.admitted(session, self)
-        self._joining[player] = was_kept
-        player.happened(SeatEvent.TAKEN)
-        self.room.seats_changed()
+        seat = await self.joining.admitted(session, self)
+        # `on_join` has to wait for its turn: if they go before it, the room never hears of them.
+        seat.is_joining = True
+        seat.happened(SeatEvent.TAKEN)
+        self.seats.occupation_changed()
         self.was_joined = True
-        self._give_seat(player, session, outlet_of)
-        self.seat_changed(player.id, player.seat)
+        self._give_seat(seat, session, outlet_of)
+        self.seat_changed(seat.player_id, seat.state)
         self._publish_joined(session)
         try:
-            await self.call(self._joined, player, name="on_join")
+            await self.call(self._joined, seat, name="on_join")
         except Refused as refusal:
-            self.free(player, Reason.JOIN_FAILED, str(refusal))
+            self.free(seat, Reason.JOIN_FAILED, str(refusal))
             raise
-        return player
+        return seat
 
-    def _joined(self, player: Player[Any]) -> Any:
-        if not self._heard_of(player):
+    def _joined(self, seat: Seat) -> Any:
+        if not self._heard_of(seat):
             raise NotSeated("the seat was freed before the room heard of it; join again")
-        return self.room.on_join(player)
+        return self.room.on_join(seat.player)
 
-    def _heard_of(self, player: Player[Any]) -> bool:
+    def _heard_of(self, seat: Seat) -> bool:
         """The room hears of a player for the first time, or never will; False if it has heard of them before."""
-        was_kept = self._joining.pop(player, None)
-        if was_kept:
-            self.reservations.used(player.id)
-        return was_kept is not None
-
-    def has_joined(self, player: Player[Any]) -> bool:
-        """Whether the room has heard of a player on one of its seats."""
-        return player not in self._joining
+        if not seat.is_joining:
+            return False
+        seat.is_joining = False
+        if seat.was_reserved:
+            self.reservations.used(seat.player_id)
+        return True
 
     def _newcomers_changed(self) -> None:
         self.check_empty()
@@ -282,26 +285,24 @@ class RoomRunner:
         connection = session.connection
         if connection is not None:
             connection.seated()
-            connection.send(Seat("joined", channel.number, channel.generation, self.room.id, self.room.kind))
+            connection.send(frames.Seat("joined", channel.number, channel.generation, self.room.id, self.room.kind))
         return self.persistence.outlet_of(session, channel)
 
-    def _give_seat(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> None:
-        player.session = session
-        player.outlet = outlet_of(session)
-        session.player = player
-        session.room = self.room
+    def _give_seat(self, seat: Seat, session: Session, outlet_of: OutletOf) -> None:
+        seat.session = session
+        seat.outlet = outlet_of(session)
+        session.seat = seat
         session.grace_s = self.room.grace_s
 
     def restore_seat(self, session: Session, data: PlayerData, number: int) -> None:
         """Hold a seat as the store has it, for its player to return to."""
-        player = Player(session, data, host=self)
-        player.number = number
-        self.room.add_seat(player)
-        player.happened(SeatEvent.TAKEN)
-        player.happened(SeatEvent.DROPPED)
-        self.room.seats_changed()
-        self.seat_changed(player.id, player.seat)
-        self._give_seat(player, session, self._restored_outlet)
+        seat = Seat(session, data, self, number)
+        self.seats.add(seat)
+        seat.happened(SeatEvent.TAKEN)
+        seat.happened(SeatEvent.DROPPED)
+        self.seats.occupation_changed()
+        self.seat_changed(seat.player_id, seat.state)
+        self._give_seat(seat, session, self._restored_outlet)
         session.expires_at = self._now() + session.grace_s
         self._services.lifecycle.graces.begin(session)
 
@@ -312,111 +313,110 @@ class RoomRunner:
 
     # The same player from another session
 
-    def _may_take_over(self, existing: Player[Any]) -> bool:
+    def _may_take_over(self, existing: Seat) -> bool:
         # A held seat is its player's in any case: a player who lost the session, in a crash, signs in again.
         policy = self.room.duplicate
         if policy == "takeover":
-            return existing.seat is not SeatState.RESERVED
-        return policy == "reject" and existing.seat is SeatState.HELD
+            return existing.state is not SeatState.RESERVED
+        return policy == "reject" and existing.state is SeatState.HELD
 
-    def _take_over(self, player: Player[Any], session: Session, outlet_of: OutletOf) -> Player[Any]:
-        former = player.session
-        self.resyncs.unmute(player)
+    def _take_over(self, seat: Seat, session: Session, outlet_of: OutletOf) -> Seat:
+        former = seat.session
+        self.resyncs.unmute(seat)
         message = "this player joined again from elsewhere"
         self._take_seat_away(former)
-        player.outlet.finish(SeatLeft(Reason.SUPERSEDED, message))
+        seat.outlet.finish(SeatLeft(Reason.SUPERSEDED, message))
         self._publish_left(former, Reason.SUPERSEDED, message)
         self._services.lifecycle.end_session(former, Reason.SUPERSEDED, message)
-        self._give_seat(player, session, outlet_of)
+        self._give_seat(seat, session, outlet_of)
         self._publish_joined(session)
-        if player.seat is SeatState.TAKEN:
-            self._hold(player)
-        if player.seat is SeatState.FREED:
+        if seat.state is SeatState.TAKEN:
+            self._hold(seat)
+        if seat.state is SeatState.FREED:
             raise NotSeated("the game freed the seat when it heard of the drop; join again")
-        self.returned(player, is_resynced=True)
-        return player
+        self.returned(seat, is_resynced=True)
+        return seat
 
     # Away from the seat, and back
 
-    def dropped(self, player: Player[Any]) -> None:
+    def dropped(self, seat: Seat) -> None:
         """The player's connection is gone: hold the seat or free it, as the room's settings say."""
-        if player.seat is not SeatState.TAKEN:
+        if seat.state is not SeatState.TAKEN:
             return
         room = self.room
-        if room.disconnect == "hard" or (room.phase == "lobby" and not room.keep_before_start):
-            self.free(player, Reason.DROPPED)
+        if room.disconnect == "hard" or (self.context.phase == "lobby" and not room.keep_before_start):
+            self.free(seat, Reason.DROPPED)
         else:
-            self._hold(player)
+            self._hold(seat)
 
-    def _hold(self, player: Player[Any]) -> None:
-        player.happened(SeatEvent.DROPPED)
-        self.seat_changed(player.id, player.seat)
-        self.turns.take(self.room.on_drop, (player,), self._dropped, (player,))
+    def _hold(self, seat: Seat) -> None:
+        seat.happened(SeatEvent.DROPPED)
+        self.seat_changed(seat.player_id, seat.state)
+        self.turns.take(self.room.on_drop, (seat.player,), self._dropped, (seat,))
 
-    def _dropped(self, error: Exception | None, _: Any, player: Player[Any]) -> None:
-        self._seat_hook_ended(error, None, player, "on_drop")
-        self._saves.save(player)
+    def _dropped(self, error: Exception | None, _: Any, seat: Seat) -> None:
+        self._seat_hook_ended(error, None, seat, "on_drop")
+        self._saves.save(seat.player)
 
-    def returned(self, player: Player[Any], *, is_resynced: bool) -> None:
+    def returned(self, seat: Seat, *, is_resynced: bool) -> None:
         """The player is back on their seat."""
-        player.happened(SeatEvent.RETURNED)
-        self.seat_changed(player.id, player.seat)
+        seat.happened(SeatEvent.RETURNED)
+        self.seat_changed(seat.player_id, seat.state)
         if is_resynced:
-            self.resyncs.begin(player)
-        self.turns.take(self.room.on_rejoin, (player,), self._seat_hook_ended, (player, "on_rejoin"))
-        self.has_read(player)
+            self.resyncs.begin(seat)
+        self.turns.take(self.room.on_rejoin, (seat.player,), self._seat_hook_ended, (seat, "on_rejoin"))
+        self.has_read(seat)
 
     # Giving the seat back
 
-    def leave(self, player: Player[Any]) -> None:
+    def leave(self, seat: Seat) -> None:
         """The player leaves on purpose: what they said before is applied before."""
-        self.let_finish(player)
-        self.turns.take(self.free, (player, Reason.LEFT))
+        self.let_finish(seat)
+        self.turns.take(self.free, (seat, Reason.LEFT))
 
-    def kick(self, player: Player[Any], message: str) -> None:
+    def kick(self, seat: Seat, message: str) -> None:
         """Remove a player; they are told why."""
-        self.free(player, Reason.KICKED, message)
+        self.free(seat, Reason.KICKED, message)
 
-    def free(self, player: Player[Any], reason: Reason, message: str = "") -> None:
+    def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
         """The player is out, now; `on_leave` follows as a turn, and the stream's last message after it."""
-        if player.seat is SeatState.RESERVED:
-            self.joining.release(player)
-        if player.seat is SeatState.FREED:
+        if seat.state is SeatState.RESERVED:
+            self.joining.release(seat)
+        if seat.state is SeatState.FREED:
             return
-        player.happened(SeatEvent.FREED)
-        self.room.remove_seat(player)
-        self.turns.forget(player)
-        self.resyncs.end(player)
-        self._take_seat_away(player.session)
-        self.seat_changed(player.id, player.seat)
-        self._publish_left(player.session, reason, message)
+        seat.happened(SeatEvent.FREED)
+        self.seats.remove(seat)
+        self.turns.forget(seat)
+        self.resyncs.end(seat)
+        self._take_seat_away(seat.session)
+        self.seat_changed(seat.player_id, seat.state)
+        self._publish_left(seat.session, reason, message)
         if reason is not Reason.DROPPED:
             # Dropped in a room that holds no seats, they may be back before their session ends.
-            self.reservations.maker_left(player.id)
+            self.reservations.maker_left(seat.player_id)
         # Before the game hears of it: a player who has left is nobody's host, not even for the rest of this turn.
         self.entry.check_host()
-        if self._heard_of(player):
-            self._left(None, None, player, reason, message)
+        if self._heard_of(seat):
+            self._left(None, None, seat, reason, message)
         else:
-            self.turns.follow(self.room.on_leave, (player, reason), self._left, (player, reason, message))
+            self.turns.follow(self.room.on_leave, (seat.player, reason), self._left, (seat, reason, message))
 
     def _take_seat_away(self, session: Session) -> None:
-        session.room = None
-        session.player = None
+        session.seat = None
         session.grace_s = self._services.grace_s
         session.close_channel()
         if session.connection is not None:
             session.connection.unseated()
         self.persistence.unseated(session)
 
-    def _left(self, error: Exception | None, _: Any, player: Player[Any], reason: Reason, message: str) -> None:
-        self._seat_hook_ended(error, None, player, "on_leave")
-        self._saves.save(player)
+    def _left(self, error: Exception | None, _: Any, seat: Seat, reason: Reason, message: str) -> None:
+        self._seat_hook_ended(error, None, seat, "on_leave")
+        self._saves.save(seat.player)
         try:
-            self.room.objects.orphan(player, self.room.orphans, self.room.heir)
+            self.context.objects.orphan(seat.player, self.room.orphans, self.room.heir)
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
-            self.failed(raised, "heir", player.id)
-        player.outlet.finish(SeatLeft(reason, sentence(message)))
+            self.failed(raised, "heir", seat.player_id)
+        seat.outlet.finish(SeatLeft(reason, sentence(message)))
         self.check_empty()
 
     # What is told of seats
@@ -446,7 +446,7 @@ class RoomRunner:
 
     def started(self) -> None:
         """A round has begun; nobody has heard of a room that is still being made."""
-        if self.room.listing.status is not RoomStatus.CREATING:
+        if self.context.listing.status is not RoomStatus.CREATING:
             self._publish(RoomStarted(room=self.room.id, kind=self.room.kind))
 
     def listed(self) -> None:
@@ -480,10 +480,10 @@ class RoomRunner:
         if error is not None:
             self.failed(error, name)
 
-    def _seat_hook_ended(self, error: Exception | None, _: Any, player: Player[Any], name: str) -> None:
+    def _seat_hook_ended(self, error: Exception | None, _: Any, seat: Seat, name: str) -> None:
         # The player is here for `Turns.forget`: of a seat that is freed, nothing more is told than `on_leave`.
         if error is not None:
-            self.failed(error, name, player.id)
+            self.failed(error, name, seat.player_id)
 
     def failed(self, error: Exception, where: str, player_id: str = "") -> None:
         """The game's code raised: it harms nothing but its turn."""

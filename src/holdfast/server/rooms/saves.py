@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.player import Player
-from holdfast.core.room import Room
+from holdfast.core.room import Room, player_data_type
 
 Failure = Callable[[Exception, str, str], None]
 Save = Callable[[], Coroutine[Any, Any, None]]
@@ -78,7 +78,7 @@ class Saves:
         if not self._is_wanted:
             return
         try:
-            copy = msgspec.msgpack.decode(msgspec.msgpack.encode(player.data), type=self._room.data_type)
+            copy = msgspec.msgpack.decode(msgspec.msgpack.encode(player.data), type=player_data_type(type(self._room)))
         except Exception as error:  # noqa: BLE001 - the game's data, which cannot be copied
             self._failed(error, "save", player.id)
         else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.core.errors import Throttled
 from holdfast.core.room import Room
+from holdfast.core.seats import Seats
 from holdfast.logs import get_logger
 from holdfast.server.context import Clock
 from holdfast.server.rooms.services import RoomServices
@@ -188,8 +189,11 @@ class EmptyTimer:
     not extend it. Seats that an operator or a placement reserved do, for as long as they were promised.
     """
 
-    def __init__(self, room: Room[Any], clock: Clock, *, unjoined_s: float, end: Callable[[str], None]) -> None:
+    def __init__(
+        self, room: Room[Any], seats: Seats, clock: Clock, *, unjoined_s: float, end: Callable[[str], None]
+    ) -> None:
         self._room = room
+        self._seats = seats
         self._clock = clock
         self._unjoined_s = unjoined_s
         self._end = end
@@ -199,16 +203,16 @@ class EmptyTimer:
     def check(self, *, was_joined: bool) -> None:
         """Begin to wait for the end of an empty room, or stop waiting."""
         self.stop()
-        room, now = self._room, self._clock.now()
+        seats, now = self._seats, self._clock.now()
         if self._unjoined_until is None:
             self._unjoined_until = now + self._unjoined_s
-        if room.seats:
+        if len(seats):
             return
-        if not was_joined and not room.reservations.is_room_needed:
+        if not was_joined and not seats.is_room_needed:
             left_s = max(0.0, self._unjoined_until - now)
             self._timer = self._clock.loop.call_later(left_s, self._end, "never_joined")
-        elif was_joined and room.seats_used == 0:
-            self._timer = self._clock.loop.call_later(room.empty_ttl_s, self._end, "empty")
+        elif was_joined and seats.used == 0:
+            self._timer = self._clock.loop.call_later(self._room.empty_ttl_s, self._end, "empty")
 
     def stop(self) -> None:
         """Wait no more."""

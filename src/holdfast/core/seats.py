@@ -1,0 +1,220 @@
+"""The seats of a room: taken, held and reserved ones, and the waitlist of those who want one.
+
+Seats and reservations are found by player in constant time, and the tuple of players is made once per change: joining a
+room of thousands costs no more than joining a room of ten.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from holdfast.core.player import Player, Seat, SeatState
+from holdfast.core.session import PlayerId
+
+
+class Reservation(NamedTuple):
+    """One seat that is kept for a player who has not come yet."""
+
+    until: float
+    by: str = ""
+    """The player who had it reserved; empty for an operator."""
+    is_placed: bool = False
+    """Whether a placement had it reserved in that player's name: it outlives their session."""
+
+    @property
+    def needs_maker(self) -> bool:
+        """Whether it ends with the session of the player who made it."""
+        return bool(self.by) and not self.is_placed
+
+
+class Seats:
+    """All seats of one room, whatever state they are in. Every seat and every open reservation counts as occupied.
+
+    A reservation in use has become a seat of its own, and does not expire. It is remembered until the room has heard of
+    its player: before that they may be turned away, or the server may crash.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """`changed` is called when there is one seat more or less."""
+        self._changed = changed
+        # In the order they were given.
+        self._seats: dict[Seat, None] = {}
+        # Several for a player in a room that allows it.
+        self._of_player: dict[PlayerId, tuple[Seat, ...]] = {}
+        self._last_number = 0
+        self._occupied: tuple[Seat, ...] | None = None
+        self._players: tuple[Player[Any], ...] | None = None
+        self._reservations: dict[PlayerId, Reservation] = {}
+        self._in_use: set[PlayerId] = set()
+        self._waitlist: dict[PlayerId, None] = {}
+
+    # Seats
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def __iter__(self) -> Iterator[Seat]:
+        """A copy: seats may be freed while you look at them."""
+        return iter(tuple(self._seats))
+
+    def __contains__(self, seat: object) -> bool:
+        return seat in self._seats
+
+    @property
+    def used(self) -> int:
+        """Seats and reservations that count against `max_players`."""
+        return len(self._seats) + self.reservations_open
+
+    @property
+    def occupied(self) -> tuple[Seat, ...]:
+        """The seats that are taken or held, in the order the players joined."""
+        if self._occupied is None:
+            self._occupied = tuple(seat for seat in self._seats if seat.state is not SeatState.RESERVED)
+        return self._occupied
+
+    @property
+    def players(self) -> tuple[Player[Any], ...]:
+        """Who is in the room, connected or not, in the order they joined."""
+        if self._players is None:
+            self._players = tuple(seat.player for seat in self.occupied)
+        return self._players
+
+    @property
+    def has_players(self) -> bool:
+        """Whether anybody is in the room."""
+        return any(seat.state is not SeatState.RESERVED for seat in self._seats)
+
+    def of(self, player_id: str) -> Seat | None:
+        """The player's seat in any state, the oldest if they have several."""
+        seats = self._of_player.get(PlayerId(player_id))
+        return seats[0] if seats is not None else None
+
+    def occupied_by(self, player_id: str) -> Seat | None:
+        """The player's seat that is taken or held."""
+        seats = self._of_player.get(PlayerId(player_id), ())
+        return next((seat for seat in seats if seat.state is not SeatState.RESERVED), None)
+
+    def add(self, seat: Seat) -> None:
+        """A seat is given to a newcomer: it counts from now on. A restored one has its number already."""
+        seat.number = seat.number or self._last_number + 1
+        self._last_number = max(self._last_number, seat.number)
+        self._seats[seat] = None
+        self._of_player[seat.player_id] = (*self._of_player.get(seat.player_id, ()), seat)
+        self.occupation_changed()
+        self._changed()
+
+    def occupation_changed(self) -> None:
+        """A newcomer's seat was taken: they are a player now."""
+        self._occupied = self._players = None
+
+    def remove(self, seat: Seat) -> None:
+        """A seat was freed."""
+        self._seats.pop(seat, None)
+        rest = tuple(each for each in self._of_player.get(seat.player_id, ()) if each is not seat)
+        if rest:
+            self._of_player[seat.player_id] = rest
+        else:
+            self._of_player.pop(seat.player_id, None)
+        self.occupation_changed()
+        self._changed()
+
+    # Reservations
+
+    @property
+    def reservations(self) -> dict[PlayerId, Reservation]:
+        """Who a seat is kept for, those in use included: a copy."""
+        return dict(self._reservations)
+
+    @property
+    def reservations_open(self) -> int:
+        """How many reservations wait for their player; one in use has a seat, which counts already."""
+        return len(self._reservations) - len(self._in_use)
+
+    def reservation(self, player_id: str) -> Reservation | None:
+        """What is kept for a player."""
+        return self._reservations.get(PlayerId(player_id))
+
+    def is_reserved(self, player_id: str) -> bool:
+        """Whether a seat is kept for a player, in use or not."""
+        return player_id in self._reservations
+
+    def is_awaited(self, player_id: str) -> bool:
+        """Whether a seat is kept for a player, and not in use."""
+        return player_id in self._reservations and player_id not in self._in_use
+
+    @property
+    def is_room_needed(self) -> bool:
+        """Whether a room that nobody has joined waits for players that an operator or a placement promised a seat."""
+        return any(not kept.needs_maker for _, kept in self._open())
+
+    def reserve(self, player_id: PlayerId, kept: Reservation) -> None:
+        """Keep a seat; a player who has one already keeps it for longer, never for less."""
+        known = self._reservations.get(player_id) or kept
+        self._reservations[player_id] = known._replace(until=max(kept.until, known.until))
+
+    def use(self, player_id: PlayerId) -> bool:
+        """The player takes the reserved seat; False if none waits for them."""
+        if not self.is_awaited(player_id):
+            return False
+        self._in_use.add(player_id)
+        return True
+
+    def put_back(self, player_id: PlayerId) -> None:
+        """The player did not get in: the seat waits for them again, for as long as it would have."""
+        self._in_use.discard(player_id)
+
+    def unreserve(self, player_id: PlayerId) -> Reservation | None:
+        """The player has come, or the seat is given back; what was kept."""
+        self._in_use.discard(player_id)
+        return self._reservations.pop(player_id, None)
+
+    def reserved_by(self, maker: str) -> list[PlayerId]:
+        """For whom this player has reserved seats that wait, and end with the player's session."""
+        return [player_id for player_id, kept in self._open() if kept.by == maker and kept.needs_maker]
+
+    def makers(self) -> set[str]:
+        """The players whose session some of the open reservations depend on."""
+        return {kept.by for _, kept in self._open() if kept.needs_maker}
+
+    def expired(self, now: float) -> list[PlayerId]:
+        """The players whose reservation is over."""
+        return [player_id for player_id, kept in self._open() if kept.until <= now]
+
+    @property
+    def next_expiry(self) -> float | None:
+        """When the next reservation is over."""
+        return min((kept.until for _, kept in self._open()), default=None)
+
+    def _open(self) -> Iterator[tuple[PlayerId, Reservation]]:
+        return ((player_id, kept) for player_id, kept in self._reservations.items() if player_id not in self._in_use)
+
+    # The waitlist, first come first served
+
+    @property
+    def waiting(self) -> list[PlayerId]:
+        """Who waits for a seat, in their order: a copy."""
+        return list(self._waitlist)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many wait for a seat."""
+        return len(self._waitlist)
+
+    def is_waiting(self, player_id: str) -> bool:
+        """Whether a player waits for a seat."""
+        return player_id in self._waitlist
+
+    def wait(self, player_id: PlayerId) -> None:
+        """Join the waitlist at its end; a player who waits already keeps their place."""
+        self._waitlist.setdefault(player_id)
+
+    def position(self, player_id: str) -> int:
+        """1 for the player who is next; 0 for one who does not wait."""
+        return next((place for place, each in enumerate(self._waitlist, 1) if each == player_id), 0)
+
+    def stop_waiting(self, player_id: PlayerId) -> bool:
+        """Leave the waitlist; False if the player was not on it."""
+        return player_id in self._waitlist and self._waitlist.pop(player_id) is None
+
+    def clear_waitlist(self) -> None:
+        """Nobody waits any more."""
+        self._waitlist.clear()
