@@ -70,7 +70,7 @@ CATALOGUE = {
     "connections": ("transport state", "Open connections, by transport and state."),
     "connections_opened_total": ("transport", "Connections that were opened, by transport."),
     "connections_closed_total": ("reason", "Connections that ended, by the reason."),
-    "connections_refused_total": ("", "Connections that were turned away at the door."),
+    "connections_refused_total": ("", "Connections that were refused before their sign-in."),
     "frames_total": ("direction", "Frames received and sent."),
     "payload_bytes_total": (
         "direction",

@@ -101,7 +101,7 @@ class MemoryServer(Server):
         """What the game's code raised."""
         self._seed = seed
         self._dialers: dict[ClientSession, Dialer] = {}
-        self._door: MemoryListener | None = None
+        self._listener: MemoryListener | None = None
         self._machine: Machine | None = None
 
     @property
@@ -112,13 +112,13 @@ class MemoryServer(Server):
         return self._machine
 
     async def start(self) -> None:
-        """Open the door in the network; after a crash, with what the store has."""
+        """Listen in the network; after a crash, with what the store has."""
         self._machine = Machine()
         await self._machine.do(self._start())
 
     async def _start(self) -> None:
         await super().start()
-        self._door = await self.network.listen(
+        self._listener = await self.network.listen(
             self.node.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
         )
 
@@ -135,7 +135,7 @@ class MemoryServer(Server):
         self.failures.add(error, where)
 
     async def _stop(self) -> None:
-        self._shut_door()
+        self._stop_listening()
         await super().stop()
 
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -155,7 +155,7 @@ class MemoryServer(Server):
         if self._line_limit is not None:
             # The loggers of a dead process are gone with it: what the next server says is not limited by this one.
             self._line_limit.stop()
-        self._shut_door()
+        self._stop_listening()
         # Also if the server ended itself: what becomes of its links is not up to its machine any more.
         Context().run(self._lose_links, silently=silently)
         if self._store is not None:
@@ -175,24 +175,24 @@ class MemoryServer(Server):
                 link.cut()
 
     def pause(self) -> None:
-        """Let nothing happen on the server until `wake`. Its links stay up, its door is shut: another may open one."""
+        """Let nothing happen on the server until `wake`. Its links stay up; another server may listen."""
         self.machine.pause()
-        self._shut_door()
+        self._stop_listening()
 
     def wake(self) -> None:
         """Go on, with all that was missed."""
         self.machine.wake()
-        if self._door is not None:
-            self._door.is_open = True
+        if self._listener is not None:
+            self._listener.is_open = True
 
     @property
     def links(self) -> list[Link]:
         """The open links to this server, oldest first."""
         return [link for link in self.network.links if link.server is self._machine]
 
-    def _shut_door(self) -> None:
-        if self._door is not None:
-            self._door.is_open = False
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.is_open = False
 
     def _failed(self, _: Exception) -> None:
         self.crash()

@@ -1,1 +1,1 @@
-"""The way in: doors, who may come through them, and as whom."""
+"""Admission: sign-ins, resumes, bans, and the limits on new connections."""
