@@ -41,6 +41,12 @@ MAY_IMPORT: Mapping[str, str] = {
     "testing": f"{TOP} schemas core transports identity stores http client server",
     TOP: "schemas core observability transports identity stores http client server cli testing",
 }
+# The parts of the server, in the order in which they build on each other: each may import those before it.
+SERVER_ORDER = (
+    *("environment", "collector", "pages", "alarms", "faults", "context"),
+    *("sessions", "messages", "rooms", "directory", "durability", "health", "drain", "placement"),
+    *("connection", "admission", "agents", "operate", "compose", "server", "run"),
+)
 # Time, chance, input and output reach core as arguments.
 IMPURE_MODULES = frozenset(
     {
@@ -146,6 +152,28 @@ def imports_against_the_direction(modules: list[Module]) -> list[str]:
     ]
 
 
+def server_imports_against_the_order(modules: list[Module]) -> list[str]:
+    """Imports for type checkers count too."""
+    found = []
+    for module in modules:
+        here = server_part(module.name)
+        for imported in module.imports() if here else ():
+            target = ours(modules, imported)
+            there = server_part(target.name) if target is not None else ""
+            if there and there != here and SERVER_ORDER.index(there) > SERVER_ORDER.index(here):
+                found.append(f"{module.name}:{imported.line} {here} may not import {there} ({imported.path})")
+    return found
+
+
+def server_part(name: str) -> str:
+    """The part of the server that a module belongs to; empty for everything else."""
+    return name.split(".")[2] if name.startswith("holdfast.server.") else ""
+
+
+def server_parts_without_a_place(modules: list[Module]) -> list[str]:
+    return sorted({part for module in modules if (part := server_part(module.name))} - set(SERVER_ORDER))
+
+
 def parts_without_a_rule(modules: list[Module]) -> list[str]:
     return sorted({module.part for module in modules} - MAY_IMPORT.keys())
 
@@ -160,12 +188,9 @@ def imports_of_ours_in_functions(modules: list[Module]) -> list[str]:
 
 
 def import_cycles(modules: list[Module]) -> list[str]:
+    """Imports for type checkers count too: two files that name each other's types are one idea in two files."""
     graph = {
-        module.name: {
-            target.name
-            for imported in module.imports()
-            if not imported.for_types_only and (target := ours(modules, imported))
-        }
+        module.name: {target.name for imported in module.imports() if (target := ours(modules, imported))}
         for module in modules
     }
     try:
@@ -357,11 +382,30 @@ def test_a_circle_of_imports_is_found(back: str) -> None:
     assert len(import_cycles(tree)) == 1
 
 
-def test_a_circle_that_only_type_checkers_see_is_allowed() -> None:
+def test_a_circle_that_only_type_checkers_see_is_found_too() -> None:
     room = snippet("holdfast.core.room", "from . import seat")
     seat = snippet("holdfast.core.seat", "if TYPE_CHECKING:\n    from holdfast.core.room import Room")
 
-    assert import_cycles([room, seat]) == []
+    assert len(import_cycles([room, seat])) == 1
+
+
+def test_every_part_of_the_server_has_its_place_in_the_order(source: list[Module]) -> None:
+    assert server_parts_without_a_place(source) == []
+    assert server_parts_without_a_place([snippet("holdfast.server.utils", "")]) == ["utils"]
+
+
+def test_the_parts_of_the_server_build_on_those_before_them(source: list[Module]) -> None:
+    assert server_imports_against_the_order(source) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["from holdfast.server.compose import Parts", "if TYPE_CHECKING:\n    from holdfast.server.compose import Parts"],
+)
+def test_a_part_of_the_server_that_looks_up_is_found(statement: str) -> None:
+    tree = [snippet("holdfast.server.compose", ""), snippet("holdfast.server.rooms.runner", statement)]
+
+    assert len(server_imports_against_the_order(tree)) == 1
 
 
 def test_core_imports_nothing_that_knows_time_chance_or_io(source: list[Module]) -> None:
