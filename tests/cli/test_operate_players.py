@@ -117,7 +117,7 @@ async def test_a_player_is_signed_out_everywhere(desk: Desk) -> None:
         said = await desk.done("sign-out", ada.player_id, "--why", "your password was changed")
 
     assert said == f"Player {ada.player_id} is signed out everywhere."
-    assert desk.server.node.access.sign_outs == 1
+    assert desk.server.parts.access.sign_outs == 1
     assert await desk.json("sign-out", "nobody") == {"signed_out": "nobody"}
 
 

@@ -243,8 +243,8 @@ async def test_a_room_is_put_back_into_its_own_store_in_the_place_of_what_became
         again = server.rooms.get(played.room_id)
         assert again is not None
         assert Picture.of(server, again) == played.picture
-        assert server.node.recovery is not None
-        assert server.node.recovery.set_aside == {}
+        assert server.parts.recovery is not None
+        assert server.parts.recovery.set_aside == {}
 
 
 async def test_a_copy_under_another_id_stands_beside_the_room(tmp_path: Path, played: Played, url: str) -> None:

@@ -21,7 +21,7 @@ class Arena(Room[PlayerData]):
 
 async def shown() -> set[tuple[str, str, str, str]]:
     async with MemoryServer([Arena]) as server:
-        families = await server.node.exposition.families(sessions_max=1)
+        families = await server.parts.exposition.families(sessions_max=1)
     return {(name_of(each), each.type, labels_of(each), each.documentation) for each in families}
 
 

@@ -186,7 +186,7 @@ class Handshake:
         self._runner.run(self._talk(data))
 
     async def _talk(self, data: bytes) -> None:
-        node = self._server.node
+        node = self._server.parts
         for codec in (MSGPACK, JSON):
             connection = node.accept()
             connection.opened(Wire(codec))
@@ -200,7 +200,7 @@ class Handshake:
             connection.lost(1006, "")
         for session in node.sessions:
             session.end()
-        assert node.counters.internal_errors == 0
+        assert node.context.counters.internal_errors == 0
         assert not node.connections
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ def _break(play: Scene, service: str) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ValueError("a bug")
 
-    setattr(vars(play.server.node)["_services"], service, fail)
+    setattr(play.server.parts.connection_services, service, fail)
 
 
 # A connection ends, the session lives
@@ -276,13 +276,13 @@ async def _an_agent_does_not_read() -> tuple[list[Event], Heard]:
 
 
 async def _joined(play: Scene, agent: Agent) -> AgentRoom:
-    return await agent.join((await play.server.node.rooms.create(Create("hall"))).room.id)
+    return await agent.join((await play.server.parts.rooms.create(Create("hall"))).room.id)
 
 
 def _lose(play: Scene, player: Visitor) -> None:
     """Another server writes the player's session."""
-    assert play.server.node.recovery is not None
-    play.call(play.server.node.recovery.moved_away.lost, play.session(player))
+    assert play.server.parts.recovery is not None
+    play.call(play.server.parts.recovery.moved_away.lost, play.session(player))
 
 
 @case(Reason.MOVED, Released)

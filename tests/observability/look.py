@@ -63,4 +63,4 @@ class Look:
 
 
 async def look_at(server: Server, *, sessions_max: int = 0) -> Look:
-    return Look(await server.node.exposition.families(sessions_max=sessions_max))
+    return Look(await server.parts.exposition.families(sessions_max=sessions_max))

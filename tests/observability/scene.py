@@ -160,6 +160,6 @@ async def scene(*kinds: type[Room[Any]], **options: Any) -> AsyncIterator[Scene]
     server = MemoryServer(kinds or [hall()], limits=Limits(**{**PATIENT, **changes}), **options)
     async with server:
         shown = Scene(server)
-        server.node.bus.observe(shown.happened)
+        server.parts.bus.observe(shown.happened)
         yield shown
         shown.is_over = True

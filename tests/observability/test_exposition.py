@@ -12,7 +12,7 @@ class Arena(Room[PlayerData]):
 
 
 async def parsed(server: Server) -> dict[str, Metric]:
-    text = (await server.node.exposition.text()).decode()
+    text = (await server.parts.exposition.text()).decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
@@ -31,7 +31,7 @@ async def test_metrics_of_the_node_and_of_the_process_are_one_text(world: World)
 async def test_a_histogram_has_its_buckets_their_count_and_their_sum(world: World) -> None:
     server = await world.serve(Arena)
     for _ in range(3):
-        server.node.metrics.commit_batches.observe(4)
+        server.parts.metrics.commit_batches.observe(4)
     families = await parsed(server)
 
     family = families["holdfast_commit_batches"]

@@ -53,7 +53,7 @@ async def test_a_thousand_of_any_event_are_a_few_lines_and_a_number(caplog: pyte
             await asyncio.sleep(1.5)
             caplog.clear()
             for number in range(TIMES):
-                server.node.publish(made_up(event, number))
+                server.parts.context.publish(made_up(event, number))
             await asyncio.sleep(1.5)
             lines = [line_of(record) for record in caplog.records if record.name == "holdfast.events"]
 
@@ -103,8 +103,8 @@ async def test_a_loop_that_complains_of_every_connection_writes_a_few_tracebacks
 async def test_one_failure_does_not_drown_another(caplog: pytest.LogCaptureFixture) -> None:
     async with MemoryServer([chat()], limits=LIMITS, allow_errors=ValueError) as server:
         for _ in range(TIMES):
-            server.node.internal_error("here", ValueError("the same again"))
-        server.node.internal_error("there", ValueError("another"))
+            server.parts.faults.report("here", ValueError("the same again"))
+        server.parts.faults.report("there", ValueError("another"))
 
     assert caplog.text.count("the same again") >= 3
     assert caplog.text.count("ValueError: another") == 1

@@ -155,9 +155,9 @@ async def test_a_flood_of_refused_hellos_is_a_few_lines_and_a_number(caplog: pyt
 async def test_one_limit_does_not_drown_another(caplog: pytest.LogCaptureFixture) -> None:
     async with MemoryServer([chat()], limits=Limits(log_lines_per_s=2)) as server:
         for _ in range(10):
-            server.node.publish(LimitExceeded(limit="strangers_max", action="refused"))
-        server.node.publish(LimitExceeded(limit="messages_per_s", action="warned", session="s1", player="ann"))
-        server.node.publish(SignInFailed(scheme="password", reason="auth_failed", address="203.0.113.7"))
+            server.parts.context.publish(LimitExceeded(limit="strangers_max", action="refused"))
+        server.parts.context.publish(LimitExceeded(limit="messages_per_s", action="warned", session="s1", player="ann"))
+        server.parts.context.publish(SignInFailed(scheme="password", reason="auth_failed", address="203.0.113.7"))
         await asyncio.sleep(1.5)
 
     lines = lines_of(caplog)
@@ -175,7 +175,7 @@ async def test_a_game_that_fails_at_every_message_does_not_fill_the_log_either(
 ) -> None:
     server = await world.serve(chat(), limits=Limits(log_lines_per_s=2))
     for number in range(20):
-        server.node.internal_error("on_disconnect of a session", ValueError("why"), session=f"s{number}")
+        server.parts.faults.report("on_disconnect of a session", ValueError("why"), session=f"s{number}")
 
     errors = [line_of(record) for record in caplog.records if record.levelname == "ERROR"]
     assert [fields["session"] for _, fields in errors] == ["s0", "s1"]
@@ -216,7 +216,7 @@ async def test_a_request_that_fails_does_not_tell_its_secrets_to_the_log(
     def break_down(wish: Any, *_: Any, **__: Any) -> None:
         raise LookupError(f"{wish.kind} {wish.password}")
 
-    monkeypatch.setattr(server.node.rooms, "create", break_down)
+    monkeypatch.setattr(server.parts.rooms, "create", break_down)
     client = await world.raw(server)
     await client.sign_in()
     await client.request("create", kind="chat", password="open-sesame")

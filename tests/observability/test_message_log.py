@@ -12,6 +12,7 @@ from holdfast.observability import log_lines, message_log
 from holdfast.observability.packet_text import masked_view
 from holdfast.schemas.node import EventInfo
 from tests.deadlines import DEADLINE_S
+from tests.server.live import live_connection
 from tests.server.world import Chat, Hero, Say, World, chat, hear, server_side
 
 
@@ -96,13 +97,13 @@ async def test_while_nobody_watches_no_connection_has_a_tap(world: World) -> Non
     server = await world.serve(chat())
     ada = await world.connect(server)
     room = await ada.join_or_create("chat")
-    connection = server.node.connection_of(server_side(server, ada))
+    connection = live_connection(server_side(server, ada))
     assert connection is not None
 
     async with watching(server, room.id):
         during = connection.tap
         bob = await world.connect(server)
-        late = server.node.connection_of(server_side(server, bob))
+        late = live_connection(server_side(server, bob))
         assert late is not None
         late_during = late.tap
 
@@ -207,7 +208,7 @@ async def test_a_watch_ends_with_its_room(world: World) -> None:
     async with asyncio.timeout(DEADLINE_S):
         await reading
     assert [event.type for event in watcher.events] == ["message", "message"]
-    connection = server.node.connection_of(server_side(server, ada))
+    connection = live_connection(server_side(server, ada))
     assert connection is not None
     assert connection.tap is None
 

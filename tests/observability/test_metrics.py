@@ -202,7 +202,7 @@ async def test_sign_ins_are_counted_by_their_scheme_and_what_strangers_call_it_i
         await server.connect("ada")
         with pytest.raises(Exception, match="name is needed"):
             await server.connect(auth=Auth("name", ""))
-        server.machine.call(server.node.publish, SignInFailed(scheme="robert'); drop", reason="auth_failed"))
+        server.machine.call(server.parts.context.publish, SignInFailed(scheme="robert'); drop", reason="auth_failed"))
         look = await look_at(server)
 
     assert look.that_happened("sign_ins_total") == {("name",): 1}
@@ -214,8 +214,8 @@ async def test_limits_are_counted_as_often_as_they_were_reached() -> None:
     async with MemoryServer([Table]) as server:
         once = LimitExceeded(limit="messages_per_s", action="warned", session="s", player="p")
         again = LimitExceeded(limit="messages_per_s", action="warned", session="s", player="p", times=41)
-        server.machine.call(server.node.publish, once)
-        server.machine.call(server.node.publish, again)
+        server.machine.call(server.parts.context.publish, once)
+        server.machine.call(server.parts.context.publish, again)
         look = await look_at(server)
 
     assert look.that_happened("limits_exceeded_total") == {("messages_per_s", "warned"): 42}
@@ -350,7 +350,7 @@ async def test_a_loop_that_hangs_is_seen_and_one_that_does_not_is_not() -> None:
 async def test_a_node_that_has_stopped_looks_at_its_loop_no_more() -> None:
     async with MemoryServer([Table]) as server:
         await asyncio.sleep(1.0)
-        lag = server.node.metrics.loop_lag
+        lag = server.parts.metrics.loop_lag
     looks = spread_of(lag)
 
     await asyncio.sleep(10.0)

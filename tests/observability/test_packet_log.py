@@ -15,6 +15,7 @@ from holdfast.schemas.node import PacketTarget
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.log_lines import line_of
 from tests.server.durability.bench import in_virtual_time
+from tests.server.live import live_connection
 from tests.server.world import Said, Say, World, chat, hear, server_side, until_resumed
 
 
@@ -165,14 +166,14 @@ async def test_it_ends_by_itself(caplog: pytest.LogCaptureFixture) -> None:
         room = await session.join_or_create("chat")
         server.machine.call(lambda: server.packet_log(session=session.id, for_s=60.0))
         await asyncio.sleep(30.0)
-        left = server.node.packets.targets()
+        left = server.parts.packets.targets()
         await asyncio.sleep(31.0)
         caplog.clear()
         await room.send(Say("unseen"))
         await asyncio.sleep(1.0)
 
         assert left == [PacketTarget(session.id, "session", 30.0)]
-        assert server.node.packets.targets() == []
+        assert server.parts.packets.targets() == []
         assert packets(caplog) == []
         mine = server.sessions.get(session.id)
         assert mine is not None
@@ -188,7 +189,7 @@ async def test_asking_again_begins_a_new_time() -> None:
         server.machine.call(lambda: server.packet_log(session=session.id, for_s=10.0))
         await asyncio.sleep(9.0)
 
-        assert [target.ends_in_s for target in server.node.packets.targets()] == [1.0]
+        assert [target.ends_in_s for target in server.parts.packets.targets()] == [1.0]
 
 
 @in_virtual_time
@@ -237,7 +238,7 @@ async def test_so_many_are_followed_at_a_time_and_those_that_ended_do_not_count(
     server_side(server, session).end()
     server.packet_log(address="203.0.113.8")
 
-    assert [target.target for target in server.node.packets.targets()] == ["203.0.113.7", "203.0.113.8"]
+    assert [target.target for target in server.parts.packets.targets()] == ["203.0.113.7", "203.0.113.8"]
 
 
 @in_virtual_time
@@ -272,7 +273,7 @@ async def test_a_session_that_comes_back_from_the_store_is_followed_still() -> N
 async def test_a_connection_has_a_tap_only_while_it_is_followed(world: World, caplog: pytest.LogCaptureFixture) -> None:
     server = await world.serve(chat())
     session = await world.connect(server)
-    connection = server.node.connection_of(server_side(server, session))
+    connection = live_connection(server_side(server, session))
     assert connection is not None
 
     taps = [connection.tap]

@@ -18,6 +18,7 @@ from holdfast.schemas.requests import Create
 from holdfast.testing import MemoryServer
 from tests.observability.scene import PATIENT, hall, scene
 from tests.server.durability.bench import in_virtual_time
+from tests.server.live import live_connection
 from tests.server.world import chat
 
 
@@ -121,7 +122,7 @@ async def test_a_server_that_stops_waits_for_its_handlers_but_not_for_ever() -> 
 @in_virtual_time
 async def test_rooms_are_told_of_when_somebody_else_makes_them() -> None:
     async with scene() as play:
-        await play.server.machine.do(play.server.node.rooms.create(Create("hall"), "ada"))
+        await play.server.machine.do(play.server.parts.rooms.create(Create("hall"), "ada"))
 
         assert [(each.kind, each.creator) for each in play.of(RoomCreated)] == [("hall", "ada")]
 
@@ -133,7 +134,7 @@ async def test_the_first_reason_counts_when_a_connection_is_ended_twice_in_one_b
         session = play.session(ada)
 
         def cut_and_disconnect() -> None:
-            connection = play.server.node.connection_of(session)
+            connection = live_connection(session)
             assert connection is not None
             connection.cut(Reason.SILENT)
             session.disconnect("too late")

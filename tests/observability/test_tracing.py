@@ -343,7 +343,7 @@ async def test_what_a_room_has_not_saved_is_forgotten_with_the_room(world: World
     server = await world.serve(Hall, tracing=all_of(traces))
     session = await world.connect(server, messages=[Heard])
     room = await session.join_or_create("hall")
-    tracing = server.node.tracing
+    tracing = server.parts.tracing
     assert tracing is not None
     frame = Data(1, 1, 0, "say", Raw(MSGPACK.encode(Say("one"))))
     trace = MessageTrace(tracing, room_of(server, room), server_side(server, session), frame)

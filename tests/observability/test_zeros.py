@@ -60,8 +60,8 @@ async def test_a_room_that_fails_is_counted_where_the_zero_was() -> None:
         with suppress(Failed):
             await session.create("ruin")
         # From a record of a game that had other rooms, or of nothing that can be read.
-        server.node.publish(RoomFailed(room="r1", kind="castle", why="set_aside"))
-        server.node.publish(RoomFailed(room="r2", kind="", why="set_aside"))
+        server.parts.context.publish(RoomFailed(room="r1", kind="castle", why="set_aside"))
+        server.parts.context.publish(RoomFailed(room="r2", kind="", why="set_aside"))
         after = await look_at(server)
 
     failed = after.that_happened("rooms_failed_total")
@@ -73,7 +73,7 @@ async def test_a_room_that_fails_is_counted_where_the_zero_was() -> None:
 async def test_so_are_sign_ins_by_a_way_that_nobody_knows() -> None:
     async with MemoryServer([Arena]) as server:
         before = await look_at(server)
-        server.node.publish(SignInFailed(scheme="", reason="auth_failed"))
+        server.parts.context.publish(SignInFailed(scheme="", reason="auth_failed"))
         after = await look_at(server)
 
     assert before.value("sign_ins_failed_total", "other", "auth_failed") == 0

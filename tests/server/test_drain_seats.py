@@ -84,7 +84,7 @@ async def test_a_drain_ends_although_every_hook_of_the_rooms_raises() -> None:
         assert not drain.done()
 
         await rooms[0].leave()
-        host = server.node.rooms.runner(rooms[1].id)
+        host = server.parts.rooms.runner(rooms[1].id)
         server.machine.call(host.end, "unhealthy")
 
         await until(drain.done, within_s=5.0)

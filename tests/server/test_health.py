@@ -155,7 +155,7 @@ async def test_a_room_that_is_in_the_middle_of_something_else_for_too_long_is_no
         await asyncio.sleep(9.0)
 
         for _ in range(3):
-            server.machine.call(server.node.rooms.runner(busy.id).follow, busy.on_start)
+            server.machine.call(server.parts.rooms.runner(busy.id).follow, busy.on_start)
         await until(lambda: list(server.rooms) == [other])
 
         assert server.operate.rooms.get(busy.id).reason == "unhealthy"
@@ -184,7 +184,7 @@ async def test_many_rooms_are_not_asked_in_one_turn_of_the_loop() -> None:
         for _ in range(500):
             await server.create_room("arena")
 
-        checking = asyncio.create_task(server.machine.do(server.node.health.check()))
+        checking = asyncio.create_task(server.machine.do(server.parts.health.check()))
         asked = [0]
         while not checking.done():
             await asyncio.sleep(0)
@@ -199,8 +199,8 @@ async def test_many_rooms_are_not_asked_in_one_turn_of_the_loop() -> None:
 
 async def _events(server: MemoryServer, *types: str) -> list[EventInfo]:
     """What has happened so far, of these types."""
-    log = server.node.events
-    server.node.publish(NodeReady(node="mark"))
+    log = server.parts.events
+    server.parts.context.publish(NodeReady(node="mark"))
     found: list[EventInfo] = []
     async for event in log.read(0):
         if event.body.get("node") == "mark":

@@ -11,6 +11,7 @@ from msgspec import Raw
 from holdfast import Reason
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.schemas.frames import Auth, Data, Hello, Latest, Reply, Request, Resume, Seat, Welcome
+from tests.server.live import live_connection
 from tests.server.raw_client import RawClient
 from tests.server.world import Say, World, chat, texts_until
 
@@ -122,7 +123,7 @@ async def test_what_still_comes_from_a_connection_that_ended_brings_no_session_b
     client, welcome = await seated(world, server.url)
     session = server.sessions.get(welcome.session)
     assert session is not None
-    connection = server.node.connection_of(session)
+    connection = live_connection(session)
     assert connection is not None
 
     session.end("over")
@@ -136,7 +137,7 @@ async def test_what_still_comes_from_a_connection_that_ended_brings_no_session_b
         connection.received(client.codec.payload(frame))
 
     assert len(server.sessions) == 0
-    assert not server.node.connections
+    assert not server.parts.connections
     assert (await client.closed()).reason == Reason.KICKED
 
 

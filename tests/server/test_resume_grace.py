@@ -60,10 +60,10 @@ async def test_a_session_without_a_seat_waits_for_the_servers_grace(world: World
     dropped = asyncio.Event()
     server_session.on_disconnect = lambda _: dropped.set()
 
-    before = server.node.now()
+    before = server.parts.clock.now()
     client.cut()
     await dropped.wait()
-    after = server.node.now()
+    after = server.parts.clock.now()
 
     assert welcome.terms.grace_s == GRACE_S
     assert server_session.status == "disconnected"
@@ -204,7 +204,7 @@ async def test_nothing_is_left_of_sessions_that_ended(world: World) -> None:
         await session.close()
     await kind.story.has("on_destroyed")
 
-    assert (len(server.sessions), len(server.rooms), len(server.node.connections)) == (0, 0, 0)
+    assert (len(server.sessions), len(server.rooms), len(server.parts.connections)) == (0, 0, 0)
     for server_session, connection in zip(server_sessions, connections, strict=True):
         assert connection is not None
         assert server.sessions.get(server_session.id) is None

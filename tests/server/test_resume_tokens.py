@@ -107,7 +107,7 @@ async def test_no_secret_is_in_any_repr(world: World) -> None:
     resume = Resume(welcome.session, welcome.token)
 
     shown = repr(
-        [welcome, auth, resume, Hello(auth, resume), saved, session, session.protocol, *server.sessions, server.node]
+        [welcome, auth, resume, Hello(auth, resume), saved, session, session.protocol, *server.sessions, server.parts]
     )
     secrets = {welcome.token, welcome.credential, session.credential, saved.token}
 

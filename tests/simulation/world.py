@@ -318,7 +318,7 @@ class World:
         left = {
             "sessions": len(server.sessions),
             "rooms": len(server.rooms),
-            "connections": len(server.node.connections),
+            "connections": len(server.parts.connections),
             "wires": len(server.network.wires),
             "saved": len(self.disk.entries),
         }

@@ -206,7 +206,7 @@ def _run(server: Server, game: Game, persistence: Persistence) -> None:
         announce(console, server, game, persistence)
 
     def draining(event: NodeDraining) -> None:
-        rooms = len(server.node.drain.waits_for)
+        rooms = len(server.parts.drain.waits_for)
         if rooms:
             what = counted(rooms, "room")
             console.print(f"Draining: {what} may go on for {event.deadline_s:g} s. Send a second signal to stop now.")

@@ -78,7 +78,7 @@ def _listening(server: Server) -> Iterator[Fact]:
 
 
 def _stored(server: Server, game: Game, persistence: Persistence) -> Iterator[Fact]:
-    recovery = server.node.recovery
+    recovery = server.parts.recovery
     if recovery is None:
         return
     supervised = persistence.supervised

@@ -12,7 +12,7 @@ from holdfast.server.alarms import Alarms
 from holdfast.server.faults import Faults
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Clock:
     """The event loop for timers, a monotonic clock for durations, and a wall clock for what outlives the process."""
 

@@ -1,11 +1,11 @@
-"""Composes what operators can do with a node from the node's parts."""
+"""What operators can do with a running server, composed from its parts."""
 
 from collections.abc import Awaitable
 
 from holdfast.core.session import Session
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.node import SettingsInfo
-from holdfast.server.node import Node
+from holdfast.server.compose import Parts
 from holdfast.server.operate.accounts import AccountOperations
 from holdfast.server.operate.node import NodeOverview, limits_in_force, store_kind
 from holdfast.server.operate.operations import Operations
@@ -15,69 +15,65 @@ from holdfast.server.operate.sessions import SessionOperations
 from holdfast.transports.listeners import Listeners
 
 
-def operations_of(node: Node, listeners: Listeners) -> Operations:
-    """Everything that can be operated on a running node."""
-    recovery, committer, started_at = node.recovery, node.committer, node.wall_clock()
-
-    def restore(session_id: str) -> None:
-        if recovery is not None:
-            recovery.restore_session(session_id)
+def operations_of(parts: Parts, listeners: Listeners) -> Operations:
+    """Everything that can be operated on this server."""
+    settings, clock, started_at = parts.settings, parts.clock, parts.clock.wall_clock()
 
     def saved_end(session: Session) -> Awaitable[None] | None:
-        writer = committer.sessions.of(session) if committer is not None else None
+        writer = parts.committer.sessions.of(session) if parts.committer is not None else None
         return writer.ended() if writer is not None else None
 
     def raised(error: Exception, where: str) -> None:
         # Looked up when it is called: a test replaces it on a running server.
-        node.faults.on_error(error, where)
+        parts.faults.on_error(error, where)
 
-    def settings() -> SettingsInfo:
+    def settings_info() -> SettingsInfo:
         return SettingsInfo(
             version=holdfast_version(),
             started_at=started_at,
             urls=dict(listeners.urls),
-            origins=listeners.origins,
-            auth=sorted(node.authenticators),
-            store=store_kind(committer.store if committer is not None else None),
-            grace_s=node.grace_s,
-            too_many_sessions=node.limits.sessions_policy,
-            limits=limits_in_force(node.limits),
+            origins=list(listeners.origins),
+            auth=sorted(settings.authenticators),
+            store=store_kind(settings.store),
+            grace_s=settings.grace_s,
+            too_many_sessions=settings.limits.sessions_policy,
+            limits=limits_in_force(settings.limits),
         )
 
     return Operations(
         rooms=RoomOperations(
-            node.rooms,
-            now=node.now,
-            limits=node.limits,
-            read_messages=node.messages.read,
+            parts.rooms,
+            now=clock.now,
+            limits=settings.limits,
+            read_messages=parts.messages.read,
             raised=raised,
         ),
         sessions=SessionOperations(
-            node.sessions,
-            timelines=node.timelines,
-            restore=restore,
-            end=node.lifecycle.end_session,
+            parts.sessions,
+            timelines=parts.timelines,
+            restore=parts.stored.restore,
+            end=parts.lifecycle.end_session,
             saved_end=saved_end,
-            disconnect=node.lifecycle.disconnect,
-            now=node.now,
-            limits=node.limits,
+            disconnect=parts.lifecycle.disconnect,
+            now=clock.now,
+            limits=settings.limits,
         ),
-        players=PlayerOperations(node.sessions, node.rooms),
-        access=node.access,
-        accounts=AccountOperations(node.authenticators, node.access.sign_out),
-        placements=node.placements,
+        players=PlayerOperations(parts.sessions, parts.rooms),
+        access=parts.access,
+        accounts=AccountOperations(settings.authenticators, parts.access.sign_out),
+        placements=parts.placements,
         node=NodeOverview(
-            sessions=node.sessions,
-            directory=node.rooms,
-            health=node.health,
-            metrics=node.metrics,
-            events=node.events,
-            now=node.now,
-            wall_clock=node.wall_clock,
-            settings=settings,
+            sessions=parts.sessions,
+            directory=parts.rooms,
+            health=parts.health,
+            metrics=parts.metrics,
+            events=parts.events,
+            now=clock.now,
+            wall_clock=clock.wall_clock,
+            settings=settings_info,
         ),
-        health=node.health,
-        events=node.events,
-        packets=node.packets,
-        metrics=node.exposition,
+        health=parts.health,
+        events=parts.events,
+        packets=parts.packets,
+        metrics=parts.exposition,
     )

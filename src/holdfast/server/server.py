@@ -1,6 +1,5 @@
 """`Server`: what games make and start."""
 
-import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
@@ -24,10 +23,10 @@ from holdfast.schemas.requests import Ban, Create, CreateOptions, fields_of
 from holdfast.server.admission.authenticators import by_scheme, close, kept_secret, prepare
 from holdfast.server.admission.bans import subject_of
 from holdfast.server.agents import Agent
+from holdfast.server.compose import Parts, Settings
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.environment import Environment
-from holdfast.server.node import Node
 from holdfast.server.operate.operations import Operations, OperatorApi
 from holdfast.server.operations import operations_of
 from holdfast.server.rooms.effects import Carry
@@ -152,7 +151,7 @@ class Server:
         self._grace_s = grace_s
         self._auth = by_scheme(auth or (Guest(),))
         self._secret = secret
-        self._node: Node | None = None
+        self._parts: Parts | None = None
         self._line_limit: LineLimitFilter | None = None
         self._operations: Operations | None = None
         self._is_starting = False
@@ -161,11 +160,11 @@ class Server:
         """Where it listens, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
 
     @property
-    def node(self) -> Node:
-        """The running node: for transports, tests and tools. Games use the rest of this class."""
-        if self._node is None:
+    def parts(self) -> Parts:
+        """The parts of the running server: for tests and tools. Games use the rest of this class."""
+        if self._parts is None:
             raise RuntimeError("the server is not running: await server.start() first")
-        return self._node
+        return self._parts
 
     @property
     def operate(self) -> Operations:
@@ -192,29 +191,29 @@ class Server:
 
     @property
     def sessions(self) -> SessionRegistry:
-        """The sessions of this node."""
-        return self.node.sessions
+        """The sessions of this parts."""
+        return self.parts.sessions
 
     @property
     def rooms(self) -> Directory:
-        """The rooms of this node."""
-        return self.node.rooms
+        """The rooms of this parts."""
+        return self.parts.rooms
 
     @property
     def counters(self) -> Counters:
         """What this node has counted."""
-        return self.node.counters
+        return self.parts.context.counters
 
     async def start(self) -> None:
         """Open the ports. A port that is taken is an `OSError` that says so."""
-        if self._node is not None or self._is_starting:
+        if self._parts is not None or self._is_starting:
             raise RuntimeError("the server is running already")
         self._is_starting = True
         try:
             if self._store is not None:
                 await self._store.open(self._claim)
             try:
-                await self._start_node()
+                await self._start_parts()
             except BaseException:
                 if self._store is not None:
                     await self._store.close()
@@ -222,68 +221,57 @@ class Server:
         finally:
             self._is_starting = False
 
-    async def _start_node(self) -> None:
-        loop = asyncio.get_running_loop()
+    async def _start_parts(self) -> None:
         await prepare(self._auth.values(), self._auth_context)
-        node = Node(
-            loop,
-            authenticators=self._auth,
-            limits=self.limits,
-            shares=self._shares,
-            random=self._environment.random,
-            grace_s=self._grace_s,
-            now=self._environment.now,
-            wall_clock=self._environment.wall_clock,
-            effects=self._effects,
-            store=self._store,
-            fatal=self._environment.fatal,
-            name=self._name,
-            region=self._region,
-            queues=self._queues,
-            hashing=self._environment.hashing,
-        )
-        node.faults.on_error = self._raised
-        if self._tracing is not None:
-            tracing = node.tracing = self._tracing.start(
-                now=node.now, wall_clock=node.wall_clock, when_written=node.trace_written
+        parts = Parts(
+            Settings(
+                room_types=self.room_types,
+                authenticators=self._auth,
+                limits=self.limits,
+                shares=self._shares,
+                environment=self._environment,
+                grace_s=self._grace_s,
+                effects=self._effects,
+                store=self._store,
+                name=self._name,
+                region=self._region,
+                queues=self._queues,
+                tracing=self._tracing,
             )
-            if node.committer is not None:
-                node.committer.on_cut.append(tracing.cut)
-                node.committer.on_committed.append(tracing.committed)
-                node.committer.on_removed.append(tracing.forget)
-        node.rooms.offer(self.room_types)
-        self._handlers.bind(node.bus)
-        self._node = node
-        self._operations = operations_of(node, self.listeners)
+        )
+        parts.faults.on_error = self._raised
+        self._handlers.bind(parts.bus)
+        self._parts = parts
+        self._operations = operations_of(parts, self.listeners)
         if self._line_limit is not None:
             self._line_limit.stop()  # of a start that was never stopped: a simulated crash
-        self._line_limit = LineLimitFilter(node.lines)
+        self._line_limit = LineLimitFilter(parts.lines)
         try:
-            await node.access.load()
-            if node.recovery is not None:
-                await node.recovery.recover(self._recovery)
+            await parts.access.load()
+            if parts.recovery is not None:
+                await parts.recovery.recover(self._recovery)
             # From here on strangers can cause lines; what a recovery has to say was said in full.
             self._line_limit.start()
             pending_connections = PendingConnections(
-                self._transport_limits, node.connection_limiter.turned_away, self._shares
+                self._transport_limits, parts.connection_limiter.turned_away, self._shares
             )
-            self.addresses |= await self.listeners.open(node.accept, DIALECTS, pending_connections)
+            self.addresses |= await self.listeners.open(parts.accept, DIALECTS, pending_connections)
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(self.operate)
                 self.listeners.http = (self.http.scheme, self.addresses["http"])
             # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
-            if node.recovery is not None and node.committer is not None:
-                node.committer.begin()
-                node.recovery.resume_effects()
+            if parts.recovery is not None and parts.committer is not None:
+                parts.committer.begin()
+                parts.recovery.resume_effects()
                 # Nobody could come back before now, however long the recovery took.
-                for session in node.sessions:
-                    node.graces.renew(session)
+                for session in parts.sessions:
+                    parts.lifecycle.graces.renew(session)
         except BaseException:
             await self.stop()
             raise
-        node.heartbeat.start()
-        node.loop_lag.start()
-        node.health.start()
+        parts.heartbeat.start()
+        parts.loop_lag.start()
+        parts.health.start()
 
     def _raised(self, error: Exception, where: str) -> None:
         """An error was contained: it is counted and in the log, and that is all."""
@@ -305,21 +293,21 @@ class Server:
         It returns as soon as nobody is in a room that ends with this server, at the latest after `Limits.drain_s` or so
         many seconds. `stop` is the next step.
         """
-        await self.node.drain.run(self.limits.drain_s if within_s is None else within_s)
+        await self.parts.drain.run(self.limits.drain_s if within_s is None else within_s)
 
     async def stop(self) -> None:
         """Close the ports, end the rooms, and tell every client to come back later."""
-        node = self._node
-        if node is None or self._is_stopping:
+        parts = self._parts
+        if parts is None or self._is_stopping:
             return
         self._is_stopping = True
         try:
-            node.heartbeat.stop()
-            node.loop_lag.stop()
-            node.health.stop()
+            parts.heartbeat.stop()
+            parts.loop_lag.stop()
+            parts.health.stop()
             await self.listeners.close()
             self.addresses.clear()
-            await node.stop()
+            await parts.stop()
             await close(self._auth.values())
             if self.http is not None:
                 await self.http.close()
@@ -328,9 +316,9 @@ class Server:
         finally:
             if self._line_limit is not None:
                 self._line_limit.stop()
-                node.lines.close()
+                parts.lines.close()
             # Not before: the last hooks of the rooms may want to look at the server.
-            self._node = self._operations = None
+            self._parts = self._operations = None
             self._is_stopping = False
 
     async def create_room(self, kind: str, **options: Unpack[CreateOptions]) -> Room[Any]:
@@ -338,7 +326,7 @@ class Server:
         return await self._create_room(Create(kind, **fields_of(options)))
 
     async def _create_room(self, request: Create) -> Room[Any]:
-        return (await self.node.rooms.create(request)).room
+        return (await self.parts.rooms.create(request)).room
 
     async def ban(
         self, *, player: str = "", address: str = "", until: float | datetime | None = None, why: str = ""
@@ -352,19 +340,19 @@ class Server:
             if until.tzinfo is None:
                 raise Invalid("until: say in which time zone, as in datetime.now(UTC) + timedelta(hours=2)")
             until = until.timestamp()
-        return await self._do(self.node.access.ban(Ban(player, address, until or 0.0, None, why)))
+        return await self._do(self.parts.access.ban(Ban(player, address, until or 0.0, None, why)))
 
     async def unban(self, *, player: str = "", address: str = "") -> None:
         """Let a player or a range of addresses in again; `NotFound` if nothing keeps them out."""
-        await self._do(self.node.access.unban(subject_of(player, address)))
+        await self._do(self.parts.access.unban(subject_of(player, address)))
 
     def bans(self) -> list[BanInfo]:
         """Who is kept out, until when and why; the oldest first."""
-        return self.node.access.bans()
+        return self.parts.access.bans()
 
     async def sign_out(self, player_id: str, why: str = "") -> None:
         """End all sessions of a player at once, also those that wait; older tickets and JWTs do not count any more."""
-        await self._do(self.node.access.sign_out(player_id, why))
+        await self._do(self.parts.access.sign_out(player_id, why))
 
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
@@ -377,13 +365,13 @@ class Server:
         if bool(session) is bool(address):
             raise ValueError("say whose packets: packet_log(session=…) or packet_log(address=…)")
         if on:
-            self.node.packets.follow(session or address, for_s)
+            self.parts.packets.follow(session or address, for_s)
         else:
-            self.node.packets.leave(session or address)
+            self.parts.packets.leave(session or address)
 
     def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:
         """A session with no socket, for a bot or an NPC, whose player id is `name`."""
-        return Agent(self.node.agents, name, frozenset(roles))
+        return Agent(self.parts.agents, name, frozenset(roles))
 
     async def __aenter__(self) -> "Server":
         await self.start()

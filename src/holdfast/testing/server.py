@@ -119,7 +119,7 @@ class MemoryServer(Server):
     async def _start(self) -> None:
         await super().start()
         self._listener = await self.network.listen(
-            self.node.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
+            self.parts.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
         )
 
     async def stop(self) -> None:
@@ -160,7 +160,7 @@ class MemoryServer(Server):
         Context().run(self._lose_links, silently=silently)
         if self._store is not None:
             self._store.crash()
-        self._node = self._heartbeat = None
+        self._parts = None
         self._is_stopping = False
 
     def _lose_links(self, *, silently: bool) -> None:

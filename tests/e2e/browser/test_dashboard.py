@@ -110,7 +110,7 @@ async def test_a_session_is_found_explained_and_its_connection_dropped(page: Pag
     await expect(page.locator(".timeline")).to_contain_text("came back after", timeout=SOON_MS)
     await page.get_by_role("button", name="Log packets").click()
     await expect(page.get_by_role("button", name="Stop packet log")).to_be_visible(timeout=SOON_MS)
-    assert stage.server.node.packets.targets()[0].target == session.id
+    assert stage.server.parts.packets.targets()[0].target == session.id
 
 
 async def test_a_kick_asks_first_and_escape_is_no(page: Page, stage: Stage) -> None:
@@ -121,7 +121,7 @@ async def test_a_kick_asks_first_and_escape_is_no(page: Page, stage: Stage) -> N
     await kick.click()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
-    assert len(stage.server.node.rooms.runner(room.id).room.players) == 1
+    assert len(stage.server.parts.rooms.runner(room.id).room.players) == 1
     await kick.click()
     await page.get_by_role("dialog").get_by_label("Reason").fill("be nice")
     await page.get_by_role("dialog").get_by_role("button", name="Kick").click()

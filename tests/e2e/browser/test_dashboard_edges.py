@@ -38,7 +38,7 @@ async def test_a_state_that_is_too_large_hides_nothing_else(page: Page) -> None:
 async def test_bans_are_shown_beyond_the_first_page(page: Page) -> None:
     async with staged() as stage:
         for number in range(150):
-            await stage.server.node.access.ban(Ban(player=f"player-{number:03}"))
+            await stage.server.parts.access.ban(Ban(player=f"player-{number:03}"))
 
         await stage.open(page, "bans")
 

@@ -146,12 +146,12 @@ async def test_a_range_is_lifted_by_any_way_to_write_it(world: World) -> None:
 
 async def test_of_several_bans_the_longest_is_told(world: World) -> None:
     server = await serve(world)
-    until = server.node.wall_clock() + 600.0
+    until = server.parts.clock.wall_clock() + 600.0
     await server.ban(address="127.0.0.0/16", until=until, why="wide")
     await server.ban(address="127.0.2.0/24", why="for good")
     await server.ban(address="127.0.2.1", until=until + 60.0, why="narrow")
 
-    access = server.node.access
+    access = server.parts.access
     assert getattr(access.ban_of("ada", "127.0.2.1"), "why", None) == "for good"
     assert getattr(access.ban_of("ada", "127.0.3.1"), "why", None) == "wide"
     assert access.ban_of("ada", "127.1.0.1") is None
@@ -161,7 +161,7 @@ async def test_ranges_of_ipv6_and_addresses_that_stand_for_ipv4_are_known(world:
     server = await serve(world)
     await server.ban(address="2001:db8::/32", why="six")
     await server.ban(address="203.0.113.0/24", why="four")
-    access = server.node.access
+    access = server.parts.access
 
     def why(peer: str) -> str:
         ban = access.ban_of("", host_of(peer))
@@ -176,7 +176,7 @@ async def test_ranges_of_ipv6_and_addresses_that_stand_for_ipv4_are_known(world:
 
 async def test_very_many_ranges_are_looked_at_by_their_length_and_not_one_by_one(world: World) -> None:
     server = await serve(world)
-    access = server.node.access
+    access = server.parts.access
     await server.ban(address="10.0.0.0/24")
     with_one = calls_of(lambda: access.ban_of("", "10.8.0.9"))
     for number in range(1, 2000):
@@ -242,8 +242,8 @@ async def test_a_session_that_waits_since_before_a_restart_is_banned_by_its_last
         ada, bob, *_ = [await seated(server, name) for name in ("ada", "bob", *(f"p{number}" for number in range(9)))]
         (session,) = server.sessions.of_player("ada")
         session.address = "203.0.113.7"
-        assert server.node.committer is not None
-        server.node.committer.sessions.changed(session)
+        assert server.parts.committer is not None
+        server.parts.committer.sessions.changed(session)
         await a_moment()
         server.crash()
         await server.start()

@@ -35,7 +35,7 @@ def _saved(store: FaultyStore, prefix: str) -> list[str]:
 async def test_who_is_banned_is_told_until_when_and_why() -> None:
     async with serving() as server:
         await a_moment(1000.0)
-        await server.ban(player="ada", until=server.node.wall_clock() + 7200.0, why="be nice")
+        await server.ban(player="ada", until=server.parts.clock.wall_clock() + 7200.0, why="be nice")
 
         close = await turned_away(server, "ada")
 
@@ -57,7 +57,7 @@ async def test_a_ban_ends_by_itself_and_is_forgotten() -> None:
     store = FaultyStore()
     async with serving(store=store) as server:
         told = _told(server)
-        await server.ban(player="ada", until=server.node.wall_clock() + 60.0)
+        await server.ban(player="ada", until=server.parts.clock.wall_clock() + 60.0)
 
         await a_moment(59.9)
         assert (await turned_away(server, "ada")).reason == Reason.BANNED
@@ -72,7 +72,7 @@ async def test_a_ban_ends_by_itself_and_is_forgotten() -> None:
 @in_virtual_time
 async def test_bans_end_in_their_order_also_if_one_was_replaced() -> None:
     async with serving() as server:
-        now = server.node.wall_clock()
+        now = server.parts.clock.wall_clock()
         for name, seconds in (("ada", 30.0), ("bob", 10.0), ("cleo", 20.0), ("bob", 40.0)):
             await server.ban(player=name, until=now + seconds)
 
@@ -110,7 +110,7 @@ async def test_an_operator_lifts_a_ban() -> None:
 @in_virtual_time
 async def test_a_ban_takes_the_place_of_the_one_before() -> None:
     async with serving() as server:
-        await server.ban(player="ada", until=server.node.wall_clock() + 10.0, why="first")
+        await server.ban(player="ada", until=server.parts.clock.wall_clock() + 10.0, why="first")
 
         await server.ban(player="ada", why="second")
         await a_moment(20.0)
@@ -180,12 +180,12 @@ async def test_there_is_nothing_to_lift_where_there_is_no_ban(subject: str) -> N
 @in_virtual_time
 async def test_there_are_no_more_bans_than_the_limit() -> None:
     async with serving(limits=patient(bans_max=2)) as server:
-        await server.ban(player="ada", until=server.node.wall_clock() + 10.0)
+        await server.ban(player="ada", until=server.parts.clock.wall_clock() + 10.0)
         await server.ban(address="203.0.113.0/24")
 
         with pytest.raises(Throttled, match="2 bans are in force"):
             await server.ban(player="cleo")
-        await server.ban(player="ada", until=server.node.wall_clock() + 20.0)
+        await server.ban(player="ada", until=server.parts.clock.wall_clock() + 20.0)
         assert [ban.subject for ban in server.bans()] == ["address:203.0.113.0/24", "player:ada"]
         await a_moment(20.5)
         await server.ban(player="cleo")
@@ -202,7 +202,7 @@ async def test_a_ban_that_is_replaced_again_and_again_does_not_pile_up() -> None
             """How many bytes more are in use afterwards."""
             before, _ = tracemalloc.get_traced_memory()
             for number in range(times):
-                await server.ban(player="ada", until=server.node.wall_clock() + 100.0 + number)
+                await server.ban(player="ada", until=server.parts.clock.wall_clock() + 100.0 + number)
             gc.collect()
             return tracemalloc.get_traced_memory()[0] - before
 
@@ -221,7 +221,9 @@ async def test_a_ban_that_is_replaced_again_and_again_does_not_pile_up() -> None
 async def test_bans_are_shown_page_by_page() -> None:
     async with serving() as server:
         for number in range(7):
-            await server.ban(player=f"p{number}", until=server.node.wall_clock() + (0.5 if number == 3 else 100.0))
+            await server.ban(
+                player=f"p{number}", until=server.parts.clock.wall_clock() + (0.5 if number == 3 else 100.0)
+            )
         await a_moment(1.0)
         desk = operator(server)
 
@@ -240,8 +242,8 @@ async def test_bans_are_shown_page_by_page() -> None:
 async def test_bans_outlive_a_crash_and_those_that_ended_meanwhile_are_dropped() -> None:
     store = FaultyStore()
     async with serving(store=store) as server:
-        kept = await server.ban(player="ada", until=server.node.wall_clock() + 100.0, why="be nice")
-        await server.ban(player="bob", until=server.node.wall_clock() + 10.0)
+        kept = await server.ban(player="ada", until=server.parts.clock.wall_clock() + 100.0, why="be nice")
+        await server.ban(player="bob", until=server.parts.clock.wall_clock() + 10.0)
         await server.ban(player="cleo")
         await server.unban(player="cleo")
         await a_moment()

@@ -172,7 +172,7 @@ WISHES = {
 async def test_what_a_room_asks_a_role_for_is_refused_to_those_without_it(wish: Wish, badge: str) -> None:
     kind = hall(durability="memory", create_role="maker", join_role="member", waiting_max=4)
     async with serving(kind, queues=[Queue("here", ("*",))]) as server:
-        room = (await server.node.rooms.create(Create("hall"), "ada")).room
+        room = (await server.parts.rooms.create(Create("hall"), "ada")).room
         caller = await sign_in(server, badge)
         needed = {"create": "maker", "join": "member"}[wish.needs]
 

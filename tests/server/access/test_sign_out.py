@@ -21,7 +21,7 @@ async def test_a_credential_that_was_issued_before_the_sign_out_does_not_count_a
     async with serving() as server:
         await a_moment(1000.0)
         await server.sign_out("ada")
-        moment = server.node.wall_clock()
+        moment = server.parts.clock.wall_clock()
 
         close = await turned_away(server, f"ada@{moment - 0.001}")
 
@@ -46,10 +46,10 @@ async def test_a_clock_that_was_ahead_at_a_sign_out_keeps_no_password_out() -> N
     password = Password(hashing=PlainHashing())
     async with serving(auth=(password,)) as server:
         await password.create_account("ada", "correct horse", player_id="ada")
-        right = server.node.wall_clock
-        server.node.wall_clock = lambda: right() + 3600.0
+        right = server.parts.clock.wall_clock
+        server.parts.clock.wall_clock = lambda: right() + 3600.0
         await server.sign_out("ada")
-        server.node.wall_clock = right
+        server.parts.clock.wall_clock = right
 
         client = await dialed(server)
         client.say(Hello(Auth.password("ada", "correct horse")))
@@ -87,7 +87,7 @@ async def test_a_credential_of_before_is_refused_after_a_crash_too() -> None:
     async with serving() as server:
         await a_moment(1000.0)
         await server.sign_out("ada")
-        moment = server.node.wall_clock()
+        moment = server.parts.clock.wall_clock()
 
         server.crash()
         await server.start()
@@ -101,7 +101,7 @@ async def test_a_ban_that_is_over_has_not_touched_the_credentials() -> None:
     async with serving() as server:
         await a_moment(1000.0)
         await server.sign_out("bob")
-        moment = server.node.wall_clock()
+        moment = server.parts.clock.wall_clock()
         for name in ("ada", "bob"):
             await server.ban(player=name)
             await server.unban(player=name)
@@ -119,7 +119,7 @@ async def test_nobody_is_signed_out_who_cannot_be_called_so(player: str) -> None
         with pytest.raises(Invalid, match="player"):
             await server.sign_out(player)
 
-        assert server.node.access.sign_outs == 0
+        assert server.parts.access.sign_outs == 0
 
 
 # While somebody signs in
@@ -179,7 +179,7 @@ async def test_a_sign_in_that_had_begun_before_the_ban_does_not_slip_through() -
 
 
 def _records(server: MemoryServer) -> int:
-    store = server.node.committer.store if server.node.committer is not None else None
+    store = server.parts.committer.store if server.parts.committer is not None else None
     assert isinstance(store, FaultyStore)
     return sum(key.startswith("standing/") for key in store.disk.entries)
 
@@ -192,7 +192,7 @@ async def test_with_one_more_than_the_limit_the_oldest_counts_for_everybody(*, c
         for name in ("ada", "bob", "cleo"):
             await a_moment(1000.0)
             await server.sign_out(name)
-            moments.append(server.node.wall_clock())
+            moments.append(server.parts.clock.wall_clock())
         if crashes:
             server.crash()
             await server.start()

@@ -173,7 +173,7 @@ async def test_a_ban_that_is_over_leaves_no_token_alive(recovery: Pace) -> None:
     store = FaultyStore()
 
     async def ban(server: MemoryServer, session: Session) -> None:
-        await server.ban(player=session.player_id, until=server.node.wall_clock() + 5.0)
+        await server.ban(player=session.player_id, until=server.parts.clock.wall_clock() + 5.0)
 
     async with serving(store=store, recovery=recovery) as server:
         ada = await seated(server, "ada")

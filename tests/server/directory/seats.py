@@ -140,7 +140,7 @@ def patient(**changes: Any) -> Limits:
 
 async def a_room(server: MemoryServer, creator: str = "", **wish: Any) -> Room[PlayerData]:
     """A room of the kind "arena" that this player made, or the server itself."""
-    host = await server.machine.do(server.node.rooms.create(Create("arena", **wish), creator))
+    host = await server.machine.do(server.parts.rooms.create(Create("arena", **wish), creator))
     return host.room
 
 
@@ -178,8 +178,8 @@ def _seats(server: MemoryServer, room_id: str) -> list[SeatInfo]:
 
 async def told(server: MemoryServer, player_id: str = "") -> list[str]:
     """What whoever watches the node heard of seats so far: of one player their states, else "player state"."""
-    events = server.node.events
-    server.node.publish(NodeReady(node="mark"))
+    events = server.parts.events
+    server.parts.context.publish(NodeReady(node="mark"))
     lines: list[str] = []
     async for event in events.read(0):
         if event.body.get("node") == "mark":

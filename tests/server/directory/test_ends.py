@@ -23,7 +23,7 @@ def _limits() -> Limits:
 async def _ends(server: MemoryServer, room: Room[PlayerData], reason: str, in_s: float) -> None:
     """Wait for the end of a room; the reason, and after how many seconds from now, must be these."""
     began = asyncio.get_running_loop().time()
-    async for event in server.node.events.read(0):
+    async for event in server.parts.events.read(0):
         if event.type == "room.ended" and event.body["room"] == room.id:
             assert event.body["reason"] == reason
             assert asyncio.get_running_loop().time() - began == pytest.approx(in_s, abs=NEAR_S)

@@ -348,8 +348,8 @@ async def test_an_entry_that_cannot_be_saved_holds_everything_back_until_it_can(
         assert ada.texts == bob.texts == ["bob:before", "ada:held back", "bob:after"]
         assert "cannot be saved" in caplog.text
         await bench.restart()
-        assert bench.server.node.recovery is not None
-        assert bench.server.node.recovery.set_aside == {}
+        assert bench.server.parts.recovery is not None
+        assert bench.server.parts.recovery.set_aside == {}
 
 
 @pytest.mark.parametrize("moment", Moment)
@@ -377,7 +377,7 @@ async def test_rooms_that_last_and_rooms_that_do_not_are_in_order_of_their_age()
         for kind in ("table", "fleeting", "table"):
             rooms.append(await bench.server.create_room(kind))
             await a_moment()
-        directory = bench.server.node.rooms
+        directory = bench.server.parts.rooms
 
         directory.sort_by_age()
 

@@ -30,7 +30,7 @@ def _start(server: MemoryServer, *players: str, kind: str = "arena", **wish: Any
     """Begin a placement; its id."""
     started: list[PlacementInfo] = []
     wished = StartPlacement("anywhere", kind, [PlacedPlayer(player) for player in players], **wish)
-    server.machine.call(lambda: started.append(server.node.placements.start(wished)))
+    server.machine.call(lambda: started.append(server.parts.placements.start(wished)))
     return started[0].id
 
 
@@ -51,7 +51,7 @@ async def test_a_placement_through_a_session_is_fulfilled_with_a_seat_for_everyb
     placement = await ada.place("anywhere", "chat", players=party, name="ours", max_players=2, properties={"level": 3})
     placed = await placement.done()
 
-    assert (placed.status, placed.node) == ("fulfilled", server.node.name)
+    assert (placed.status, placed.node) == ("fulfilled", server.parts.name)
     info = placed.room
     assert info is not None
     assert (info.name, info.max_players, info.properties) == ("ours", 2, {"level": 3})
@@ -199,7 +199,7 @@ async def test_a_node_that_stops_leaves_no_room_of_a_placement_behind() -> None:
     async with _Placing(arena(Slow, begun=begun)) as server:
         placement = _start(server, "a")
         await a_moment()
-        node = server.node
+        node = server.parts
 
     assert node.placements.get(placement).status == "cancelled"
     assert list(node.rooms) == []
@@ -221,8 +221,8 @@ class Busy(Room[PlayerData]):
 async def test_a_placement_that_is_cancelled_between_the_room_and_its_seats_leaves_nothing() -> None:
     async with _Placing(arena(Busy), store=FaultyStore(latency_s=0.05)) as server:
         wish = StartPlacement("anywhere", "arena", [PlacedPlayer("a")])
-        fleet = OwnFleet(server.node.health.info, server.rooms)
-        placing = asyncio.create_task(server.machine.do(fleet.place(server.node.name, wish, "", "")))
+        fleet = OwnFleet(server.parts.health.info, server.rooms)
+        placing = asyncio.create_task(server.machine.do(fleet.place(server.parts.name, wish, "", "")))
         await until(lambda: list(server.rooms))
         (room,) = server.rooms
 
@@ -263,13 +263,13 @@ async def test_a_placement_waits_for_an_unhealthy_node_to_recover() -> None:
 async def test_the_fleet_knows_one_node_as_it_is() -> None:
     limits = Limits(ping_s=PATIENT.ping_s, silence_s=PATIENT.silence_s, rooms_max=1)
     async with _Placing(arena(), limits=limits) as server:
-        fleet = OwnFleet(server.node.health.info, server.rooms)
+        fleet = OwnFleet(server.parts.health.info, server.rooms)
         (view,) = fleet.nodes()
         await server.create_room("arena")
         placement = _start(server, "a")
         await a_moment()
 
-        assert (view.name, view.region, view.rooms, view.rooms_max) == (server.node.name, "local", 0, 1)
+        assert (view.name, view.region, view.rooms, view.rooms_max) == (server.parts.name, "local", 0, 1)
         assert _placement(server, placement).status == "pending", "there is no space"
         with pytest.raises(Refused):
             await fleet.place(view.name, StartPlacement("anywhere", "arena"), "", "")

@@ -493,7 +493,7 @@ async def test_who_watches_the_node_hears_of_hosts_and_sees_whose_seat_it_is() -
         await ada.room.leave()
         await settled(bob)
 
-        found = await events_of(bench.server.node, "host.changed")
+        found = await events_of(bench.server.parts, "host.changed")
 
         assert {seat.player: seat.is_host for seat in seats} == {"ada": True, "bob": False}
         assert [event.body["player"] for event in found] == ["ada", "bob"]

@@ -10,7 +10,7 @@ from holdfast.core.room import context_of
 from holdfast.schemas.events import NodeReady
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.room import RoomInfo
-from holdfast.server.node import Node
+from holdfast.server.compose import Parts
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time
 from tests.server.durability.rooms import Hero, Table, table
 
@@ -43,9 +43,9 @@ class Life(Table):
         self.tell("on_destroyed")
 
 
-async def events_of(node: Node, *types: str) -> list[EventInfo]:
+async def events_of(node: Parts, *types: str) -> list[EventInfo]:
     """What happened on a node so far, of these types."""
-    node.publish(NodeReady(node="now"))
+    node.context.publish(NodeReady(node="now"))
     found: list[EventInfo] = []
     async for event in node.events.read(0):
         if event.body.get("node") == "now":
@@ -222,7 +222,7 @@ async def test_a_game_that_does_not_want_a_room_says_why_and_nothing_is_left_of_
         assert kind.story[-1] == f"{hook} creating"
         assert len(bench.server.rooms) == 0
         assert not [key for key in bench.data.entries if key.startswith("room/")]
-        assert await events_of(bench.server.node, "room.created", "room.updated", "room.ended") == []
+        assert await events_of(bench.server.parts, "room.created", "room.updated", "room.ended") == []
 
 
 @pytest.mark.parametrize("hook", ["on_create", "on_created"])
@@ -288,7 +288,7 @@ async def test_a_server_that_stops_ends_its_rooms_and_a_durable_one_waits_for_th
     async with Bench(memory, durable) as bench:
         room = await bench.server.create_room("table")
         lasting = await bench.server.create_room("lasting")
-        node = bench.server.node
+        node = bench.server.parts
 
         await bench.stop()
 
@@ -305,7 +305,7 @@ async def test_a_room_that_does_not_come_to_its_end_in_time_has_failed() -> None
     kind = table(Slow, where="on_destroy", door=asyncio.Event())
     async with Bench(kind) as bench:
         room = await bench.server.create_room("table")
-        node = bench.server.node
+        node = bench.server.parts
         stopping = asyncio.create_task(bench.stop())
         await a_moment(0.1)
 
@@ -337,7 +337,7 @@ async def test_who_watches_hears_of_the_beginning_each_change_and_the_end() -> N
         bench.server.rooms.runner(info.id).room.close()
         await a_moment()
 
-        found = await events_of(bench.server.node, "room.created", "room.updated", "room.ended")
+        found = await events_of(bench.server.parts, "room.created", "room.updated", "room.ended")
 
         # Of what a room does to itself before it is open, nobody hears.
         assert [(event.type, event.body) for event in found] == [

@@ -274,7 +274,7 @@ async def test_the_node_tells_how_it_is(world: World) -> None:
 
     node = backend.health.info()
 
-    assert (node.name, node.region) == (server.node.name, "eu")
+    assert (node.name, node.region) == (server.parts.name, "eu")
     assert (node.is_ready, node.is_healthy, node.reasons) == (True, True, [])
     assert (node.rooms, node.rooms_max, node.sessions) == (1, 7, 1)
 

@@ -244,7 +244,7 @@ async def test_a_watch_ends_with_its_connection_and_with_its_session(end: str) -
         elif end == "takeover":
             heard_by = await _resumed(server, ada)
         elif end == "loss":
-            server.machine.call(server.node.release_session, server.sessions.of_player("ada")[0], Reason.MOVED)
+            server.machine.call(server.parts.lifecycle.release, server.sessions.of_player("ada")[0], Reason.MOVED)
         else:
             await server.operate.sessions.end(ada.welcome.session, "")
         await _change(server, room, level=1)

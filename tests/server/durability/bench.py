@@ -197,7 +197,7 @@ class Bench:
         with patch.object(server_module, "asyncio", SimpleNamespace(get_running_loop=lambda: self._loop)):
             await self.server.start()
         self._door = await self.network.listen(
-            self.server.node.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
+            self.server.parts.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
         )
         self._is_up = True
 

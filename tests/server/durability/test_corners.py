@@ -178,7 +178,7 @@ async def test_a_room_whose_data_raises_while_it_is_read_is_set_aside_alone() ->
         assert bench.server.rooms.get(other.id) is not None
         assert bench.server.rooms.get(broken.id) is None
         assert bench.data.entries[entry.key] == entry
-        recovery = bench.server.node.recovery
+        recovery = bench.server.parts.recovery
         assert recovery is not None
         assert list(recovery.set_aside) == [entry.key]
 

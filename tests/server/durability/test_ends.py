@@ -51,7 +51,7 @@ async def test_who_kicks_a_player_and_so_ends_the_room_is_answered_when_that_is_
 async def test_to_wait_for_a_room_that_is_gone_is_no_wait() -> None:
     async with Bench(table()) as bench:
         ada = await bench.sit("ada")
-        host = bench.server.node.rooms.runner(ada.room.id)
+        host = bench.server.parts.rooms.runner(ada.room.id)
         await ada.send(Do("finish"))
         await until(lambda: not bench.store.keys_of("room/"))
         told: list[str] = []
@@ -69,7 +69,7 @@ async def test_to_wait_for_a_room_that_another_server_has_is_refused_at_once() -
     async with Bench(table()) as bench:
         ada = await bench.sit("ada")
         await a_moment()
-        host = bench.server.node.rooms.runner(ada.room.id)
+        host = bench.server.parts.rooms.runner(ada.room.id)
         bench.store.hold()
         bench.store.intrude(f"room/{ada.room.id}")
         await ada.send(Say("lost"))

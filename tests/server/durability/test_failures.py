@@ -111,12 +111,12 @@ async def test_a_room_that_comes_back_while_the_store_refuses_stands_still_too()
         await bench.start()
         bench.store.fault = always(Fault.UNAVAILABLE)
         await a_moment(3.0)
-        assert bench.server.node.committer is not None
-        assert bench.server.node.committer.is_failing
+        assert bench.server.parts.committer is not None
+        assert bench.server.parts.committer.is_failing
         assert len(bench.server.rooms) < 400
         late = next(room.id for room in rooms if bench.server.rooms.get(room.id) is None)
 
-        bench.server.node.rooms.runner(late)
+        bench.server.parts.rooms.runner(late)
         kind.story.clear()
         await a_moment(2.0)
 
@@ -206,7 +206,7 @@ async def test_rooms_go_on_when_the_answer_that_was_missing_turns_out_to_be_yes(
         await a_moment(1.0)
         await until(lambda: "ada:1" in ada.texts, within_s=60.0)
 
-        assert not bench.server.node.committer.is_failing  # type: ignore[union-attr]  # there is a store
+        assert not bench.server.parts.committer.is_failing  # type: ignore[union-attr]  # there is a store
 
 
 @in_virtual_time

@@ -176,7 +176,7 @@ async def test_a_session_that_ended_in_a_room_that_is_elsewhere_is_closed_all_th
         await ada.send(Do("over"))
 
         await until(lambda: not ada.session.connected, within_s=5.0)
-        assert len(bench.server.node.connections) == 0
+        assert len(bench.server.parts.connections) == 0
 
 
 @in_virtual_time

@@ -295,7 +295,7 @@ async def test_a_welcome_of_a_rollback_that_is_lost_is_said_again(meanwhile: int
             bench.room(ada).broadcast(Said(f"other {number}"))
         dialer.latency_s = 1.0
         dialer.is_down = False
-        (session,) = bench.server.node.sessions.of_player("ada")
+        (session,) = bench.server.parts.sessions.of_player("ada")
         await until(lambda: session.resumes)
         bench.link(ada).cut()
 

@@ -24,7 +24,7 @@ async def test_a_request_out_of_order_leaves_nothing_behind(world: World, guest:
     await guest.say(["request", 2, "search", {}])
     await closed(guest)
 
-    kept = [key for each in vars(world.server.node.requests).values() if isinstance(each, dict) for key in each]
+    kept = [key for each in vars(world.server.parts.requests).values() if isinstance(each, dict) for key in each]
     assert guest.welcome[1] not in {key.id for key in kept if isinstance(key, Session)}
 
 

@@ -87,7 +87,7 @@ async def test_a_hook_whose_own_work_was_cancelled_leaves_no_link_behind() -> No
         client.say(Hello(Auth("hook", "ada")))
 
         assert (await client.closed()).reason == Reason.INTERNAL
-        assert not server.node.connections
+        assert not server.parts.connections
         assert server.counters.internal_errors == 1
         server.counters.internal_errors = 0
 

@@ -193,7 +193,7 @@ async def test_after_a_reset_the_client_signs_in_with_its_account(world: World) 
     # As after a crash without a store, but for the accounts.
     told = asyncio.Event()
     session.on_resume = lambda _: told.set()
-    server.node.sessions.end(server_side(server, session), Reason.EXPIRED)
+    server.parts.sessions.end(server_side(server, session), Reason.EXPIRED)
     session.cut()
     await told.wait()
 

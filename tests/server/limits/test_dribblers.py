@@ -50,7 +50,7 @@ async def test_a_websocket_handshake_that_is_dribbled_is_cut_off(server: Server)
     sent = await dribble(wire, UPGRADE)
 
     assert 1 < sent < len(UPGRADE)
-    assert len(server.node.connections) == 0
+    assert len(server.parts.connections) == 0
 
 
 async def test_a_preface_that_is_dribbled_is_cut_off(server: Server) -> None:
@@ -71,4 +71,4 @@ async def test_a_hello_that_is_dribbled_is_cut_off(server: Server) -> None:
     sent = await dribble(wire, endless)
 
     assert 1 < sent < len(endless)
-    assert len(server.node.connections) == 0
+    assert len(server.parts.connections) == 0

@@ -250,7 +250,7 @@ async def test_a_node_that_is_full_of_new_players_takes_back_those_whom_it_has()
         assert len(news) == 18
         assert (late.reason, late.retry_after_s > 0) == (Reason.THROTTLED, True)
         assert [welcome.outcome.kind for welcome in back] == ["resumed"] * 2
-        assert len(server.node.connections) == 20
+        assert len(server.parts.connections) == 20
 
 
 @in_virtual_time

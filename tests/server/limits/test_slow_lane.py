@@ -81,7 +81,7 @@ async def test_what_waits_of_a_connection_that_the_server_closes_is_not_heard() 
         assert (await ada.client.closed()).reason == Reason.DISCONNECTED
         await later(5.0)
         assert server.hall().heard == list(range(1, 9))
-        assert len(server.node.connections) == 0
+        assert len(server.parts.connections) == 0
 
 
 @in_virtual_time
@@ -111,7 +111,7 @@ async def test_a_link_that_breaks_while_it_must_not_be_heard_is_forgotten() -> N
             client.cut()
         await later(5.0)
 
-        assert len(server.node.connections) == 1
+        assert len(server.parts.connections) == 1
         assert len(server.links) == 1
 
 

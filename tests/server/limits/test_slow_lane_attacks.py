@@ -60,7 +60,7 @@ async def test_what_waits_of_a_stranger_is_hardly_more_than_a_hello() -> None:
         await server.guest("ada")
         stranger = await server.knock()
         await later()
-        connection = list(server.node.connections)[-1]
+        connection = list(server.parts.connections)[-1]
         most = 0
 
         def one_read_of_a_socket() -> None:
@@ -261,9 +261,9 @@ async def test_whatever_happens_to_who_waits_every_message_is_applied_or_refused
         assert server.counters.internal_errors == 0
         # Nobody is left behind, and everybody is read again.
         await later(10.0)
-        assert len(server.node.connections) == len(server.links) == len(flooders)
+        assert len(server.parts.connections) == len(server.links) == len(flooders)
         assert all(link.end("server").is_reading for link in server.links)
-        assert all(connection.backlog is None for connection in server.node.connections)
+        assert all(connection.backlog is None for connection in server.parts.connections)
 
 
 def applied_of(session: Session) -> int:

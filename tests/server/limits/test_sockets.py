@@ -78,7 +78,7 @@ async def test_a_socket_does_not_take_megabytes_before_anybody_looks_at_them(wor
     server = await world.serve(Hall, listen=[port])
     client = await world.raw(server)
     await client.sign_in()
-    (connection,) = server.node.connections
+    (connection,) = server.parts.connections
     connection.pause_reading()
 
     payload = client.codec.encode([["ack", 1, 0, "x" * 10_000]])

@@ -87,7 +87,7 @@ async def test_a_room_that_is_dear_to_look_into_is_left_alone_for_a_while(
     server = await world.serve(chat(Dear), Cards, limits=Limits(state_shown_bytes_max=80))
     dear, cards = await server.create_room("chat"), await server.create_room("cards")
     operator = server.operate
-    began = server.node.now()
+    began = server.parts.clock.now()
 
     with pytest.raises(Refused, match="at most 80 are shown"):
         operator.rooms.state(dear.id)

@@ -72,7 +72,7 @@ async def test_a_player_with_two_sessions_is_one_player(world: World) -> None:
 
 async def test_a_limit_that_was_reached_is_shown_with_what_was_done(world: World) -> None:
     server = await world.serve(chat())
-    server.node.alarms.tell("rooms_per_player_max", "refused", player="ada")
+    server.parts.alarms.tell("rooms_per_player_max", "refused", player="ada")
 
     # Of many in a row one event tells; the first is told at once.
     shown = await server.operate.node.overview()
@@ -96,7 +96,7 @@ async def test_who_watches_is_shown_the_numbers_again_and_again(world: World) ->
 
 async def test_all_who_watch_share_one_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await world.serve(chat())
-    began = server.node.now()
+    began = server.parts.clock.now()
     operator = server.operate
     monkeypatch.setattr(operator.node, "_now", lambda: began)
     first = await anext(operator.node.watch())

@@ -1,0 +1,554 @@
+"""Puts a server together: every part is handed what it needs here, and nothing but `server.py` imports this file.
+
+The lists of listeners at the end are the order in which the parts hear of a lost connection, a drop and an end.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.address_quota import AddressQuota, AddressShares
+from holdfast.core.errors import Throttled
+from holdfast.core.flood import Rates
+from holdfast.core.ids import new_id
+from holdfast.core.limits import Limits
+from holdfast.core.placement import Queue
+from holdfast.core.reasons import Reason
+from holdfast.core.room import Room
+from holdfast.core.session import PlayerId, Session
+from holdfast.core.tokens import printable
+from holdfast.identity.port import Authenticator
+from holdfast.observability.bus import EventBus
+from holdfast.observability.event_log import EventLog
+from holdfast.observability.exposition import Exposition, NodeView
+from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
+from holdfast.observability.message_log import MessageLog
+from holdfast.observability.metrics import LoopLag, Metrics
+from holdfast.observability.packet_log import PacketLog, Tap
+from holdfast.observability.timeline import Timelines
+from holdfast.schemas.events import ConnectionRefused, Event, PlacementChanged
+from holdfast.schemas.frames import Reply
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.server.admission.access import Access
+from holdfast.server.admission.connection_limiter import ConnectionLimiter
+from holdfast.server.admission.handshake import Handshake
+from holdfast.server.admission.linking import Linking
+from holdfast.server.admission.resume import Resumer
+from holdfast.server.admission.sign_in import SessionMaker, SignIn
+from holdfast.server.admission.welcome import Welcomer
+from holdfast.server.agents import AgentServices
+from holdfast.server.alarms import Alarms
+from holdfast.server.connection.connection import ConnectionServices, LiveConnection
+from holdfast.server.connection.connections import Connections
+from holdfast.server.connection.fair_queue import FairQueue
+from holdfast.server.connection.heartbeat import Heartbeat
+from holdfast.server.connection.lifetimes import Lifetimes
+from holdfast.server.connection.throttle import Throttle
+from holdfast.server.connection.writes import Writes
+from holdfast.server.context import Clock, Context
+from holdfast.server.directory.directory import Directory, StoredRooms
+from holdfast.server.directory.operations import DirectoryOperations
+from holdfast.server.directory.requests import RequestHandler
+from holdfast.server.directory.room_passwords import RoomPasswords
+from holdfast.server.drain import Drain
+from holdfast.server.durability.committer import Committer
+from holdfast.server.durability.recovery import Recovery
+from holdfast.server.durability.rollbacks import Rollbacks
+from holdfast.server.durability.room_writer import RoomWriter, WriterContext
+from holdfast.server.environment import Environment
+from holdfast.server.faults import Faults
+from holdfast.server.health import Health
+from holdfast.server.placement.fleet import OwnFleet
+from holdfast.server.placement.operations import PlacementOperations
+from holdfast.server.placement.placements import Placements
+from holdfast.server.room_factory import RoomFactory
+from holdfast.server.rooms.effects import Carry, Outbox
+from holdfast.server.rooms.reserved import ReservedSeats
+from holdfast.server.rooms.runner import RoomListeners
+from holdfast.server.rooms.saves import Saving
+from holdfast.server.rooms.services import RoomServices
+from holdfast.server.sessions.lifecycle import RETRY_AFTER_STOP_S, SessionLifecycle
+from holdfast.server.sessions.notices import Notices
+from holdfast.server.sessions.stored import StoredSessions
+from holdfast.stores.port import Broken, Store
+
+if TYPE_CHECKING:
+    from holdfast.observability.tracing import MessageTrace, MessageTracer, Tracing
+
+_INCARNATION_BYTES = 6
+_PLACEMENT_ID_BYTES = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a server is put together from."""
+
+    room_types: Sequence[type[Room[Any]]]
+    authenticators: Mapping[str, Authenticator]
+    limits: Limits
+    shares: AddressShares
+    environment: Environment
+    grace_s: float
+    effects: Mapping[str, Carry]
+    store: Store | None
+    name: str
+    region: str
+    queues: Sequence[Queue]
+    tracing: "Tracing | None"
+
+
+class Parts:
+    """The parts of one running server. No part sees this: it is for `Server`, for tests and for tools."""
+
+    def __init__(self, settings: Settings) -> None:
+        environment = settings.environment
+        self.settings = settings
+        self.incarnation = printable(environment.random.randbytes(_INCARNATION_BYTES))
+        self.name = settings.name or self.incarnation
+        self.clock = Clock(asyncio.get_running_loop(), environment.now, environment.wall_clock)
+        self.connections = Connections(self.incarnation)
+        self._make_observability()
+        self._make_sessions()
+        self._make_connection_limits()
+        self._make_rooms()
+        if self.committer is not None:
+            self._make_recovery(self.committer)
+        self._make_directory_services()
+        self._make_admission()
+        self._make_connections()
+        self._order_listeners()
+        self.rooms.offer(settings.room_types)
+
+    # What is told to whom
+
+    def _make_observability(self) -> None:
+        limits, clock = self.settings.limits, self.clock
+        self.metrics = Metrics(
+            now=clock.now,
+            schemes=self.settings.authenticators,
+            connection=self.connections.get,
+            kinds=lambda: self.rooms.kinds,
+        )
+        self.lines = LineLimit(clock.loop, limits.log_lines_per_s, log_left_out)
+        self.faults = Faults(self.metrics.counters, self.lines)
+        self.bus = EventBus(
+            clock.loop,
+            wall_clock=clock.wall_clock,
+            waiting_max=limits.events_waiting_max,
+            failed=self.faults.report,
+        )
+        self.events = EventLog(clock.loop, wall_clock=clock.wall_clock, kept_max=limits.events_kept_max)
+        self.timelines = Timelines(limits, clock.now)
+        self.bus.observe(self.events.record)
+        self.bus.observe(self.timelines.record)
+        self.bus.observe(self.metrics.record)
+        self.bus.observe(EventLogger(self.lines, limits.log_events_per_s).record)
+        self.loop_lag = LoopLag(clock.loop, clock.now, self.metrics.loop_lag.observe)
+        self.alarms = Alarms(clock.loop, self.bus.publish)
+        self.context = Context(
+            clock=clock,
+            limits=limits,
+            random=self.settings.environment.random,
+            publish=self.bus.publish,
+            counters=self.metrics.counters,
+            faults=self.faults,
+            alarms=self.alarms,
+        )
+        self.exposition = Exposition(
+            self.metrics,
+            NodeView(
+                name=self.name,
+                region=self.settings.region,
+                limits=limits,
+                sessions=lambda: self.sessions,
+                connections=self.connections.__iter__,
+                rooms=lambda: [runner.room for runner in self.rooms.runners()],
+                kinds=lambda: self.rooms.kinds,
+                is_ready=lambda: self.health.is_ready,
+                is_healthy=lambda: self.health.is_healthy,
+                is_store_failing=self._is_store_failing,
+                events_lost=lambda: self.bus.lost,
+            ),
+        )
+
+    # Sessions
+
+    def _make_sessions(self) -> None:
+        limits, clock = self.settings.limits, self.clock
+        self.lifecycle = SessionLifecycle(self.context, self.settings.shares)
+        self.sessions = self.lifecycle.registry
+        self.notices = Notices(self.sessions)
+        self.stored = StoredSessions()
+        self.lifetimes = Lifetimes(clock, limits, self.lifecycle.end_session)
+        self.access = Access(
+            self.context,
+            self.settings.store,
+            lifecycle=self.lifecycle,
+            stored=self.stored,
+            strangers=lambda: [each for each in self.connections if each.session is None],
+            fatal=self._store_broke,
+        )
+        self.packets = PacketLog(
+            clock.loop,
+            now=clock.now,
+            limits=limits,
+            sessions=self.sessions,
+            renew_taps=self._renew_taps,
+            failed=self.faults.report,
+        )
+        self.messages = MessageLog(
+            clock.loop,
+            wall_clock=clock.wall_clock,
+            limits=limits,
+            renew_taps=self._renew_taps,
+            failed=self.faults.report,
+        )
+        self.bus.observe(self.messages.record)
+
+    def _make_connection_limits(self) -> None:
+        self.connection_limiter = ConnectionLimiter(
+            self.context, self.settings.shares, open_count=self.connections.__len__, pause=self._pause
+        )
+        self.throttle = Throttle(self.context, pause=self._pause, failed=self.connection_limiter.failed)
+        self.fair_queue = FairQueue(
+            self.clock, self.settings.limits, over=self.throttle.over, cut_off=self.throttle.cut_off
+        )
+        self.heartbeat = Heartbeat(self.clock, self.settings.limits, self.connections.__iter__)
+
+    # Rooms
+
+    def _make_rooms(self) -> None:
+        settings, context = self.settings, self.context
+        limits, store, environment = settings.limits, settings.store, settings.environment
+        self.committer: Committer | None = None
+        if store is not None:
+            self.committer = Committer(
+                context, store, lifecycle=self.lifecycle, metrics=self.metrics, fatal=environment.fatal
+            )
+        self.tracing = self._start_tracing()
+        self.outbox = Outbox(context, settings.effects, store=store, broken=self._store_broke)
+        self.saving = Saving(self.clock.loop)
+        reserved = ReservedSeats(limits.reservations_per_player_max)
+        services = RoomServices(
+            context=context,
+            grace_s=settings.grace_s,
+            turn_meter=self.metrics.turns_of,
+            trace=lambda: self.tracing.message if self.tracing is not None else None,
+            lifecycle=self.lifecycle,
+            stored=self.stored,
+            saving=self.saving,
+            outbox=self.outbox,
+            reserved=reserved,
+            shares=settings.shares,
+        )
+        writers = WriterContext(self.clock, limits, self.metrics, self.incarnation, self.outbox.start)
+        self._factory = RoomFactory(services, self.committer, make_writer=partial(RoomWriter, writers))
+        self._stored_rooms = StoredRooms(is_kept=store is not None, is_failing=self._is_store_failing)
+        self.rooms = Directory(
+            context,
+            settings.shares,
+            sessions=self.sessions,
+            stored=self._stored_rooms,
+            make_runner=self._factory.make,
+            reserved=reserved,
+            passwords=RoomPasswords(limits, environment.random, environment.hashing),
+            check_capacity=self._check_capacity,
+            tell_rooms=self.notices.rooms,
+        )
+        self.health = Health(
+            self.clock.loop,
+            name=self.name,
+            region=settings.region,
+            limits=limits,
+            rooms=self.rooms.runners,
+            room_count=self.rooms.__len__,
+            session_count=self.sessions.__len__,
+            is_store_failing=self._is_store_failing,
+            publish=context.publish,
+            failed=self.faults.report,
+        )
+        self.drain = Drain(
+            self.name,
+            publish=context.publish,
+            registry=self.sessions,
+            notices=self.notices,
+            runners=self.rooms.runners,
+            room=self.rooms.get,
+            begun=self._drain_begun,
+        )
+        self._factory.listeners = RoomListeners(
+            listed=self.rooms.listed,
+            seat_changed=self.rooms.seat_changed,
+            seat_given_back=self.drain.look_at,
+            gone=self.rooms.forget,
+            check_name=self.rooms.check_name,
+            updated=self.rooms.updated,
+            seat_offered=self.notices.offer,
+        )
+        self.recovery: Recovery | None = None
+
+    def _start_tracing(self) -> "MessageTracer | None":
+        if self.settings.tracing is None:
+            return None
+        tracer = self.settings.tracing.start(
+            now=self.clock.now, wall_clock=self.clock.wall_clock, when_written=self._trace_written
+        )
+        if self.committer is not None:
+            self.committer.on_cut.append(tracer.cut)
+            self.committer.on_committed.append(tracer.committed)
+            self.committer.on_removed.append(tracer.forget)
+        return tracer
+
+    def _make_recovery(self, committer: Committer) -> None:
+        recovery = self.recovery = Recovery(
+            self.context,
+            committer,
+            grace_s=self.settings.grace_s,
+            directory=self.rooms,
+            make_room=self._factory.make_durable,
+            lifecycle=self.lifecycle,
+            outbox=self.outbox,
+            last_sign_out=lambda: self.access.sign_outs,
+        )
+        recovery.on_session += [self.access.came_back]
+        committer.on_session_lost = recovery.moved_away.lost
+        committer.on_room_lost = recovery.room_lost
+        rooms, sessions, durable = self._stored_rooms, self.stored, committer.sessions
+        rooms.restore = recovery.restore_room
+        rooms.restore_of_player = recovery.restore_rooms_of
+        rooms.is_elsewhere = recovery.moved_away.asked_for
+        sessions.restore = recovery.restore_session
+        sessions.restore_of_player = recovery.restore_sessions_of
+        sessions.is_elsewhere = recovery.moved_away.asked_for
+        sessions.hold = durable.hold
+        sessions.moved = durable.moved
+        sessions.changed = durable.changed
+        sessions.is_saved = durable.__contains__
+        sessions.is_stuck = durable.is_stuck
+        sessions.end_saved = durable.end_saved
+        sessions.saved_without = committer.saved_without
+
+    # What clients ask for
+
+    def _make_directory_services(self) -> None:
+        settings, random = self.settings, self.settings.environment.random
+        self.linking = Linking(
+            self.context,
+            settings.authenticators,
+            lifecycle=self.lifecycle,
+            stored=self.stored,
+            limiter=self.connection_limiter,
+        )
+        self.placements = Placements(
+            self.clock.loop,
+            OwnFleet(self.health.info, self.rooms),
+            queues=settings.queues,
+            quota=AddressQuota(settings.shares),
+            now=self.clock.now,
+            wall_clock=self.clock.wall_clock,
+            make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
+            changed=self._placement_changed,
+        )
+        operations = self._directory_operations = DirectoryOperations(
+            self.context, self.rooms, sessions=self.sessions, stored=self.stored
+        )
+        self.requests = RequestHandler(
+            self.context,
+            {
+                **operations.table(),
+                **PlacementOperations(self.placements, self.rooms).table(),
+                "confirm": self.linking.confirm,
+                "link": self.linking.link,
+            },
+            stored=self.stored,
+            send=_send,
+            settle=operations.settle,
+        )
+
+    def _make_admission(self) -> None:
+        self._maker = SessionMaker(
+            self.context, grace_s=self.settings.grace_s, lifecycle=self.lifecycle, access=self.access
+        )
+        welcomer = Welcomer(self.settings.limits, self.connection_limiter, self.requests.last_known)
+        self.sign_in = SignIn(
+            self.context,
+            self.settings.authenticators,
+            maker=self._maker,
+            welcomer=welcomer,
+            lifecycle=self.lifecycle,
+            stored=self.stored,
+            access=self.access,
+            limiter=self.connection_limiter,
+            is_draining=lambda: self.drain.is_on,
+        )
+        resumer = Resumer(
+            self.context,
+            lifecycle=self.lifecycle,
+            stored=self.stored,
+            access=self.access,
+            welcomer=welcomer,
+            rollbacks=Rollbacks(self.context.publish, self.context.counters),
+            seat_returned=self.rooms.session_returned,
+        )
+        self.handshake = Handshake(
+            self.context,
+            limiter=self.connection_limiter,
+            access=self.access,
+            resumer=resumer,
+            sign_in=self.sign_in,
+        )
+        self.agents = AgentServices(
+            context=self.context,
+            lifecycle=self.lifecycle,
+            maker=self._maker,
+            rooms=self.rooms,
+            next_connection_id=self.connections.next_id,
+            seat_returned=self.rooms.session_returned,
+        )
+
+    def _make_connections(self) -> None:
+        limits, throttle, fair_queue = self.settings.limits, self.throttle, self.fair_queue
+        self.connection_services = ConnectionServices(
+            clock=self.clock,
+            limits=limits,
+            counters=self.context.counters,
+            faults=self.faults,
+            writes=Writes(self.clock.loop, ack_s=limits.ack_s),
+            rates=Rates(limits),
+            opened=self.connections.opened,
+            lost=self.connections.lost,
+            unlinked=self.connections.unlinked,
+            refused=self._refused,
+            welcomed=self.lifetimes.begin,
+            tap=self._tap,
+            hello=self.handshake.hello,
+            request=self.requests.receive,
+            end_session=self.lifecycle.end_session,
+            token_confirmed=self.stored.changed,
+            round_trip=self.metrics.round_trip.observe,
+            received_early=fair_queue.received,
+            received_more=fair_queue.received_more,
+            first_portion=fair_queue.first_portion,
+            over=throttle.over,
+            over_message=throttle.over_message,
+            allows_latest=throttle.allows_latest,
+            allows_request=throttle.allows_request,
+        )
+
+    def accept(self) -> LiveConnection:
+        """The receiver of a link that has just been opened."""
+        return LiveConnection(self.connections.next_id(), self.connection_services)
+
+    # In which order the parts hear of what happens
+
+    def _order_listeners(self) -> None:
+        lifecycle, rooms, connections = self.lifecycle, self.rooms, self.connections
+        lifecycle.graces.may_expire = lambda session: not self.stored.is_stuck(session)
+        lifecycle.on_drop += [self.requests.dropped]
+        lifecycle.on_detach += [rooms.index.dropped, rooms.session_dropped]
+        lifecycle.on_end += [lambda session, *_: rooms.index.dropped(session)]
+        if self.committer is not None:
+            durable = self.committer.sessions
+            lifecycle.close_connection = durable.close_connection
+            lifecycle.on_end += [lambda session, *_: durable.ended(session)]
+        lifecycle.on_end += [rooms.session_ended]
+        lifecycle.on_release += [rooms.index.dropped]
+        connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]
+        connections.admit = self.connection_limiter.admit
+        connections.on_admit += [self.handshake.opened]
+        connections.on_lost += [self.connection_limiter.lost, self.lifetimes.cancel, lifecycle.lost]
+        connections.on_unlink += [
+            lambda connection: self.metrics.connection_closed(connection.end_reason or Reason.DROPPED),
+            self.connection_limiter.unlinked,
+        ]
+
+    # What one part asks of another
+
+    def _is_store_failing(self) -> bool:
+        return self.committer is not None and self.committer.is_failing
+
+    def _store_broke(self, error: Broken) -> None:
+        assert self.committer is not None
+        self.committer.broken(error)
+
+    def _check_capacity(self) -> None:
+        if self.drain.is_on:
+            raise Throttled("this node is stopping")
+        if not self.health.is_healthy:
+            raise Throttled("this node is not well, and takes no new rooms")
+
+    def _pause(self, connection: LiveConnection, seconds: float) -> None:
+        self.fair_queue.pause(connection, seconds)
+
+    def _drain_begun(self, observe: Callable[[Event], None]) -> None:
+        self.health.is_ready = False
+        self.bus.observe(observe)
+
+    def _placement_changed(self, info: PlacementInfo, owner: str) -> None:
+        self.bus.publish(PlacementChanged(placement=info.id, status=info.status, reason=info.reason))
+        if owner:
+            self.notices.placement(PlayerId(owner), info)
+
+    def _refused(self, connection: LiveConnection, reason: Reason) -> None:
+        self.bus.publish(
+            ConnectionRefused(
+                connection=connection.id,
+                transport=connection.transport_kind,
+                reason=reason,
+                address=connection.address,
+            )
+        )
+
+    def _tap(self, connection: LiveConnection) -> Tap | None:
+        session, codec = connection.session, connection.codec
+        return Tap.of(self.packets.sink(connection, codec, session), self.messages.sink(codec, session))
+
+    def _renew_taps(self) -> None:
+        for connection in self.connections:
+            connection.tap = self._tap(connection)
+
+    def _trace_written(self, session: Session, trace: "MessageTrace") -> None:
+        """Let a trace end with the next payload to its session."""
+        connection = session.connection
+        if isinstance(connection, LiveConnection):
+            connection.traces = [*(connection.traces or ()), trace]
+
+    # The end
+
+    async def stop(self) -> None:
+        """End the rooms, then the connections, and wait until their transports have ended."""
+        limits = self.settings.limits
+        await self.placements.close()
+        if self.recovery is not None:
+            self.recovery.stop()
+        await self.sign_in.stop()
+        self._directory_operations.is_stopped = True
+        await self.requests.stop()
+        await self.rooms.close_all(limits.close_s)
+        await self.saving.stop(limits.close_s)
+        await self.access.stop(limits.commit_timeout_s)
+        if self.committer is not None:
+            await self.committer.stop(limits.commit_timeout_s)
+        await self.outbox.stop()
+        self.connections.close_all(Reason.STOPPING, "the server is stopping", retry_after_s=RETRY_AFTER_STOP_S)
+        self.rooms.suspend_all()
+        for session in self.sessions:
+            if self.stored.is_saved(session):
+                self.lifecycle.release(session, Reason.STOPPING)
+            else:
+                self.lifecycle.end_session(session, Reason.STOPPING)
+        self.rooms.passwords.close()
+        self.alarms.close()
+        await self.bus.stop(limits.close_s)
+        self.lines.close()
+        self.packets.close()
+        self.messages.close()
+        self.events.close()
+        await self.connections.wait_until_unlinked()
+
+
+def _send(session: Session, frame: Reply) -> None:
+    if session.connection is not None:
+        session.connection.send(frame)
