@@ -57,7 +57,7 @@ async def desk(request: pytest.FixtureRequest) -> AsyncIterator[Desk]:
 
 
 async def test_a_room_is_made_found_shown_and_ended(desk: Desk) -> None:
-    assert (await desk.say("rooms", "list")).stdout.strip() == "No rooms."
+    assert (await desk.say("rooms", "list")).stdout.strip() == "There are no rooms."
 
     made = await desk.json("rooms", "create", "hall", "--name", "Great Hall", "--property", "level=3")
     assert (made["name"], made["properties"], made["max_players"]) == ("Great Hall", {"level": 3}, 2)
@@ -67,7 +67,7 @@ async def test_a_room_is_made_found_shown_and_ended(desk: Desk) -> None:
     assert "Great Hall" in table
     assert await desk.json("rooms", "list", "--where", "properties.level > 3") == []
     assert "Great Hall" in (await desk.say("rooms", "show", made["id"])).stdout
-    assert (await desk.say("rooms", "seats", made["id"])).stdout.strip() == "Nobody has a seat."
+    assert (await desk.say("rooms", "seats", made["id"])).stdout.strip() == "No seats are taken."
 
     ended = await desk.json("rooms", "end", made["id"], "--reason", "maintenance")
     assert ended["reason"] == "maintenance"
@@ -95,7 +95,7 @@ async def test_players_and_sessions_are_listed_kicked_and_ended(desk: Desk) -> N
         assert ada.player_id in (await desk.say("rooms", "seats", room.id)).stdout
 
         kicked = await desk.say("players", "kick", room.id, ada.player_id, "--reason", "be nice")
-        assert kicked.stdout.strip() == f"Player {ada.player_id} is out of room {room.id}."
+        assert kicked.stdout.strip() == f"Player {ada.player_id} was removed from room {room.id}."
         assert room.players == ()
 
         ended = await desk.say("sessions", "end", ada.id)

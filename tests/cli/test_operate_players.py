@@ -68,7 +68,7 @@ async def test_a_player_is_banned_listed_and_let_in_again(desk: Desk) -> None:
     assert "be nice" in listed
     assert 7000 < ban["until"] - time.time() <= 7200
     assert lifted == f"No longer banned: player:{ada.player_id}."
-    assert await desk.done("bans") == "Nobody is banned."
+    assert await desk.done("bans") == "There are no bans."
     async with holdfast.connect(desk.server.url, auth=holdfast.Auth("guest", credential)) as again:
         assert again.player_id == ada.player_id
 
@@ -92,15 +92,18 @@ async def test_a_ban_has_an_end_in_words_or_by_the_calendar(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["ban"], "Name a player by ID, or give an --address"),
-        (["ban", "ada", "--address", "203.0.113.7"], "Name a player by ID, or give an --address"),
-        (["ban", "ada", "--for", "2h", "--until", "2030-01-31"], "Say --for or --until"),
-        (["ban", "ada", "--for", "soon"], "'soon' is no span of time; write it as in 90s, 30min, 2h"),
-        (["ban", "ada", "--for", "0s"], "no span of time"),
-        (["ban", "ada", "--until", "tomorrow"], "'tomorrow' is no date; write it as in 2030-01-31"),
+        (["ban"], "Give either a player's ID or an --address"),
+        (["ban", "ada", "--address", "203.0.113.7"], "Give either a player's ID or an --address"),
+        (["ban", "ada", "--for", "2h", "--until", "2030-01-31"], "Give either --for or --until"),
+        (
+            ["ban", "ada", "--for", "soon"],
+            "invalid duration 'soon': use a number above 0 with s, m, h, d or w, such as 90s",
+        ),
+        (["ban", "ada", "--for", "0s"], "invalid duration"),
+        (["ban", "ada", "--until", "tomorrow"], "invalid date 'tomorrow': use a date such as 2030-01-31"),
         (["ban", "ada", "--until", "1999-01-31"], "over already"),
         (["ban", "--address", "elsewhere"], "no range of addresses; write it as in 203.0.113.0/24"),
-        (["unban"], "Name a player by ID, or give an --address"),
+        (["unban"], "Give either a player's ID or an --address"),
         (["unban", "ada"], "there is no ban of 'player:ada'"),
     ],
 )

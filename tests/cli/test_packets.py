@@ -48,11 +48,11 @@ async def test_packets_of_a_session_are_switched_on_shown_and_off(
         off = await say(server, "off", session.id)
         gone = await say(server, "list")
 
-    assert on.stdout == f"The packets of {session.id} are logged for 2 min.\n"
+    assert on.stdout == f"Logging the packets of {session.id} for 2 min.\n"
     assert [(target["target"], target["kind"]) for target in listed] == [(session.id, "session")]
     assert session.id in table.stdout
-    assert off.stdout == f"The packets of {session.id} are not logged any more.\n"
-    assert gone.stdout == "Nobody's packets are logged.\n"
+    assert off.stdout == f"No longer logging the packets of {session.id}.\n"
+    assert gone.stdout == "No packets are being logged.\n"
     assert 'operation="create"' in caplog.text
     assert "open-sesame" not in caplog.text
 

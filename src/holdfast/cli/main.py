@@ -12,10 +12,10 @@ _COMMANDS = {
     "demo": "holdfast.cli.demo.command",
     "key": "holdfast.cli.options",
     "rooms": "holdfast.cli.rooms.commands",
-    "sessions": "holdfast.cli.operate.sessions",
+    "sessions": "holdfast.cli.operate.players",
     "players": "holdfast.cli.operate.players",
-    "placements": "holdfast.cli.operate.placements",
-    "packets": "holdfast.cli.operate.packets",
+    "placements": "holdfast.cli.operate.rooms",
+    "packets": "holdfast.cli.operate.players",
     "types": "holdfast.cli.types.command",
     "new": "holdfast.cli.new.command",
 }

@@ -85,7 +85,7 @@ async def test_a_file_that_is_not_up_to_date_is_shown_as_a_diff_and_not_written(
 
     assert result.exit_code == 1
     assert "+  y?: number;\n" in result.stdout
-    assert "messages.ts is not up to date: run holdfast types game.py --out messages.ts" in result.stderr
+    assert "messages.ts is not up to date: run `holdfast types game.py --out messages.ts`" in result.stderr
     assert file.read_text("utf-8") == before
 
 

@@ -277,7 +277,7 @@ def game_with(field: str) -> str:
 @pytest.mark.parametrize(
     ("field", "says"),
     [
-        ("Thing", "Inner.field is of a type that has no place in TypeScript: Thing"),
+        ("Thing", "Inner.field has a type that cannot be written in TypeScript: Thing"),
         ("dict[int, str]", "Inner.field has keys that are not text"),
         ("list[dict[float, str]]", "Inner.field has keys that are not text"),
     ],
@@ -335,7 +335,7 @@ def test_a_class_that_is_called_as_half_of_another_is_an_error(tmp_path: Path) -
 
     line = complaint_of(game)
 
-    assert "two classes would be called PointToServer: give one of them another name" in line
+    assert "two classes would be called PointToServer: rename one of them" in line
 
 
 def test_two_classes_of_one_name_are_told_apart_by_their_modules(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast new mygame`: the folder of a small game that runs."""
+"""`holdfast new mygame`: write a small game that runs."""
 
 import re
 from pathlib import Path
@@ -9,13 +9,15 @@ from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.static import CLIENT_FILE, PLAY
 
 _TEMPLATE = Path(__file__).with_name("template")
-# What a folder, a package and a file may be called everywhere.
+# Valid as the name of a folder, a package and a file on every system.
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 def _name(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise click.BadParameter("small letters, digits, - and _, at most 40 and a letter first, as in my-game.")
+        raise click.BadParameter(
+            "use at most 40 lower-case letters, digits, - and _, with a letter first, as in my-game."
+        )
     return name
 
 
@@ -26,12 +28,12 @@ def _name(_context: click.Context, _parameter: click.Parameter, name: str) -> st
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Where to put it; a folder called NAME, here, if you say nothing.",
+    help="The folder to write to; by default NAME, in the current folder.",
 )
 def new(name: str, folder: Path | None) -> None:
-    """Write a small game that runs: a server, a page and a test.
+    """Write a small game that runs: a server, a web page and a test.
 
-    NAME is what the game is called. Nothing is overwritten: the folder must be new or empty.
+    NAME is the name of the game. Nothing is overwritten: the folder must be new or empty.
     """
     folder = folder or Path(name)
     try:
@@ -40,7 +42,7 @@ def new(name: str, folder: Path | None) -> None:
         for relative, text in _files(name).items():
             file = folder / relative
             file.parent.mkdir(parents=True, exist_ok=True)
-            # Whoever else has just made it keeps it.
+            # Fails if somebody else has just created it.
             with file.open("x", encoding="utf-8", newline="\n") as empty:
                 empty.write(text)
     except OSError as error:
@@ -49,10 +51,10 @@ def new(name: str, folder: Path | None) -> None:
 
 
 def _files(name: str) -> dict[Path, str]:
-    """The text of each file, by where it belongs."""
+    """The text of each file, by its path."""
     found: dict[Path, str] = {}
     for source in sorted(_TEMPLATE.rglob("*.tmpl")):
-        # Hidden files are easily left out of a package.
+        # Not hidden in the template: packaging tools leave hidden files out.
         relative = source.relative_to(_TEMPLATE).with_suffix("")
         where = relative.with_name(".gitignore") if relative.name == "gitignore" else relative
         found[where] = source.read_text("utf-8").replace("{{name}}", name)
@@ -61,16 +63,16 @@ def _files(name: str) -> dict[Path, str]:
 
 def _next_steps(name: str, folder: Path) -> str:
     steps = [
-        f"{folder} has a game. Serve it, and open http://{DEFAULT_HOST}:{DEFAULT_PORT}{PLAY}/ in two windows:",
+        f"Created a game in {folder}. Run it and open http://{DEFAULT_HOST}:{DEFAULT_PORT}{PLAY}/ in two windows:",
         "",
         f"  cd {folder}",
         f"  holdfast serve game.py --web web --store sqlite:{name}.db --reload",
         "",
-        "Test it under drops and crashes: pytest",
+        "Test it with dropped connections and crashes: pytest",
     ]
     if not CLIENT_FILE.is_file():
         steps += [
             "",
-            "This installation has no JavaScript client, so the page cannot play: `make web` builds it.",
+            "The page does not work yet: this installation has no JavaScript client. Build it with `make web`.",
         ]
     return "\n".join(steps)

@@ -1,1 +1,1 @@
-"""Operate a running node from the command line: what the HTTP API can do, as tables or JSON."""
+"""Commands that operate a running node through its HTTP API."""

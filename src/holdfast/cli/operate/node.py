@@ -1,4 +1,4 @@
-"""A running node, spoken to through its HTTP API."""
+"""A client of a running node's HTTP API, and the options of commands that use it."""
 
 import functools
 import json
@@ -18,19 +18,19 @@ from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
 _TIMEOUT_S = 30.0
 _PAGE = 100
 
-# A proxy of the environment is for the web, not for a node next door.
+# The environment's proxy is for the web, not for a node next door.
 _open = build_opener(ProxyHandler({})).open
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Where it is, and the key that opens it."""
+    """A node's HTTP API: its URL and the key for it."""
 
     url: str
     key: str = ""
 
     def ask(self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        """The answer, or a `ClickException` that says what the node says."""
+        """Send a request; returns the answer, or raises a `ClickException` with the node's error."""
         address = f"{self.url}/v1/{'/'.join(quote(part, safe='') for part in path)}"
         if query:
             address += f"?{urlencode({key: value for key, value in query.items() if value}, doseq=True)}"
@@ -50,15 +50,15 @@ class Node:
             reason = getattr(error, "reason", error)
             raise click.ClickException(
                 f"No node answers at {self.url} ({reason}). Is `holdfast serve` running, with its HTTP API? "
-                "Say where it is with --url."
+                "Give its address with --url."
             ) from None
         try:
             return json.loads(text) if text else None
         except ValueError:
-            raise click.ClickException(f"What answers at {self.url} is not a Holdfast node.") from None
+            raise click.ClickException(f"The server at {self.url} is not a Holdfast node.") from None
 
     def pages(self, what: str, query: Mapping[str, Any], limit: int) -> Iterator[dict[str, Any]]:
-        """The items of a list, page after page, up to a limit."""
+        """The items of a list, page by page, up to a limit."""
         cursor = ""
         while limit > 0:
             page = self.ask("GET", what, query={**query, "limit": min(limit, _PAGE), "cursor": cursor})
@@ -77,7 +77,7 @@ def _problem(error: HTTPError) -> str:
     except (ValueError, LookupError, AttributeError):
         return f"The node answered with {error.code} {error.reason}."
     hint = f" Give one with --api-key or ${API_KEY_VARIABLE}." if error.code == 401 else ""  # noqa: PLR2004 - HTTP
-    # One that points at a column ends with the line that does.
+    # A detail that points at a column ends with the pointer's line.
     full_stop = "" if "\n" in detail or detail.endswith(".") else "."
     return f"{detail}{full_stop}{hint}"
 
@@ -85,12 +85,12 @@ def _problem(error: HTTPError) -> str:
 def _checked(_context: click.Context, _parameter: click.Parameter, url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise click.BadParameter(f"{url!r} is not an address like http://{DEFAULT_HOST}:{DEFAULT_PORT}")
+        raise click.BadParameter(f"invalid URL {url!r}: use an address such as http://{DEFAULT_HOST}:{DEFAULT_PORT}")
     return url.rstrip("/")
 
 
 def of_node(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a command that speaks to a node: it gets `node`, and `as_json`."""
+    """Add the options of a command that talks to a node, which gets `node` and `as_json`."""
 
     @functools.wraps(command)
     def with_node(*, url: str, api_key: str, **arguments: Any) -> None:
@@ -101,6 +101,8 @@ def of_node(command: Callable[..., None]) -> Callable[..., None]:
     return with_node
 
 
+limit_option = click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+
 _OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     click.option(
@@ -108,7 +110,7 @@ _OPTIONS = (
         envvar=API_KEY_VARIABLE,
         default="",
         metavar="KEY",
-        help=f"What opens the node's API, if it has keys; better in ${API_KEY_VARIABLE}, where nobody sees it.",
+        help=f"The API key, if the node needs one; safer in ${API_KEY_VARIABLE}, where other users cannot see it.",
     ),
     click.option(
         "--url",
@@ -116,6 +118,6 @@ _OPTIONS = (
         default=f"http://{DEFAULT_HOST}:{DEFAULT_PORT}",
         show_default=True,
         callback=_checked,
-        help="The HTTP API of the node; also $HOLDFAST_URL.",
+        help="The address of the node's HTTP API; also $HOLDFAST_URL.",
     ),
 )

@@ -1,18 +1,21 @@
-"""What a node answered, for people and for programs."""
+"""Print what a node answered: as tables and text for people, as JSON for programs."""
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-# Wide enough for every column where there is no terminal to fit into.
 PIPE_COLUMNS = 160
+"""The width of tables where there is no terminal: wide enough for every column."""
+_PROSE_COLUMNS = 80
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 _GAP = 2
@@ -20,38 +23,60 @@ _LEAST = 12
 _ENDLESS = 10_000
 
 LONG = frozenset({"properties", "name", "reason", "destinations", "sessions", "rooms"})
-"""Columns that give way where there is not enough space."""
+"""Columns that are shortened where there is not enough space."""
 
-Column = tuple[str, Callable[[Mapping[str, Any]], object]]
-"""A column of a table: its name, and what it shows of an item."""
+Item = Mapping[str, Any]
+Column = str | tuple[str, Callable[[Item], object]]
+"""A column of a table: the name of a field, or a heading and what it shows of an item."""
 
 
-def show_list(items: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, as_json: bool, empty: str) -> None:
-    """Many things: a row for each."""
+def show_json(value: object) -> None:
+    """Print JSON."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def done(sentence: str, fact: Item, *, as_json: bool) -> None:
+    """Confirm that something was done: with a sentence, or as JSON."""
     if as_json:
-        click.echo(json.dumps(list(items), indent=2, ensure_ascii=False))
+        show_json(fact)
+    else:
+        click.echo(sentence)
+
+
+def show_list(items: Sequence[Item], columns: Sequence[Column], *, as_json: bool, empty: str) -> None:
+    """Print a table with a row for each item, or a sentence if there are none."""
+    if as_json:
+        show_json(list(items))
         return
     if not items:
         click.echo(empty)
         return
-    console = _console()
-    rows = _fitted([[printable(of(item)) for _, of in columns] for item in items], columns, console.width)
+    console = console_of(PIPE_COLUMNS)
+    headings = [column if isinstance(column, str) else column[0] for column in columns]
+    rows = _fitted([[printable(_cell(item, column)) for column in columns] for item in items], headings, console.width)
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for number, (name, _) in enumerate(columns):
-        table.add_column(name, no_wrap=True, width=max(len(name), *(len(row[number]) for row in rows)))
+    for number, heading in enumerate(headings):
+        table.add_column(heading, no_wrap=True, width=max(len(heading), *(len(row[number]) for row in rows)))
     for row in rows:
         table.add_row(*map(Text, row))
-    # A line that is too long is wrapped by the terminal, and nothing of it is lost.
+    # The terminal wraps a line that is too long, so that nothing of it is lost.
     console.width = max(console.width, console.measure(table, options=console.options.update(width=_ENDLESS)).maximum)
     console.print(table)
 
 
-def _fitted(rows: list[list[str]], columns: Sequence[Column], width: int) -> list[list[str]]:
-    """Ids are for copying, states for reading at a glance: only what somebody has written at length gives way."""
-    widest = [max(len(name), *(len(row[number]) for row in rows)) for number, (name, _) in enumerate(columns)]
-    too_wide = sum(widest) + _GAP * (len(columns) - 1) - width
-    for number, (name, _) in enumerate(columns):
-        if name in LONG and too_wide > 0:
+def _cell(item: Item, column: Column) -> object:
+    if not isinstance(column, str):
+        return column[1](item)
+    value = item.get(column, "")
+    return ", ".join(value) if isinstance(value, list) else value
+
+
+def _fitted(rows: list[list[str]], headings: Sequence[str], width: int) -> list[list[str]]:
+    """Shorten the long columns until the table fits; ids and states stay whole, because they are copied and scanned."""
+    widest = [max(len(heading), *(len(row[number]) for row in rows)) for number, heading in enumerate(headings)]
+    too_wide = sum(widest) + _GAP * (len(headings) - 1) - width
+    for number, heading in enumerate(headings):
+        if heading in LONG and too_wide > 0:
             kept = max(_LEAST, widest[number] - too_wide)
             too_wide -= max(0, widest[number] - kept)
             for row in rows:
@@ -59,16 +84,16 @@ def _fitted(rows: list[list[str]], columns: Sequence[Column], width: int) -> lis
     return rows
 
 
-def show_one(item: Mapping[str, Any], *, as_json: bool) -> None:
-    """One thing: a line for each of its facts."""
+def show_one(item: Item, *, as_json: bool) -> None:
+    """Print one item, a line for each field."""
     if as_json:
-        click.echo(json.dumps(item, indent=2, ensure_ascii=False))
+        show_json(item)
         return
     table = Table.grid(padding=(0, 2))
     for name, value in item.items():
         shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else _plain(name, value)
         table.add_row(Text(name, style="dim"), Text(printable(shown)))
-    _console().print(table)
+    console_of(PIPE_COLUMNS).print(table)
 
 
 def _plain(name: str, value: Any) -> str:
@@ -79,26 +104,66 @@ def _plain(name: str, value: Any) -> str:
     return f"{ago(value)} ({value})" if name.endswith("_at") else str(value)
 
 
-def printable(value: object) -> str:
-    """What players write is shown on an operator's terminal: it must not steer it."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(value))
+def show_timeline(timeline: Item, *, as_json: bool) -> None:
+    """Print why a session dropped or ended, what to do about it, and its events with their times."""
+    if as_json:
+        show_json(timeline)
+        return
+    console = console_of(_PROSE_COLUMNS)
+    head = f"Session {timeline['session']} of player {timeline['player']}: {timeline['status']}"
+    console.print(Text(printable(head), style="bold"))
+    console.print()
+    console.print(Text(printable(timeline["explanation"])))
+    if timeline["advice"]:
+        console.print()
+        console.print(Text("What you can do", style="bold"))
+        console.print(Padding(Text(printable(timeline["advice"])), (0, 0, 0, 2)))
+    console.print()
+    console.print(Text("What happened (UTC)", style="bold"))
+    if timeline["forgotten"]:
+        console.print(Text(f"  {timeline['forgotten']} earlier entries are no longer kept", style="dim"))
+    table = Table.grid(padding=(0, 2))
+    for day, clock, entry in _dated(timeline["entries"]):
+        table.add_row("", Text(day, style="dim"), Text(clock), Text(printable(entry["text"])))
+    console.print(table)
 
 
-def _console() -> Console:
+def _dated(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each entry with its time, and with its day if the entry before has another."""
+    last = ""
+    for entry in entries:
+        at = datetime.fromtimestamp(entry["at"], UTC)
+        day = f"{at:%Y-%m-%d}"
+        yield ("" if day == last else day), f"{at:%H:%M:%S}.{at.microsecond // 1000:03}", entry
+        last = day
+
+
+def console_of(pipe_columns: int) -> Console:
+    """The terminal, or a console of this width where there is none."""
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = PIPE_COLUMNS
+        console.width = pipe_columns
     return console
 
 
+def printable(value: object) -> str:
+    """Text with control characters escaped: players' text must not control an operator's terminal."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(value))
+
+
 def ago(wall_s: float) -> str:
-    """A moment of the past, as people say it."""
+    """A moment in the past: "2 h ago"."""
     return f"{span(time.time() - wall_s)} ago"
 
 
 def span(seconds: float) -> str:
-    """So long, as people say it."""
+    """A duration, in its largest unit: "5 min"."""
     for unit, length in (("d", _DAY_S), ("h", _HOUR_S), ("min", _MINUTE_S)):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{max(seconds, 0):.0f} s"
+
+
+def latency(item: Item) -> str:
+    """The latency of a session or a seat; empty if it is not known."""
+    return f"{item['latency_ms']:.0f} ms" if item.get("latency_ms") else ""

@@ -1,1 +1,1 @@
-"""`holdfast rooms`: look into a store, and carry rooms in and out of it as files."""
+"""`holdfast rooms`: rooms on a running node and rooms in a store."""

@@ -1,36 +1,38 @@
-"""`holdfast rooms`: those of a running node, and those that a store keeps."""
+"""`holdfast rooms`: the rooms of a running node, and the rooms in a store."""
 
 import asyncio
-import json
 import re
 import time
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
-from holdfast.cli.operate.node import Node, of_node
+from holdfast.cli.operate.node import Node, limit_option, of_node
 from holdfast.cli.operate.rooms import create_room, end_room, list_running, show_room, show_seats
-from holdfast.cli.operate.showing import PIPE_COLUMNS
+from holdfast.cli.operate.showing import PIPE_COLUMNS, console_of, show_json, span
 from holdfast.cli.rooms import stored
-from holdfast.cli.rooms.listing import facts_of, table_of
 from holdfast.cli.rooms.stored import StoredRoom, opened
+from holdfast.cli.startup import counted
 from holdfast.core.records import Unreadable
 from holdfast.core.room_file import NotARoom, from_text, to_text
+from holdfast.core.tagged import seconds_text
 from holdfast.schemas.room import RoomFile
 from holdfast.stores.port import Store
 
+_KIB = 1024
 _ID = re.compile(r"\w[\w-]{0,63}", re.ASCII)
 
 
 @click.group()
 def rooms() -> None:
-    """Operate the rooms of a running node, or look at those that a store keeps and carry them in and out as files.
+    """Operate the rooms of a running node; list, export, import and delete the rooms in a store.
 
-    A node is spoken to through its HTTP API: see --url. STORE is what `holdfast serve --store` was given, as in
-    sqlite:game.db. To list and to export from it, the server may be running on it. To import and to delete, stop it
-    first.
+    Commands for a running node use its HTTP API: see --url. STORE is what `holdfast serve --store` was given, as in
+    sqlite:game.db. `list` and `export` work while a server uses the store; stop it before `import` and `delete`.
     """
 
 
@@ -44,9 +46,9 @@ for command in (show_room, show_seats, create_room, end_room):
 @rooms.command("list")
 @click.argument("store", required=False)
 @click.option("--kind", default="", help="Only rooms of this kind.")
-@click.option("--where", default="", metavar="EXPRESSION", help='As in "open_seats > 0 AND players >= 2".')
-@click.option("--order-by", multiple=True, metavar="TERM", help='As in "players desc"; repeatable.')
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+@click.option("--where", default="", metavar="EXPRESSION", help='A condition, as in "open_seats > 0 AND players >= 2".')
+@click.option("--order-by", multiple=True, metavar="TERM", help='An order, as in "players desc"; repeatable.')
+@limit_option
 @of_node
 def list_rooms(
     *,
@@ -58,24 +60,21 @@ def list_rooms(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List the rooms of a running node; with STORE, those that it keeps."""
+    """List the rooms of a running node, or those in STORE."""
     if store is None:
         request = {"kind": kind, "where": where, "order_by": order_by}
         list_running(node, request, limit, as_json=as_json)
         return
     if kind or where or order_by:
-        raise click.UsageError("A store cannot be searched: --kind, --where and --order-by are for a running node.")
+        raise click.UsageError("--kind, --where and --order-by search a running node; they do not work with a STORE.")
     found = asyncio.run(_all(store))
-    facts = [facts_of(room) for room in found]
+    facts = [_facts(room) for room in found]
     if as_json:
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        show_json(facts)
     elif not found:
         click.echo(f"There are no rooms in {store}.")
     else:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console.width = PIPE_COLUMNS
-        console.print(table_of(found, now=time.time()))
+        console_of(PIPE_COLUMNS).print(_table(found, now=time.time()))
         for fact in facts:
             if "problem" in fact:
                 click.echo(f"Room {fact['id']} cannot be read: {fact['problem']}.", err=True)
@@ -86,25 +85,69 @@ async def _all(store: str) -> list[StoredRoom]:
         return await stored.all_rooms(opened_store)
 
 
+def _facts(room: StoredRoom) -> dict[str, Any]:
+    """A summary of a room."""
+    try:
+        record, seats = room.record, room.seats
+    except Unreadable as error:
+        return {"id": room.id, "problem": str(error), "bytes": room.size}
+    return {
+        "id": room.id,
+        "kind": record.kind,
+        "phase": record.phase,
+        "seats": len(seats),
+        "max_players": record.max_players,
+        "epoch": record.epoch,
+        "index": record.index,
+        "saved_at": seconds_text(record.saved_at),
+        "bytes": room.size,
+    }
+
+
+def _table(rooms: list[StoredRoom], *, now: float) -> Table:
+    """A row for each room; `now` by the wall clock."""
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    table.add_column("id", no_wrap=True)
+    table.add_column("kind", no_wrap=True)
+    table.add_column("phase", no_wrap=True)
+    for name in ("seats", "index", "saved", "size"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for room in rooms:
+        fact, size = _facts(room), _size(room.size)
+        if "problem" in fact:
+            table.add_row(room.id, Text("cannot be read", style="red"), "", "", "", "", size)
+        else:
+            seats = f"{fact['seats']} of {fact['max_players']}"
+            age = f"{span(now - room.record.saved_at)} ago"
+            table.add_row(room.id, fact["kind"], fact["phase"], seats, str(fact["index"]), age, size)
+    return table
+
+
+def _size(size: float) -> str:
+    if size < _KIB:
+        return f"{size} B"
+    return f"{size / _KIB:.1f} KiB" if size < _KIB * _KIB else f"{size / _KIB / _KIB:.1f} MiB"
+
+
 # export
 
 
-@rooms.command("export", short_help="Write a room as a file that a person can read.")
+@rooms.command("export", short_help="Write a room to a JSON file.")
 @click.argument("store")
 @click.argument("room_id", required=False)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write, or with --all the folder.")
-@click.option("--all", "is_all", is_flag=True, help="Export every room, each to ROOM_ID.json in the folder -o.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; with --all, the folder.")
+@click.option("--all", "is_all", is_flag=True, help="Export every room to ROOM_ID.json in the folder given by -o.")
 def export_room(store: str, room_id: str | None, output: Path | None, *, is_all: bool) -> None:
-    """Write a room as a JSON file that a person can read; without -o, print it.
+    """Write a room to a readable JSON file; without -o, print it.
 
-    The file has everything of the room: properties, state, players with their data and objects, timers, chance.
-    Sessions are not part of it, nor effects that wait to be carried out. The file holds no secrets but the game's own;
-    only its owner can read it.
+    The file contains the whole room: properties, state, players with their data and objects, timers, and the state of
+    its random numbers. It does not contain sessions or pending effects. It contains no secrets but the game's own; only
+    its owner can read it.
     """
     if is_all == (room_id is not None):
-        raise click.UsageError("Name a room, or say --all.")
+        raise click.UsageError("Give either a ROOM_ID or --all.")
     if is_all and output is None:
-        raise click.UsageError("With --all, say where to: -o FOLDER.")
+        raise click.UsageError("--all needs a folder to write to: -o FOLDER.")
     if is_all and output is not None:
         _make_folder(output)
     asyncio.run(_export(store, room_id, output))
@@ -114,7 +157,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise click.ClickException(f"The folder {folder} cannot be made: {error.strerror}.") from None
+        raise click.ClickException(f"The folder {folder} cannot be created: {error.strerror}.") from None
 
 
 async def _export(store: str, room_id: str | None, output: Path | None) -> None:
@@ -146,9 +189,7 @@ async def _export_all(store: Store, folder: Path) -> None:
             click.echo(f"Room {room.id} cannot be exported: {error}.", err=True)
             continue
         await _note_effects(store, room.id)
-    click.echo(
-        f"Exported {len(found) - failed} of {len(found)} room{'' if len(found) == 1 else 's'} to {folder}.", err=True
-    )
+    click.echo(f"Exported {len(found) - failed} of {counted(len(found), 'room')} to {folder}.", err=True)
     if failed:
         raise SystemExit(1)
 
@@ -160,10 +201,10 @@ def _found(room: StoredRoom | None, room_id: str, store: str) -> StoredRoom:
 
 
 def _write(output: Path, file: RoomFile) -> None:
-    """Whole or not at all: a copy that was cut short must not lie where a good one did."""
+    """Write the file atomically: an incomplete copy must not replace a good one."""
     unfinished = output.with_name(f".{output.name}.unfinished")
     try:
-        # Players' data: nobody else's to read, unless the owner says so.
+        # It holds players' data, so only its owner may read it.
         unfinished.touch(0o600)
         unfinished.write_text(to_text(file), "utf-8")
         unfinished.replace(output)
@@ -172,27 +213,27 @@ def _write(output: Path, file: RoomFile) -> None:
 
 
 async def _note_effects(store: Store, room_id: str) -> None:
-    waiting = await stored.effects_of(store, room_id)
-    if waiting:
-        what = "effect waits" if waiting == 1 else "effects wait"
-        click.echo(f"Note: {waiting} {what} to be carried out for room {room_id}, and not in the file.", err=True)
+    pending = await stored.effects_of(store, room_id)
+    if pending:
+        effects = counted(pending, "pending effect")
+        click.echo(f"Note: the file does not contain {effects} of room {room_id}.", err=True)
 
 
 # import
 
 
-@rooms.command("import", short_help="Put a room that was exported into a store.")
+@rooms.command("import", short_help="Put an exported room into a store.")
 @click.argument("store")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--id", "room_id", metavar="NEW_ID", help="Give the room this id instead of the one in the file.")
-@click.option("--replace", is_flag=True, help="Put it in the place of the room that has the id now.")
+@click.option("--replace", is_flag=True, help="Replace the room that has this id.")
 def import_room(store: str, file: Path, room_id: str | None, *, replace: bool) -> None:
-    """Put a room that was exported into a store, which is made if it does not exist.
+    """Put an exported room into a store, which is created if it does not exist.
 
-    The next server that starts on the store goes on with the room. Every seat is held for its player, who signs in
-    and joins as if for the first time; guests can do that only where the server has the key it had, so if this is
-    another store, give both servers the same --secret-file. Who was in the room that is replaced signs in again too.
-    A file holds no password: a room that had one comes back without.
+    The next server that starts with the store goes on with the room. Each seat is held for its player, who signs in and
+    joins again. Guests are recognized only by a server with the same key: if this is another store, give both servers
+    the same --secret-file. Players of a room that is replaced sign in again too. The file contains no password: a room
+    that had one is imported without it.
     """
     try:
         read = from_text(file.read_text("utf-8"))
@@ -203,10 +244,13 @@ def import_room(store: str, file: Path, room_id: str | None, *, replace: bool) -
     new_id = room_id or read.id
     if not _ID.fullmatch(new_id):
         raise click.ClickException(
-            f"{new_id!r} cannot be a room's id: use 1 to 64 letters, digits, _ and -, not - first."
+            f"invalid room id {new_id!r}: use 1 to 64 letters, digits, _ and -; the first must not be -."
         )
     asyncio.run(_import(store, file, read, new_id, replace=replace))
-    click.echo(f"Room {new_id} ({read.kind}, {_seats(read.players)}) is in {store}: start a server on it to go on.")
+    click.echo(
+        f"Imported room {new_id} ({read.kind}, {counted(len(read.players), 'seat')} held) into {store}:"
+        " start a server with this store to go on."
+    )
 
 
 async def _import(store: str, path: Path, file: RoomFile, room_id: str, *, replace: bool) -> None:
@@ -214,8 +258,7 @@ async def _import(store: str, path: Path, file: RoomFile, room_id: str, *, repla
         former = await stored.find_room(opened_store, room_id)
         if former is not None and not replace:
             raise click.ClickException(
-                f"There is a room {room_id} in {store} already: say --replace to put the file in its place, or --id for"
-                " another id."
+                f"{store} has a room {room_id} already: replace it with --replace, or choose another id with --id."
             )
         try:
             await stored.put_room(opened_store, file, room_id, former)
@@ -223,22 +266,17 @@ async def _import(store: str, path: Path, file: RoomFile, room_id: str, *, repla
             raise click.ClickException(f"{path} cannot be imported: {error}.") from None
 
 
-def _seats(players: Iterable[object]) -> str:
-    number = len(list(players))
-    return f"{number} seat{'' if number == 1 else 's'} held"
-
-
 # delete
 
 
-@rooms.command("delete", short_help="Delete a room and the sessions in it.")
+@rooms.command("delete", short_help="Delete a room and its sessions.")
 @click.argument("store")
 @click.argument("room_id")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete_room(store: str, room_id: str, *, yes: bool) -> None:
-    """Delete a room, and the sessions of those who have a seat in it."""
+    """Delete a room and the sessions that have a seat in it."""
     asyncio.run(_delete(store, room_id, is_sure=yes))
-    click.echo(f"Room {room_id} is deleted.")
+    click.echo(f"Deleted room {room_id}.")
 
 
 async def _delete(store: str, room_id: str, *, is_sure: bool) -> None:

@@ -1,4 +1,4 @@
-"""Rooms kept in a store, as data: read them, and write or delete one whole or not at all."""
+"""Rooms in a store, as data: read them, and write or delete one atomically."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,26 +28,26 @@ from holdfast.stores.port import (
 )
 
 _HOW_TO_CHANGE = (
-    "stop it first. Or speak to it: `holdfast rooms end ROOM_ID` ends a room. `holdfast rooms list` and `export` can"
-    " read the store meanwhile."
+    "stop it first, or use `holdfast rooms end ROOM_ID` to end a room through it. `holdfast rooms list` and `export`"
+    " work while it runs."
 )
 
 
 @dataclass(frozen=True)
 class StoredRoom:
-    """A room as the store has it at one moment."""
+    """A snapshot of a room's entries in a store."""
 
     id: str
     entries: list[Entry]
 
     @property
     def key(self) -> str:
-        """Where its record is."""
+        """The key of its record."""
         return room_key(self.id)
 
     @property
     def size(self) -> int:
-        """The bytes it takes."""
+        """Its size in bytes."""
         return sum(len(entry.value) for entry in self.entries)
 
     @cached_property
@@ -71,12 +71,12 @@ class StoredRoom:
         return self.entries[0].value
 
     def file(self) -> RoomFile:
-        """All of it, or `Unreadable`."""
+        """The whole room, or `Unreadable`."""
         return room_file(self.id, self._stored, self._beside, self.key)
 
     @property
     def past(self) -> Past | None:
-        """What a record that takes its place goes on from; None if that cannot be read."""
+        """The revision that a replacing record continues from; None if this one cannot be read."""
         try:
             return Past(self.record.epoch, self.record.index, digest(self._stored))
         except Unreadable:
@@ -85,10 +85,10 @@ class StoredRoom:
 
 @asynccontextmanager
 async def opened(url: str, claim: Claim = "shared", *, must_exist: bool = True) -> AsyncIterator[Store]:
-    """Open the store at a URL; whatever is wrong with it is a `ClickException`."""
+    """Open the store at a URL; its errors become `ClickException`s."""
     scheme, _, path = url.partition(":")
     if scheme == "memory":
-        raise click.ClickException("memory: is in the memory of a server, and cannot be looked into from here.")
+        raise click.ClickException("memory: is inside a running server and cannot be read from here.")
     if must_exist and scheme == "sqlite" and path and not Path(path).exists():  # noqa: ASYNC240 - once, before anything
         raise click.ClickException(f"There is no store {path}.")
     try:
@@ -97,19 +97,19 @@ async def opened(url: str, claim: Claim = "shared", *, must_exist: bool = True) 
     except ValueError as error:
         raise click.ClickException(f"{error}.") from None
     except Held as error:
-        raise click.ClickException(f"{error.holder} runs a server on {path}: {_HOW_TO_CHANGE}") from None
+        raise click.ClickException(f"{error.holder} runs a server with {path}: {_HOW_TO_CHANGE}") from None
     except StoreError as error:
         raise store_failed(url, error) from None
     try:
         yield store
     except RevisionConflict:
         raise click.ClickException(
-            "Somebody else changed the room at this moment, so nothing was written. If a server is running on this"
-            " store, stop it first."
+            "The room was changed at the same time, so nothing was written. If a server is using this store, stop it"
+            " first."
         ) from None
     except Unknown as error:
         raise click.ClickException(
-            f"{error}. It may have been written or not: look with `holdfast rooms list`."
+            f"{error}. The change may or may not be saved: check with `holdfast rooms list`."
         ) from None
     except StoreError as error:
         raise store_failed(url, error) from None
@@ -133,12 +133,12 @@ async def find_room(store: Store, room_id: str) -> StoredRoom | None:
 
 
 async def effects_of(store: Store, room_id: str) -> int:
-    """How many outside effects of the room wait to be carried out."""
+    """The number of the room's pending effects."""
     return len(await store.list(f"effect/{room_id}/"))
 
 
 async def put_room(store: Store, file: RoomFile, room_id: str, former: StoredRoom | None) -> None:
-    """Write a new room, or replace the former one; or raise `RevisionConflict`."""
+    """Write a new room or replace the former one; raises `RevisionConflict`."""
     entries = room_entries(file, room_key(room_id), former.past if former is not None else None)
     known = await _revisions(store, former) if former is not None else {}
     gone = [Write(key, None, revision) for key, revision in known.items() if key not in entries]
@@ -147,13 +147,13 @@ async def put_room(store: Store, file: RoomFile, room_id: str, former: StoredRoo
 
 
 async def delete_room(store: Store, room: StoredRoom) -> None:
-    """Delete a room and the sessions in it, or raise `RevisionConflict`."""
+    """Delete a room and its sessions; raises `RevisionConflict`."""
     known = await _revisions(store, room)
     await commit_one(store, [Write(key, None, revision) for key, revision in known.items()])
 
 
 async def _revisions(store: Store, room: StoredRoom) -> dict[str, int]:
-    """The keys of a room and of the sessions that have a seat in it: without it they have nothing to return to."""
+    """The keys and revisions of a room and of the sessions with a seat in it, which cannot outlive it."""
     known = {entry.key: entry.revision for entry in room.entries}
     for entry in await store.list("session/"):
         try:

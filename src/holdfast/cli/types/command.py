@@ -1,4 +1,4 @@
-"""`holdfast types game.py`: the game's messages for its clients."""
+"""`holdfast types game.py`: write the types of a game's messages for its clients."""
 
 from difflib import unified_diff
 from pathlib import Path
@@ -10,33 +10,34 @@ from holdfast import Room
 from holdfast.cli.loading import Game, load
 from holdfast.cli.types.typescript import Unmappable, typescript
 
-_WRITERS = {"ts": typescript}
-
 
 @click.command()
 @click.argument("game")
-@click.option("--lang", type=click.Choice(list(_WRITERS)), default="ts", show_default=True, help="Which language.")
+# There is one language so far.
+@click.option(
+    "--lang", type=click.Choice(["ts"]), default="ts", show_default=True, expose_value=False, help="Language."
+)
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write it here, and not to the screen.",
+    help="Write to this file instead of printing.",
 )
-@click.option("--check", is_flag=True, help="Write nothing: fail, and show what differs, if FILE is not up to date.")
-def types(game: str, *, lang: str, out: Path | None, check: bool) -> None:
+@click.option("--check", is_flag=True, help="Write nothing; fail and show the difference if FILE is not up to date.")
+def types(game: str, *, out: Path | None, check: bool) -> None:
     """Write the types of a game's messages, for its clients.
 
-    GAME is a Python file (game.py) or module (games.arena). For each kind of room there is an interface with what its
-    clients may send (what its @on handlers take) and with what it may send to them: its `sends`, or every message of
-    the project that no handler takes.
+    GAME is a Python file (game.py) or module (games.arena). Each kind of room gets an interface with the messages that
+    clients send (those that its @on handlers take) and the messages that it sends to them (its `sends`, or every
+    message of the project that no handler takes).
 
-    The version that stands beside them is given by clients when they create and join rooms. If the messages have
-    changed in the meantime, they are refused with words that say what to do.
+    The interface has a version, which clients give when they create and join rooms. If the messages have changed since
+    then, the server rejects such a client and says what to do.
     """
     if check and out is None:
-        raise click.UsageError("--check needs the file to look at: give --out FILE.")
+        raise click.UsageError("--check needs a file to compare with: give --out FILE.")
     try:
-        text = _WRITERS[lang](_rooms(load(game)), Path(game).name)
+        text = typescript(_rooms(load(game)), Path(game).name)
     except Unmappable as error:
         raise click.ClickException(f"{game}: {error}.") from None
     if out is None:
@@ -66,4 +67,4 @@ def _check(file: Path, text: str, game: str) -> None:
         return
     diff = unified_diff(old.splitlines(True), text.splitlines(True), str(file), f"holdfast types {game}")
     click.echo("".join(diff), nl=False)
-    raise click.ClickException(f"{file} is not up to date: run holdfast types {game} --out {file}.")
+    raise click.ClickException(f"{file} is not up to date: run `holdfast types {game} --out {file}`.")

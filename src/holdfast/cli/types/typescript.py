@@ -1,20 +1,30 @@
-"""Messages as TypeScript, exactly as they look to a client that speaks MessagePack."""
+"""Write a game's messages as TypeScript types, as clients that use MessagePack see them."""
 
 import inspect
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from msgspec import Struct
 from msgspec import inspect as mi
 
-from holdfast.cli.types.names import TwoOfOneName, names_for
-from holdfast.cli.types.reach import Reach
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
-from holdfast.server.messages.parts import Direction, Named, Record, is_array, may_be_missing, without_words
+from holdfast.server.messages.parts import (
+    RECORDS,
+    Direction,
+    Named,
+    Record,
+    file_name,
+    inner_types,
+    is_array,
+    may_be_missing,
+    named_types,
+    without_words,
+)
 from holdfast.server.messages.spoken import Spoken, spoken_in
 from holdfast.server.messages.version import name_of, version_of
 
@@ -37,17 +47,19 @@ _PLAIN: dict[type[mi.Type], str] = {
     mi.UUIDType: "string",
 }
 _ARRAYS = (mi.CollectionType, mi.FrozenSetType, mi.ListType, mi.SetType, mi.VarTupleType)
+# What the generated file itself uses. TypeScript's other words begin with a small letter.
+_TAKEN = frozenset({"Date", "Partial", "Record", "Uint8Array"})
 # Keys that are text on the wire.
 _TEXT_KEYS = (mi.DateTimeType, mi.DateType, mi.DecimalType, mi.StrType, mi.TimeType, mi.TimeDeltaType, mi.UUIDType)
 
 
 class Unmappable(Exception):
-    """Something in a game's messages has no place in TypeScript; the text names it."""
+    """A type in a game's messages cannot be written in TypeScript; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Talk:
-    """One kind of room, and what its clients and it say."""
+class _Protocol:
+    """A kind of room and its messages."""
 
     room: type[Room[Any]]
     spoken: Spoken
@@ -64,40 +76,37 @@ class _Talk:
 
 def typescript(rooms: Sequence[type[Room[Any]]], source: str) -> str:
     """A module with the messages of these rooms; `source` is the file that they come from."""
-    talks = [_Talk(room, spoken_in(room)) for room in sorted(rooms, key=lambda room: room.kind)]
-    writer = _Writer(talks)
+    protocols = [_Protocol(room, spoken_in(room)) for room in sorted(rooms, key=lambda room: room.kind)]
+    writer = _Writer(protocols)
     head = f"// Made by `holdfast types {source}`; do not edit. Make it again when the game's messages change.\n"
-    return "\n".join([head, *writer.types(), *map(writer.talk, talks)])
+    return "\n".join([head, *writer.types(), *map(writer.protocol, protocols)])
 
 
 class _Writer:
-    """Knows what each type is called."""
+    """Writes the declarations; knows the TypeScript name of each type."""
 
-    def __init__(self, talks: Sequence[_Talk]) -> None:
-        self._reach = Reach()
+    def __init__(self, protocols: Sequence[_Protocol]) -> None:
+        self._reach = _Reach()
         self._messages: dict[type[Message], mi.Type] = {}
-        for talk in talks:
-            self._take(talk, "toServer", talk.spoken.to_server)
-            self._take(talk, "toClient", talk.spoken.to_client)
-        taken = {name for talk in talks for name in (talk.interface, talk.constant)}
-        if len(taken) < 2 * len(talks):
-            raise Unmappable("two kinds of rooms have classes of the same name: give one of them another")
-        try:
-            self._names = names_for(self._reach.types, taken)
-        except TwoOfOneName as error:
-            raise Unmappable(str(error)) from None
+        for protocol in protocols:
+            self._take(protocol, "toServer", protocol.spoken.to_server)
+            self._take(protocol, "toClient", protocol.spoken.to_client)
+        taken = {name for protocol in protocols for name in (protocol.interface, protocol.constant)}
+        if len(taken) < 2 * len(protocols):
+            raise Unmappable("two kinds of rooms have classes of the same name: rename one of them")
+        self._names = _names_for(self._reach.types, taken)
         halves = {self._name(cls, "toServer") for cls in self._names if self._reach.is_split(cls)}
         for double in sorted(halves.intersection(self._names.values())):
-            # TypeScript would take two interfaces of one name for one.
-            raise Unmappable(f"two classes would be called {double}: give one of them another name")
+            # TypeScript would merge two interfaces of the same name.
+            raise Unmappable(f"two classes would be called {double}: rename one of them")
 
-    def _take(self, talk: _Talk, direction: Direction, messages: Iterable[type[Message]]) -> None:
+    def _take(self, protocol: _Protocol, direction: Direction, messages: Iterable[type[Message]]) -> None:
         wire_names: dict[str, type[Message]] = {}
         for message in messages:
             other = wire_names.setdefault(message.wire_name, message)
             if other is not message:
                 where = f"{other.__module__}.{other.__qualname__} and {message.__module__}.{message.__qualname__}"
-                raise Unmappable(f"{talk.room.__name__}: {where} are both called {message.wire_name!r}")
+                raise Unmappable(f"{protocol.room.__name__}: {where} are both called {message.wire_name!r}")
             self._messages[message] = _info(message)
             self._reach.add(self._messages[message], direction)
 
@@ -113,25 +122,25 @@ class _Writer:
                 declared.append(self._declared(name, kind, self._reach.directions(cls)[0]))
         return declared
 
-    def talk(self, talk: _Talk) -> str:
-        """What one kind of room and its clients say, and the version of it."""
-        version = version_of(talk.spoken)
+    def protocol(self, protocol: _Protocol) -> str:
+        """The interface of one kind of room, and its version."""
+        version = version_of(protocol.spoken)
         sides: list[tuple[Direction, tuple[type[Message], ...]]] = [
-            ("toServer", talk.spoken.to_server),
-            ("toClient", talk.spoken.to_client),
+            ("toServer", protocol.spoken.to_server),
+            ("toClient", protocol.spoken.to_client),
         ]
-        kind = _closed(json.dumps(talk.room.kind))
-        lines = [f"/** Rooms of the kind {kind}. */", f"export interface {talk.interface} {{"]
+        kind = _closed(json.dumps(protocol.room.kind))
+        lines = [f"/** Rooms of the kind {kind}. */", f"export interface {protocol.interface} {{"]
         for side, messages in sides:
             bodies = [
                 f"    {_key(message.wire_name)}: {self._type(self._messages[message], side, message.__name__)};"
                 for message in messages
             ]
             lines += [f"  {side}: {{", *bodies, "  };"] if bodies else [f"  {side}: Record<never, never>;"]
-        lines += [f"  version: typeof {talk.constant};", "}", ""]
+        lines += [f"  version: typeof {protocol.constant};", "}", ""]
         lines += [
             f"/** Version {name_of(version)} of these messages: give it when you create and join rooms. */",
-            f"export const {talk.constant} = {json.dumps(version)};",
+            f"export const {protocol.constant} = {json.dumps(version)};",
         ]
         return "\n".join(lines) + "\n"
 
@@ -153,7 +162,7 @@ class _Writer:
 
     def _tuple(self, kind: Record, side: Direction) -> str:
         is_missing = [may_be_missing(kind, field, side) for field in kind.fields]
-        # Only what is at the end can be left out.
+        # Only the last elements can be optional.
         last_needed = max((at for at, missing in enumerate(is_missing) if not missing), default=-1)
         parts = []
         for at, field in enumerate(kind.fields):
@@ -170,7 +179,7 @@ class _Writer:
             case mi.StructType() | mi.DataclassType() | mi.TypedDictType() | mi.NamedTupleType() | mi.EnumType():
                 return self._name(kind.cls, side)
             case mi.UnionType(types=types):
-                # Numbers of two kinds are one.
+                # int and float are both `number`.
                 return " | ".join(dict.fromkeys(self._type(each, side, place) for each in types))
             case mi.LiteralType(values=values):
                 return _one_of(values)
@@ -188,7 +197,7 @@ class _Writer:
                 return _PLAIN[type(kind)]
             case _:
                 what = getattr(getattr(kind, "cls", None), "__name__", type(kind).__name__)
-                raise Unmappable(f"{place} is of a type that has no place in TypeScript: {what}")
+                raise Unmappable(f"{place} has a type that cannot be written in TypeScript: {what}")
 
     def _mapping(self, key: mi.Type, value: str, side: Direction, place: str) -> str:
         key = without_words(key)
@@ -204,7 +213,7 @@ class _Writer:
                 pass
         if values and all(isinstance(each, str) for each in values):
             return f"Partial<Record<{self._type(key, side, place)}, {value}>>"
-        raise Unmappable(f"{place} has keys that are not text; JavaScript's objects have no others")
+        raise Unmappable(f"{place} has keys that are not text, but the keys of JavaScript objects are always text")
 
     def _name(self, cls: Any, side: Direction) -> str:
         name = self._names[cls]
@@ -236,12 +245,12 @@ def _one_of(values: Iterable[Any]) -> str:
 
 
 def _closed(text: str) -> str:
-    """Text that cannot end the comment that it stands in."""
+    """Text that cannot close the comment around it."""
     return text.replace("*/", "* /")
 
 
 def _comment(cls: Any) -> str:
-    """What a class says of itself, if it says it itself: dataclasses and enums have words from Python too."""
+    """The class's own docstring as a comment; those of dataclasses and enums may be generated by Python."""
     is_message = isinstance(cls, type) and issubclass(cls, Struct)
     text = inspect.cleandoc(vars(cls).get("__doc__") or "") if is_message else ""
     if not text:
@@ -250,3 +259,98 @@ def _comment(cls: Any) -> str:
     if len(lines) == 1:
         return f"/** {lines[0]} */\n"
     return "\n".join(["/**", *(f" * {line}".rstrip() for line in lines), " */"]) + "\n"
+
+
+# Which types there are, and their names
+
+
+class _Reach:
+    """The named types that messages are made of, each with the directions in which it is sent."""
+
+    def __init__(self) -> None:
+        self.types: dict[Any, Named] = {}
+        self._directions: dict[Any, set[Direction]] = {}
+
+    def add(self, kind: mi.Type, direction: Direction) -> None:
+        """Add a type that is sent in this direction, and all types that it is made of."""
+        if isinstance(kind, (*RECORDS, mi.EnumType)):
+            directions = self._directions.setdefault(kind.cls, set())
+            if direction in directions:
+                return
+            directions.add(direction)
+            self.types[kind.cls] = kind
+        for each in inner_types(kind):
+            self.add(each, direction)
+
+    def directions(self, cls: Any) -> list[Direction]:
+        """The directions in which a type is sent."""
+        return sorted(self._directions[cls])
+
+    def is_split(self, cls: Any) -> bool:
+        """Whether a type is sent both ways and looks different each way."""
+        return len(self._directions[cls]) > 1 and any(
+            map(_depends_on_direction, named_types([self.types[cls]]).values())
+        )
+
+
+def _depends_on_direction(kind: Named) -> bool:
+    if isinstance(kind, mi.EnumType):
+        return False
+    return any(
+        may_be_missing(kind, field, "toServer") != may_be_missing(kind, field, "toClient")
+        or any(map(_has_two_forms, _own_parts(field.type)))
+        for field in kind.fields
+    )
+
+
+def _own_parts(kind: mi.Type) -> Iterator[mi.Type]:
+    """A field's type and its parts, but not the fields of records in it."""
+    yield kind
+    if not isinstance(kind, RECORDS):
+        for each in inner_types(kind):
+            yield from _own_parts(each)
+
+
+def _has_two_forms(kind: mi.Type) -> bool:
+    # Text to the server and a Date to the client, unless it has no time zone.
+    return isinstance(kind, mi.DateTimeType) and kind.tz is not False
+
+
+def _names_for(types: Iterable[Any], taken: Collection[str]) -> dict[Any, str]:
+    """A unique name for each type, as in Python where possible; names in `taken` are used otherwise."""
+    names: dict[Any, str] = {}
+    for name, same in _grouped(types, _class_name).items():
+        if len(same) == 1 and name[:1].isupper() and name not in _TAKEN and name not in taken:
+            names[same[0]] = name
+            continue
+        # Add their modules: `items.Point` and `maps.Point` are ItemsPoint and MapsPoint.
+        for longer, each in _grouped(same, _with_module).items():
+            if len(each) > 1 or longer in taken:
+                raise Unmappable(f"{len(each)} classes are called {name}: rename one of them")
+            names[each[0]] = longer
+    if len(set(names.values())) < len(names):
+        double = next(name for name in names.values() if list(names.values()).count(name) > 1)
+        raise Unmappable(f"two classes would be called {double}: rename one of them")
+    return names
+
+
+def _class_name(cls: Any) -> str:
+    """The name of a class; of a generic one with its arguments, as in `BoxInt`."""
+    arguments = get_args(cls)
+    own = getattr(get_origin(cls) or cls, "__name__", str(cls))
+    return own + "".join(_camel(_class_name(each)) for each in arguments)
+
+
+def _with_module(cls: Any) -> str:
+    return _camel(file_name(cls)) + _class_name(cls)
+
+
+def _camel(text: str) -> str:
+    return "".join(word[:1].upper() + word[1:] for word in re.split(r"[\W_]+", text))
+
+
+def _grouped(types: Iterable[Any], key: Any) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = defaultdict(list)
+    for each in types:
+        groups[key(each)].append(each)
+    return groups
