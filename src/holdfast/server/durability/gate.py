@@ -1,7 +1,7 @@
-"""The output gate: what a durable room says, and what it acknowledges, leaves only once the turn it came from is saved.
+"""The output gate: messages and acknowledgements of a durable room leave once the turn that caused them is saved.
 
-A message is staged when the room says it, goes along with the next commit, and is let out to the channel when that has
-succeeded. `send_latest` goes past the gate: it is for what is true now, and must never confirm what has to last.
+A message is staged when the room sends it, is part of the next commit, and is released to the channel when that has
+succeeded. `send_latest` bypasses the gate: it is for values of the moment, and must never confirm a durable fact.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from holdfast.server.rooms.outlet import ChannelOutlet
 
 
 class GatedOutlet(ChannelOutlet):
-    """The outlet of a seat in a durable room. `staged` hears of everything that waits for a commit."""
+    """The outlet of a seat in a durable room. `staged` is called when something waits for a commit."""
 
     __slots__ = (
         "_applied",
@@ -48,10 +48,10 @@ class GatedOutlet(ChannelOutlet):
         self._generation = channel.generation
         self._is_finished = channel.is_finished
         self.is_waiting = False
-        """Whether it is in its keeper's list of those that wait for the next commit."""
+        """Whether the room's writer knows that something of this outlet waits for the next commit."""
 
     def applied(self, seq: int) -> None:
-        """To be acknowledged once it is saved."""
+        """Acknowledge a message once it is saved."""
         self._applied = seq
         if not self.is_waiting:
             self._on_staged(self)
@@ -73,17 +73,17 @@ class GatedOutlet(ChannelOutlet):
         self._staged_bytes += len(body) + MESSAGE_OVERHEAD_BYTES
         if not self.is_waiting:
             self._on_staged(self)
-        # What is on its way into the store will be kept, too.
+        # The messages in the present commit will be kept, too.
         messages, size = len(self._leaving) + len(self._staged), self._leaving_bytes + self._staged_bytes
         if channel.would_overflow(messages, size):
             self.overflow()
 
     @property
     def is_full(self) -> bool:
-        """Also by what waits for the store: the client will have to read that, too."""
+        """Counts what waits for the store: the client will have to read that, too."""
         channel = self._channel
         if channel.generation != self._generation:
-            # What was staged belongs to a stream that is over.
+            # The staged messages belong to a stream that is over.
             return channel.is_full
         messages, size = len(self._leaving) + len(self._staged), self._leaving_bytes + self._staged_bytes
         return channel.would_fill(messages, size)
@@ -94,7 +94,7 @@ class GatedOutlet(ChannelOutlet):
         super().overflow()
 
     def _restart(self) -> None:
-        # A resync began the stream anew: the state that follows it has all that was said before.
+        # A resync restarted the stream: the state that follows it includes everything before.
         self._generation = self._channel.generation
         self._drop_staged()
         self._leaving, self._leaving_bytes = (), 0
@@ -103,15 +103,15 @@ class GatedOutlet(ChannelOutlet):
         self._staged = []
         self._staged_bytes = 0
 
-    # For the keeper of the room
+    # For the room's writer
 
     @property
     def channel(self) -> Channel:
-        """Where it is let out to."""
+        """Where messages are released to."""
         return self._channel
 
     def cut(self) -> None:
-        """A commit begins: what is staged goes along with it."""
+        """A commit begins: it contains what is staged."""
         if self._channel.generation != self._generation:
             self._restart()
         self._leaving, self._leaving_bytes = self._staged, self._staged_bytes
@@ -120,7 +120,7 @@ class GatedOutlet(ChannelOutlet):
         self.is_waiting = False
 
     def record(self) -> ChannelRecord:
-        """Both streams as they will be when the commit that was cut has succeeded."""
+        """Both streams as they are once the commit has succeeded."""
         channel = self._channel
         return ChannelRecord(
             channel.number,
@@ -133,7 +133,7 @@ class GatedOutlet(ChannelOutlet):
         )
 
     def release(self) -> None:
-        """The commit has succeeded: let it out."""
+        """The commit has succeeded: the messages and the acknowledgement may leave."""
         channel = self._channel
         leaving, self._leaving, self._leaving_bytes = self._leaving, (), 0
         if leaving and channel.generation == self._generation and not channel.overflowed:

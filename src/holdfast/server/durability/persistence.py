@@ -1,8 +1,9 @@
-"""How a durable room is kept: what its turns bring about is saved before anybody hears of it."""
+"""How a durable room is kept: the effects of a turn are saved before anybody hears of them."""
 
 import asyncio
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 from msgspec import Raw
@@ -12,6 +13,7 @@ from holdfast.core.errors import Throttled
 from holdfast.core.messages import SeatLeft
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
+from holdfast.core.room import Room
 from holdfast.core.session import Place, Session
 from holdfast.schemas.events import RoomReleased
 from holdfast.schemas.room import EffectRecord
@@ -171,14 +173,14 @@ class StorePersistence:
     # What the game asks for
 
     def timer_arguments(self, method: str, args: tuple[Any, ...]) -> list[tuple[str, Any]]:
-        return [_saved(argument, method) for argument in args]
+        return [_saved_argument(argument, method) for argument in args]
 
     def effect(self, record: EffectRecord, _follow: Follow) -> None:
         self.writer.wants(record)
         self.turn_ended()
 
 
-def _saved(argument: Any, method: str) -> tuple[str, Any]:
+def _saved_argument(argument: Any, method: str) -> tuple[str, Any]:
     """An argument of a timer as it is saved: a player by id, anything else by value."""
     if isinstance(argument, Player):
         return "player", argument.id
@@ -188,3 +190,20 @@ def _saved(argument: Any, method: str) -> tuple[str, Any]:
         raise TypeError(
             f"after(…, {method}): timers of a durable room are saved, and {type(argument).__name__} cannot be: {error}"
         ) from None
+
+
+def restored_arguments(room: Room[Any], method: Callable[..., Any], saved: list[tuple[str, Any]]) -> tuple[Any, ...]:
+    """The arguments to call a timer's method with: values of the annotated types, and players by id."""
+    hints = get_type_hints(method)
+    kinds = [hints.get(name, Any) for name in inspect.signature(method).parameters]
+    arguments: list[Any] = []
+    for number, (tag, value) in enumerate(saved):
+        if tag == "player":
+            player = room.player(value)
+            if player is None:
+                raise LookupError(f"player {value} has left the room")
+            arguments.append(player)
+        else:
+            # More arguments than parameters: the last one takes them all (`*args`).
+            arguments.append(msgspec.convert(value, kinds[min(number, len(kinds) - 1)] if kinds else Any))
+    return tuple(arguments)

@@ -29,9 +29,8 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer, FencedRoom
 from holdfast.server.durability.moved_away import MovedAway
 from holdfast.server.durability.pending_records import PendingRecords, room_id_of, room_record, seated_sessions
-from holdfast.server.durability.persistence import StorePersistence
+from holdfast.server.durability.persistence import StorePersistence, restored_arguments
 from holdfast.server.durability.saved_room import SavedRoom, read_room
-from holdfast.server.durability.timer_arguments import timer_arguments
 from holdfast.server.rooms.effects import Outbox
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions.lifecycle import SessionLifecycle
@@ -328,7 +327,7 @@ class Recovery:
         try:
             if not callable(method):
                 raise TypeError(f"{type(runner.room).__name__} has no method {timer.method!r} any more")
-            arguments = timer_arguments(runner.room, method, timer.arguments)
+            arguments = restored_arguments(runner.room, method, timer.arguments)
         except (TypeError, ValueError, LookupError) as error:
             log.error("a timer is dropped", room=runner.room.id, method=timer.method, error=error)  # noqa: TRY400
             return
