@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from holdfast.cli.demo.screen import Totals, picture
 from holdfast.cli.demo.show import Settings, Show
-from holdfast.cli.demo.table import Totals, picture
 from holdfast.server.run import event_loop
 
 PICTURE = Path(__file__).with_suffix(".svg")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.demo.arena import Tally
-from holdfast.cli.demo.keys import are_there_keys
+from holdfast.cli.demo.show import are_there_keys
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import end_of, holdfast_process, python_process, read_until, result_of
 
@@ -106,16 +106,16 @@ async def test_a_server_that_somebody_else_kills_is_back_too() -> None:
 
 async def test_a_server_that_does_not_start_is_an_error_with_its_log() -> None:
     script = """
-from holdfast.cli.demo import supervisor
+from holdfast.cli.demo import server
 from holdfast.cli.main import main
-supervisor.PROGRAM = ("-c", "raise SystemExit('no luck')")
+server.PROGRAM = ("-c", "raise SystemExit('no luck')")
 main(["demo", "--terminal", "--plain"])
 """
     async with python_process("-c", script) as process:
         result = await end_of(process)
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: The demo's server does not start:\nno luck\n"
+    assert result.stderr == "Error: The demo's server did not start:\nno luck\n"
 
 
 async def test_ctrl_c_ends_it_with_a_summary_and_without_a_traceback() -> None:
@@ -196,7 +196,7 @@ async def test_the_key_c_kills_the_server_and_the_key_q_ends_the_demo() -> None:
         screen = await asyncio.to_thread(read_screen, terminal, until="Press c to kill it")
         during = termios.tcgetattr(terminal)
         os.write(terminal, b"c")
-        screen += await asyncio.to_thread(read_screen, terminal, until="Server killed once, starting again")
+        screen += await asyncio.to_thread(read_screen, terminal, until="Server killed once, restarting")
         screen += await asyncio.to_thread(read_screen, terminal, until="Server killed once, back after")
         os.write(terminal, b"c")
         screen += await asyncio.to_thread(read_screen, terminal, until="Server killed 2 times, back after")
@@ -252,10 +252,10 @@ main()
 """
 WITH_SERVER = """
 import sys
-from holdfast.cli.demo import supervisor
+from holdfast.cli.demo import server
 from holdfast.cli.main import main
 
-supervisor.PROGRAM = ("-c", sys.argv[1])
+server.PROGRAM = ("-c", sys.argv[1])
 main(["demo", "--terminal", "--plain", "--seconds", "3", "--bots", "2", "--cut-every", "0", *sys.argv[2:]])
 """
 

@@ -46,7 +46,7 @@ export class Game {
     }
   }
 
-  welcomed(message: ArenaMessages["toClient"]["welcome"]): void {
+  launched(message: ArenaMessages["toClient"]["launched"]): void {
     this.received++;
     this.ship = message.ship;
     this.name = message.name;

@@ -73,7 +73,7 @@ async function join(): Promise<void> {
 
 function take(seat: ClientRoom<ArenaMessages>): void {
   room = seat;
-  seat.on("welcome", (welcome) => game.welcomed(welcome));
+  seat.on("launched", (message) => game.launched(message));
   seat.on("view", (view) => game.seen(view));
   seat.on("holdfast.refused", ({ message }) => tell(`The room refused a command: ${message}`, "bad"));
   seat.on("holdfast.left", ({ reason }) => ended(`Your seat is gone: ${reason}`));

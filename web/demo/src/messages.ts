@@ -1,6 +1,13 @@
 // Made by `holdfast types arena.py`; do not edit. Make it again when the game's messages change.
 
-/** One ship, as everybody sees it; with how its commands came in, so that a player can compare. */
+/** To a player who joins: the ship, its name, and the number of the latest view. */
+export interface Launched {
+  ship: string;
+  name: string;
+  view: number;
+}
+
+/** One ship as all players see it, with the count of its commands, so that its player can compare. */
 export interface Ship {
   name: string;
   place: [number, number];
@@ -9,7 +16,7 @@ export interface Ship {
   steered: Tally;
 }
 
-/** From a player: move my ship. Numbered, so that the room can tell if one is missing or comes twice. */
+/** From a player: move a ship. Numbered, so that the room notices a missing or duplicate command. */
 export interface Steer {
   number: number;
   ship: string;
@@ -17,25 +24,18 @@ export interface Steer {
   dy: number;
 }
 
-/** Counts numbered messages as they come in. */
+/** Counts numbered messages as they arrive, and those that are missing or come twice. */
 export interface Tally {
   last: number;
   lost: number;
   doubled: number;
 }
 
-/** To every player, at every tick. Numbered, as the commands are. */
+/** To every player, at every tick. Numbered like the commands. */
 export interface View {
   number: number;
   ships: Record<string, Ship>;
   coins: [number, number][];
-}
-
-/** To a player who joins: your ship, its name, and the number of the last view you missed. */
-export interface Welcome {
-  ship: string;
-  name: string;
-  view: number;
 }
 
 /** Rooms of the kind "arena". */
@@ -44,11 +44,11 @@ export interface ArenaMessages {
     steer: Steer;
   };
   toClient: {
+    launched: Launched;
     view: View;
-    welcome: Welcome;
   };
   version: typeof arenaVersion;
 }
 
-/** Version 512a0211 of these messages: give it when you create and join rooms. */
-export const arenaVersion = "512a0211.-G-x06dg0u9o4QWv6NSN7WLUB-PeDUAAEekZFw7FJUqXJyoHKsQAN1g_NDATO092RIrtSLINU5tsX2FZXIgzXohg_C9W_xPPbJPMfVO4fzAnhgbjiELgkipUv-VrwiYUwmrh";
+/** Version 696119f9 of these messages: give it when you create and join rooms. */
+export const arenaVersion = "696119f9.0cK14QWv6NSN7WLU7n7iB-PeDUAADsRaFw7FJUqXJyoHKsQAN1g_NDATO092RIrtSLINU5tsX2FZXohg_C9W_xPPa2VBf2JDfVO4fzAnhMeehgbjiELgkipUv-VrwiYUyiTH";

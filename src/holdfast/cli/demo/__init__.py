@@ -1,1 +1,1 @@
-"""`holdfast demo`: a game, bots that play it, and a network that breaks."""
+"""`holdfast demo`: a game, bots that play it, connections that break and a server that is killed."""

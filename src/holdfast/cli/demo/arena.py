@@ -9,7 +9,7 @@ from holdfast import Message, Player, PlayerData, Refused, Room, on
 SIZE = 100.0
 REACH = 3.0
 COINS = 4
-# As far as a ship goes in one command.
+# How far a ship moves at most per command.
 STEP_MAX = 3.0
 NAMES = ("Ada", "Bo", "Cleo", "Dag", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun", "Kai", "Lia", "Mio", "Nils", "Ona")
 
@@ -17,14 +17,14 @@ Place = tuple[float, float]
 
 
 class Tally(msgspec.Struct):
-    """Counts numbered messages as they come in."""
+    """Counts numbered messages as they arrive, and those that are missing or come twice."""
 
     last: int = 0
     lost: int = 0
     doubled: int = 0
 
     def count(self, number: int) -> None:
-        """A message came: one higher than the last is right, a leap is a loss, anything lower is a double."""
+        """A message arrived: a gap after the last number is a loss, a number that is not higher is a duplicate."""
         if number > self.last:
             self.lost += number - self.last - 1
             self.last = number
@@ -32,8 +32,8 @@ class Tally(msgspec.Struct):
             self.doubled += 1
 
 
-class Welcome(Message):
-    """To a player who joins: your ship, its name, and the number of the last view you missed."""
+class Launched(Message):
+    """To a player who joins: the ship, its name, and the number of the latest view."""
 
     ship: str
     name: str
@@ -41,7 +41,7 @@ class Welcome(Message):
 
 
 class Steer(Message):
-    """From a player: move my ship. Numbered, so that the room can tell if one is missing or comes twice."""
+    """From a player: move a ship. Numbered, so that the room notices a missing or duplicate command."""
 
     number: int
     ship: str
@@ -50,7 +50,7 @@ class Steer(Message):
 
 
 class Ship(msgspec.Struct, frozen=True):
-    """One ship, as everybody sees it; with how its commands came in, so that a player can compare."""
+    """One ship as all players see it, with the count of its commands, so that its player can compare."""
 
     name: str
     place: Place
@@ -60,7 +60,7 @@ class Ship(msgspec.Struct, frozen=True):
 
 
 class View(Message):
-    """To every player, at every tick. Numbered, as the commands are."""
+    """To every player, at every tick. Numbered like the commands."""
 
     number: int
     ships: dict[str, Ship]
@@ -68,7 +68,7 @@ class View(Message):
 
 
 class Pilot(PlayerData):
-    """What a player keeps, however often the connection breaks."""
+    """A player's data, kept when the connection breaks."""
 
     ship: str = ""
     name: str = ""
@@ -78,7 +78,7 @@ class Pilot(PlayerData):
 
 
 class Sea(msgspec.Struct):
-    """What the room keeps, however often the server crashes."""
+    """The room's state, kept when the server crashes."""
 
     coins: list[Place]
     views: int = 0
@@ -97,11 +97,11 @@ class Arena(Room[Pilot]):
     state: Sea
 
     def on_create(self, config: dict[str, Any]) -> None:
-        """Begin."""
+        """Place the first coins."""
         self.state = Sea(coins=[self.somewhere() for _ in range(COINS)])
 
     def on_join(self, player: Player[Pilot]) -> None:
-        """Give everybody a ship of their own."""
+        """Give the player a ship."""
         lap, place = divmod(self.state.launched, len(NAMES))
         self.state.launched += 1
         pilot = player.data
@@ -109,11 +109,11 @@ class Arena(Room[Pilot]):
         pilot.name = NAMES[place] + (f" {lap + 1}" if lap else "")
         pilot.place = self.somewhere()
         self.own(player, pilot.ship)
-        player.send(Welcome(pilot.ship, pilot.name, self.state.views))
+        player.send(Launched(pilot.ship, pilot.name, self.state.views))
 
     @on(Steer)
     def steer(self, player: Player[Pilot], steer: Steer) -> None:
-        """Move a ship, if it is the player's own; what it reaches is theirs."""
+        """Move the player's own ship, and collect the coins that it reaches."""
         if self.owner_of(steer.ship) is not player:
             raise Refused(f"{steer.ship} is not yours")
         pilot = player.data
@@ -126,7 +126,7 @@ class Arena(Room[Pilot]):
                 self.state.coins[number] = self.somewhere()
 
     def on_tick(self, dt_s: float) -> None:
-        """Show everybody how it stands. Who is away gets it when they are back."""
+        """Send all players the current state; disconnected players get it when they return."""
         self.state.views += 1
         ships = {player.data.ship: ship_of(player) for player in self.players}
         self.broadcast(View(self.state.views, ships, self.state.coins))
@@ -137,11 +137,11 @@ class Arena(Room[Pilot]):
 
 
 def ship_of(player: Player[Pilot]) -> Ship:
-    """What everybody sees of a player."""
+    """A player's ship as all players see it."""
     pilot = player.data
     return Ship(pilot.name, pilot.place, pilot.coins, player.connected, pilot.steered)
 
 
 def moved(where: float, by: float) -> float:
-    """A step, as far as the sea goes."""
+    """A coordinate after a step, within the sea."""
     return min(max(where + min(max(by, -STEP_MAX), STEP_MAX), 0.0), SIZE)

@@ -1,4 +1,4 @@
-"""Who plays the demo: bots on real WebSockets, each behind a link that breaks."""
+"""The demo's bots: players on real WebSocket connections, each through a proxy that breaks them."""
 
 import asyncio
 from contextlib import suppress
@@ -6,18 +6,18 @@ from random import Random
 
 import holdfast
 from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome
-from holdfast.cli.demo.arena import Place, Ship, Steer, Tally, View, Welcome
+from holdfast.cli.demo.arena import Launched, Place, Ship, Steer, Tally, View
 from holdfast.cli.demo.proxy import Proxy
 
-# As far as a bot's ship goes per command: half of it on its way, the other by chance. And how often it sends one.
+# How far a bot's ship moves per command, towards a coin and at random; and the time between commands.
 _STEP = 1.5
 _STEER_S = 0.05
-# A link that was cut is back by then, a server that was killed too, and what was on its way has arrived.
+# Enough for a cut connection and a killed server to return, and for everything under way to arrive.
 _SETTLE_S = 30.0
 
 
 class Brain:
-    """Goes for the nearest coin, numbers what it sends, and counts what it hears."""
+    """Heads for the nearest coin, numbers the commands that it sends, and counts the views that it receives."""
 
     def __init__(self, random: Random) -> None:
         self.sent = 0
@@ -27,16 +27,16 @@ class Brain:
         self.ship = ""
         self.name = ""
         self.view: View | None = None
-        """The newest one."""
+        """The latest view."""
         self._random = random
         self._heard = asyncio.Event()
 
     async def watch(self, room: ClientRoom) -> None:
-        """Take in what the room says, until the seat is gone."""
+        """Receive the room's messages until the seat is gone."""
         async for message in room:
             self.received += 1
             match message:
-                case Welcome():
+                case Launched():
                     self.ship, self.name, self.views.last = message.ship, message.name, message.view
                 case View():
                     self.views.count(message.number)
@@ -46,7 +46,7 @@ class Brain:
             self._heard.set()
 
     async def steer(self, room: ClientRoom, stop: asyncio.Event) -> None:
-        """Send commands until it is time to stop, whether anybody hears them now or not."""
+        """Send commands until `stop` is set, whether connected or not."""
         await self.has_seen(0)
         while not stop.is_set():
             self.sent += 1
@@ -55,18 +55,18 @@ class Brain:
                 await asyncio.wait_for(stop.wait(), _STEER_S)
 
     async def has_seen(self, command: int) -> None:
-        """Wait for a view of the room after it has applied the command with this number, or a later one."""
+        """Wait for a view that includes the command with this number or a later one."""
         while (own := self.own) is None or own.steered.last < command:
             self._heard.clear()
             await self._heard.wait()
 
     @property
     def own(self) -> Ship | None:
-        """Its ship, as last seen."""
+        """Its ship in the latest view."""
         return self.view.ships.get(self.ship) if self.view is not None else None
 
     def _course(self) -> Place:
-        """Towards the nearest coin as last seen, and a little at random."""
+        """Towards the nearest coin in the latest view, and a little at random."""
         dx, dy = self._random.uniform(-_STEP, _STEP), self._random.uniform(-_STEP, _STEP)
         if self.view is not None and self.own is not None:
             x, y = self.own.place
@@ -77,7 +77,7 @@ class Brain:
 
 
 class Bot:
-    """A player far away, on the other side of a proxy. What it knows of the server, the server told it."""
+    """A player who connects through a proxy, and knows of the server only what it sends."""
 
     def __init__(self, brain: Brain, proxy: Proxy, session: ClientSession, room: ClientRoom) -> None:
         self.brain = brain
@@ -86,7 +86,7 @@ class Bot:
         self.resumes = 0
         self.replayed = 0
         self.error: HoldfastError | None = None
-        """Why it could not play to the end."""
+        """Why its session ended early."""
         self._room = room
         self._missing = 0
         session.on_resume = self._resumed
@@ -96,17 +96,17 @@ class Bot:
         """Connect through the proxy and take a seat."""
         await proxy.start()
         host, port = proxy.address
-        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Welcome, View])
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Launched, View])
         return cls(brain, proxy, session, await session.join(room_id))
 
     @property
     def name(self) -> str:
-        """As the room calls its ship."""
+        """The name of its ship."""
         return self.brain.name
 
     @property
     def status(self) -> str:
-        """As of any session."""
+        """The state of its session."""
         if self.error is not None:
             return "ended"
         return "connected" if self.session.connected else "disconnected"
@@ -123,7 +123,7 @@ class Bot:
 
     @property
     def coins(self) -> int:
-        """What it has won."""
+        """The coins that it has collected."""
         return own.coins if (own := self.brain.own) is not None else 0
 
     @property
@@ -135,7 +135,7 @@ class Bot:
         self.replayed += outcome.replayed
 
     async def play(self, stop: asyncio.Event) -> None:
-        """Play until it is time to stop, then wait for what is still underway."""
+        """Play until `stop` is set, then wait for messages that are still under way."""
         watching = asyncio.create_task(self.brain.watch(self._room))
         try:
             await self.brain.steer(self._room, stop)
@@ -147,7 +147,7 @@ class Bot:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _settle(self) -> None:
-        """The numbers show every gap but the last one: count what has not come when everything must have."""
+        """Count the commands at the end that never arrived: no later number shows that they are missing."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_S):
                 await self._room.flush()
@@ -155,6 +155,6 @@ class Bot:
         self._missing = self.brain.sent - self._steered.last
 
     async def leave(self) -> None:
-        """End the session, and its network with it."""
+        """End the session and its proxy."""
         await self.session.close()
         await self.proxy.stop()

@@ -1,4 +1,4 @@
-"""`holdfast demo`: reads the options, runs the show, draws it."""
+"""`holdfast demo`: read the options, run the demo, print the result."""
 
 import asyncio
 import os
@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.live import Live
 
-from holdfast.cli.demo.keys import are_there_keys
-from holdfast.cli.demo.screens import LiveScreen, PlainScreen, open_console
-from holdfast.cli.demo.show import Screen, Settings, Show
-from holdfast.cli.demo.table import Totals, verdict
+from holdfast.cli.demo.screen import LiveScreen, PlainScreen, Totals, open_console, verdict
+from holdfast.cli.demo.show import Screen, Settings, Show, are_there_keys
 from holdfast.http.limits import DEFAULT_PORT
 from holdfast.server.run import event_loop
 
@@ -22,45 +20,51 @@ if TYPE_CHECKING:
     from holdfast.cli.demo.page import Page
 
 _CUT_EVERY_S = 0.5
-# Who plays wants to see the game too.
+# Fewer cuts beside a page, so that its player can follow the game.
 _CALM_CUT_EVERY_S = 3.0
 
 
 @click.command()
 @click.option(
-    "--bots", type=click.IntRange(1, 100), default=8, show_default=True, metavar="N", help="How many bots play."
+    "--bots", type=click.IntRange(1, 100), default=8, show_default=True, metavar="N", help="The number of bots."
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="N",
-    help="Stop after this long; exit with 1 if a message was lost or doubled. Default: until Ctrl-C.",
+    help="Stop after N seconds, with exit code 1 if a message was lost or doubled. Default: run until Ctrl-C.",
 )
 @click.option(
     "--cut-every",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="Seconds between two cuts, on average, over all bots; 0 cuts none. Default: 0.5, and 3 beside a page.",
+    help="The average time between two cuts, over all bots; 0 for no cuts. Default: 3, or 0.5 with --terminal.",
 )
 @click.option(
     "--crash-every",
     type=click.FloatRange(0),
     metavar="SECONDS",
     default=0.0,
-    help="Kill the server this often, as the key c does. Default: only when the key is pressed.",
+    help="Kill the server at this interval. Default: only when the key c is pressed.",
 )
-@click.option("--seed", type=int, help="Repeat the chance of an earlier run: where bots go, which links are cut.")
-@click.option("--terminal", is_flag=True, help="No page in the browser: only bots, here.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=7776, show_default=True, help="Where the page is.")
+@click.option("--seed", type=int, help="The seed of the random choices: where bots go, which connections are cut.")
+@click.option("--terminal", is_flag=True, help="Run only bots, in the terminal, without a page in the browser.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=7776,
+    show_default=True,
+    help="The port of the page; 0 picks a free one.",
+)
 @click.option(
     "--http-port",
     type=click.IntRange(0, 65_535),
     default=DEFAULT_PORT,
     show_default=True,
-    help="Where the dashboard is; 0 for any port, as when this one is taken.",
+    help="The port of the dashboard; 0, or a port that is taken, picks a free one.",
 )
-@click.option("--open/--no-open", "opens", default=True, help="Whether to open the page in a browser at once.")
-@click.option("--plain", is_flag=True, help="Print lines instead of a live table, as is done without a terminal.")
+@click.option("--open/--no-open", "opens", default=True, help="Whether to open the page in a browser.")
+@click.option("--plain", is_flag=True, help="Print lines instead of a live table, as without a terminal.")
 def demo(
     *,
     bots: int,
@@ -74,14 +78,14 @@ def demo(
     opens: bool,
     plain: bool,
 ) -> None:
-    """See it work: play against bots over links that break, on a server that you may kill.
+    """See it work: play against bots while connections break, on a server that you can kill.
 
-    The game is a page in your browser: pull its plug, slow it down, crash its server, load it again. The server is a
-    process of its own that keeps its room in an SQLite file; the bots' connections go through a proxy that cuts them at
-    random. A server that is killed is started again, and everybody returns. Messages are numbered at both ends, so what
-    is lost or doubled is counted, not claimed.
+    The game is a page in your browser: unplug it, slow it down, crash its server, reload it. The server is a process of
+    its own that keeps its room in an SQLite file; the bots connect through a proxy that cuts connections at random. A
+    killed server is restarted, and all players return. Both ends number and count their messages, so lost and doubled
+    messages are measured, not claimed.
 
-    In a terminal c crashes the server, and q or Ctrl-C ends the demo.
+    In a terminal, press c to crash the server, and q or Ctrl-C to stop the demo.
     """
     console = open_console()
     is_live = console.is_terminal and not plain
@@ -107,19 +111,17 @@ def demo(
 
 
 def _has_desktop() -> bool:
-    """Whether a browser would have a window: one in this terminal would only be in the way."""
+    """Whether a browser would open a window; a text browser in this terminal would be in the way."""
     return sys.platform in {"darwin", "win32"} or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 def _page(seed: int | None, port: int) -> "Page | None":
-    """The page, if there is one in this installation."""
-    # By name, because this takes half a second, and not everybody who uses the command line wants a demo.
+    """The page, if it is built in this installation."""
+    # Imported here because it takes half a second.
     page: type[Page] = import_module("holdfast.cli.demo.page").Page
     if page.is_built():
-        return page(Random(seed), port)  # noqa: S311 - where a link that is cut is torn
-    click.echo(
-        "The demo's page is not built: `make web` does it, and so does a wheel. Here is the terminal's.", err=True
-    )
+        return page(Random(seed), port)  # noqa: S311 - not for secrets
+    click.echo("The demo's page is not built, so this is the terminal version. Build it with `make web`.", err=True)
     return None
 
 

@@ -1,9 +1,11 @@
-"""The demo's page: a game in the browser, with buttons that break its link and its server for real.
+"""The demo's page: a game in the browser, with buttons that break its connection and kill its server for real.
 
-It is served by the process that keeps the game's server running, and so outlives each crash of that one.
+The demo's own process serves it, so it outlives each crash of the game's server. Each visitor's connection goes through
+a proxy that the page can unplug and slow down.
 """
 
 import asyncio
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,15 +20,13 @@ from litestar.static_files import create_static_files_router
 from litestar.types import ASGIApp, Receive, Scope, Send
 from litestar.types import Message as LitestarMessage
 
-from holdfast.cli.demo.links import Links
-from holdfast.cli.demo.sockets import listening_at
-from holdfast.cli.demo.supervisor import Supervisor
+from holdfast.cli.demo.proxy import Proxy
+from holdfast.cli.demo.server import ServerProcess, listening_at
 from holdfast.core.addresses import hostname, is_loopback
 
 SITE = Path(__file__).with_name("site")
 HOST = "127.0.0.1"
-PORT = 7776
-# The page may load what is here, and talk to us, to the game and to nobody else.
+# The page may load its own files, and connect to this server and to the game only.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self' ws://127.0.0.1:*; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -40,10 +40,53 @@ _HEADERS = (
 _DELAY_MS_MAX = 1_000
 _BODY_BYTES_MAX = 1_024
 _STOP_S = 5.0
+# Each is a listening socket; the least recently used one is closed when there are more.
+LINKS_MAX = 64
+
+
+class Links:
+    """The visitors' proxies, by a secret name: a page that is reloaded finds its own again."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._proxies: dict[str, Proxy] = {}
+        self._target = ("127.0.0.1", 0)
+
+    def moved(self, host: str, port: int) -> None:
+        """The server listens at this address from now on."""
+        self._target = (host, port)
+        for proxy in self._proxies.values():
+            proxy.target = self._target
+
+    async def open(self, name: str = "") -> tuple[str, Proxy]:
+        """The proxy of that name, or a new one; plugged in and without delay."""
+        proxy = self._proxies.pop(name, None)
+        if proxy is None:
+            name = secrets.token_urlsafe(12)
+            proxy = Proxy(*self._target, random=self._random)
+            await proxy.start()
+        self._proxies[name] = proxy
+        # The server may have moved while the proxy was started.
+        proxy.target = self._target
+        proxy.plug()
+        proxy.delay_s = 0.0
+        while len(self._proxies) > LINKS_MAX:
+            await self._proxies.pop(next(iter(self._proxies))).stop()
+        return name, proxy
+
+    def get(self, name: str) -> Proxy | None:
+        """The proxy of that name."""
+        return self._proxies.get(name)
+
+    async def close(self) -> None:
+        """Close them all."""
+        proxies, self._proxies = self._proxies, {}
+        for proxy in proxies.values():
+            await proxy.stop()
 
 
 class LinkChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What a page asks of its link; what it does not mention stays as it is."""
+    """A page's request to change its link; fields that it leaves out stay as they are."""
 
     link: str = ""
     is_plugged: bool | None = None
@@ -51,14 +94,14 @@ class LinkChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LinkInfo(msgspec.Struct):
-    """A visitor's link."""
+    """A visitor's link and its address."""
 
     link: str
     url: str
 
 
 class Status(msgspec.Struct):
-    """How the server fares."""
+    """The state of the game's server."""
 
     room: str
     pid: int | None
@@ -70,10 +113,10 @@ class Status(msgspec.Struct):
 class Page:
     """Serves the page within `async with`, and keeps the visitors' links."""
 
-    def __init__(self, random: Random, port: int = PORT) -> None:
+    def __init__(self, random: Random, port: int) -> None:
         self.links = Links(random)
         self._socket = listening_at(HOST, port)
-        self._supervisor: Supervisor | None = None
+        self._process: ServerProcess | None = None
         self._room = ""
         self._dashboard = ""
         self._server: _Server | None = None
@@ -86,16 +129,16 @@ class Page:
 
     @property
     def url(self) -> str:
-        """Where to look."""
+        """The page's address."""
         host, port = self._socket.getsockname()
         return f"http://{host}:{port}"
 
-    def moved(self, supervisor: Supervisor) -> None:
-        """The server was started, for the first time or again."""
-        assert supervisor.ready is not None
-        self._supervisor = supervisor
-        self._room, self._dashboard = supervisor.ready.room, supervisor.ready.http
-        self.links.moved(supervisor.ready.host, supervisor.ready.port)
+    def moved(self, process: ServerProcess) -> None:
+        """The server was started or restarted."""
+        assert process.ready is not None
+        self._process = process
+        self._room, self._dashboard = process.ready.room, process.ready.http
+        self.links.moved(process.ready.host, process.ready.port)
 
     async def __aenter__(self) -> Self:
         config = uvicorn.Config(self._app(), log_config=None, lifespan="off", ws="none", proxy_headers=False)
@@ -114,10 +157,10 @@ class Page:
     def _app(self) -> Litestar:
         @get("/status", sync_to_thread=False)
         def status() -> Status:
-            supervisor = self._supervisor
-            assert supervisor is not None
-            pid = supervisor.ready.pid if supervisor.ready is not None else None
-            return Status(self._room, pid, supervisor.crashes, supervisor.back_after_s, self._dashboard)
+            process = self._process
+            assert process is not None
+            pid = process.ready.pid if process.ready is not None else None
+            return Status(self._room, pid, process.crashes, process.back_after_s, self._dashboard)
 
         @post("/link")
         async def link(data: LinkChange) -> LinkInfo:
@@ -129,7 +172,7 @@ class Page:
         def change(data: LinkChange) -> None:
             proxy = self.links.get(data.link)
             if proxy is None:
-                raise NotFoundException("this page has no link any more: load it again")
+                raise NotFoundException("this page's link was closed: reload the page")
             if data.is_plugged is not None:
                 (proxy.plug if data.is_plugged else proxy.pull)()
             if data.delay_ms is not None:
@@ -137,8 +180,8 @@ class Page:
 
         @post("/crash", sync_to_thread=False, status_code=204)
         def crash(data: LinkChange) -> None:
-            if self._supervisor is not None:
-                self._supervisor.crash()
+            if self._process is not None:
+                self._process.crash()
 
         return Litestar(
             [status, link, change, crash, create_static_files_router("/", [SITE], html_mode=True)],
@@ -151,16 +194,16 @@ class Page:
 
 
 def _only_own_page(request: Request[Any, Any, Any]) -> Response[str] | None:
-    """Other sites' pages in the same browser can send requests here too: none of them may crash anything."""
+    """Reject other sites: their pages in the same browser can send requests here too."""
     host, origin = request.headers.get("host", ""), request.headers.get("origin")
-    # A page whose own name was made to point here (DNS rebinding) still tells that name.
+    # With DNS rebinding the Host header still has the attacker's name.
     if not is_loopback(hostname(host)) or (origin is not None and origin != f"http://{host}"):
-        return Response("This is for the demo's own page.", status_code=403, media_type="text/plain")
+        return Response("Only the demo's own page may do this.", status_code=403, media_type="text/plain")
     return None
 
 
 def _with_headers(app: ASGIApp) -> ASGIApp:
-    """On every answer, also on the files."""
+    """Add the security headers to every answer."""
 
     async def middleware(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: LitestarMessage) -> None:
@@ -174,7 +217,7 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, without its own handlers of signals: those are the demo's."""
+    """uvicorn without its signal handlers: the demo has its own."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

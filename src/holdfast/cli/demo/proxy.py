@@ -1,6 +1,6 @@
-"""A bad network on loopback: a TCP proxy that forwards bytes until it is told to cut.
+"""A bad network on loopback: a TCP proxy that forwards bytes and cuts connections when told to.
 
-It knows nothing of Holdfast, so it breaks links where networks do: between two messages, in the middle of one, or by
+It knows nothing of Holdfast, so it breaks connections as networks do: between two messages, in the middle of one, or by
 going silent. The end-to-end tests use it too.
 """
 
@@ -13,34 +13,34 @@ from random import Random
 from typing import Self
 
 _CHUNK_BYTES = 64 * 1024
-# SO_LINGER with a time of zero: the socket is closed with a reset instead of an orderly end.
+# SO_LINGER with a time of 0 closes the socket with a reset.
 _RESET = struct.pack("ii", 1, 0)
 
 
 class Cut(Enum):
-    """How a link is cut."""
+    """How a connection is cut."""
 
     RESET = "reset"
-    """At once, with whatever is on the way."""
+    """At once; bytes under way are lost."""
     TORN = "torn"
-    """In the middle of the next bytes: the first part of them still arrives."""
+    """In the middle of the next bytes: their first part still arrives."""
     SILENT = "silent"
-    """Half-open: nothing gets through any more, and neither end is told until later."""
+    """Half-open: nothing gets through, and neither end notices until later."""
 
 
-class Link:
-    """One client's way through the proxy: two sockets and what goes between them."""
+class Relay:
+    """One proxied connection: a socket to the client and one to the server."""
 
     def __init__(self, random: Random, delay_s: float) -> None:
         self.was_cut = False
         self.delay_s = delay_s
         self.ended = asyncio.Event()
         self._random = random
-        self._manner: Cut | None = None
+        self._cut: Cut | None = None
         self._writers: list[StreamWriter] = []
 
     async def forward(self, client: tuple[StreamReader, StreamWriter], host: str, port: int) -> None:
-        """Connect to the server and carry bytes both ways until one end closes or the link is cut."""
+        """Connect to the server and forward bytes both ways until one end closes or the connection is cut."""
         self._take(client[1])
         try:
             server = await asyncio.open_connection(host, port)
@@ -54,14 +54,14 @@ class Link:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
         except OSError:
-            pass  # nobody at the other end: the client finds its link closed, as it would without us
+            pass  # the server is down: the client's connection is closed, as without a proxy
         finally:
             for writer in self._writers:
                 writer.close()
             self.ended.set()
 
     def _take(self, writer: StreamWriter) -> None:
-        # No buffer: what `drain` has let through is in the kernel's hands, so a torn part arrives before the cut.
+        # No buffer: after `drain` the bytes are in the kernel, so a torn part arrives before the cut.
         writer.transport.set_write_buffer_limits(high=0)
         self._writers.append(writer)
 
@@ -69,9 +69,9 @@ class Link:
         while chunk := await reader.read(_CHUNK_BYTES):
             if self.delay_s:
                 await asyncio.sleep(self.delay_s)
-            if self._manner is Cut.SILENT:
+            if self._cut is Cut.SILENT:
                 continue
-            if self._manner is Cut.TORN:
+            if self._cut is Cut.TORN:
                 writer.write(chunk[: self._random.randrange(len(chunk))])
                 await writer.drain()
                 self.was_cut = True
@@ -79,16 +79,16 @@ class Link:
             writer.write(chunk)
             await writer.drain()
 
-    def cut(self, manner: Cut, *, silent_s: float) -> None:
-        """Begin to cut; `ended` says when it is done."""
-        self._manner = manner
-        if manner is Cut.RESET:
+    def cut(self, how: Cut, *, silent_s: float) -> None:
+        """Start to cut; `ended` is set when it is done."""
+        self._cut = how
+        if how is Cut.RESET:
             self.reset()
-        elif manner is Cut.SILENT:
+        elif how is Cut.SILENT:
             asyncio.get_running_loop().call_later(silent_s, self.reset)
 
     def reset(self) -> None:
-        """End at once; both ends are told by a reset."""
+        """Reset both sockets at once."""
         for writer in self._writers:
             if not writer.is_closing():
                 self.was_cut = True
@@ -97,23 +97,23 @@ class Link:
 
 
 class Proxy:
-    """A door to one server that is for one client: `async with Proxy(host, port) as proxy:`, then dial its address."""
+    """A proxy to one server for one client: `async with Proxy(host, port) as proxy:`, then dial its address."""
 
     def __init__(self, host: str, port: int, *, random: Random, delay_s: float = 0.0, silent_s: float = 0.3) -> None:
-        """Bytes are underway for `delay_s`; a link that is cut silently is reset after `silent_s`."""
+        """Bytes are delayed by `delay_s`; a connection that is cut silently is reset after `silent_s`."""
         self.cuts = 0
-        """How many links were cut."""
+        """How many connections were cut."""
         self.target = (host, port)
-        """Where the server is: a link that is opened from now on goes there."""
+        """The server's address, for new connections."""
         self._random = random
         self._delay_s = delay_s
         self._silent_s = silent_s
         self._is_plugged = True
         self._refusals = 0
         self._refused = asyncio.Event()
-        self._newest: Link | None = None
-        self._links: set[Link] = set()
-        self._linked = asyncio.Event()
+        self._newest: Relay | None = None
+        self._relays: set[Relay] = set()
+        self._connected = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -125,11 +125,11 @@ class Proxy:
         return host, port
 
     async def start(self) -> None:
-        """Open the door, at a port that the system chooses."""
+        """Listen on a free port."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
     async def stop(self) -> None:
-        """Close the door and every link."""
+        """Stop listening and close every connection."""
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
@@ -138,7 +138,7 @@ class Proxy:
 
     @property
     def delay_s(self) -> float:
-        """How long bytes are underway, each way."""
+        """The delay of bytes, each way."""
         return self._delay_s
 
     @delay_s.setter
@@ -147,29 +147,29 @@ class Proxy:
         if self._newest is not None:
             self._newest.delay_s = delay_s
 
-    async def cut(self, manner: Cut = Cut.RESET) -> None:
-        """Cut the client's link, or its next one if it has none now; returns when that is done."""
+    async def cut(self, how: Cut = Cut.RESET) -> None:
+        """Cut the client's connection, or its next one if it has none now; returns when that is done."""
         while True:
-            await self._linked.wait()
-            link = self._newest
-            assert link is not None
-            link.cut(manner, silent_s=self._silent_s)
-            await link.ended.wait()
-            if link.was_cut:
+            await self._connected.wait()
+            relay = self._newest
+            assert relay is not None
+            relay.cut(how, silent_s=self._silent_s)
+            await relay.ended.wait()
+            if relay.was_cut:
                 return
 
     def pull(self) -> None:
-        """Cut, and let nobody through until `plug`."""
+        """Cut all connections, and reject new ones until `plug`."""
         self._is_plugged = False
-        for link in list(self._links):
-            link.reset()
+        for relay in list(self._relays):
+            relay.reset()
 
     def plug(self) -> None:
-        """Let the client through again."""
+        """Accept connections again."""
         self._is_plugged = True
 
     async def has_refused(self, times: int) -> None:
-        """Wait until the client was sent away so many times, since the proxy was made."""
+        """Wait until this many connections were rejected in all."""
         while self._refusals < times:
             self._refused.clear()
             await self._refused.wait()
@@ -185,17 +185,17 @@ class Proxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _forward(self, reader: StreamReader, writer: StreamWriter) -> None:
-        link = self._newest = Link(self._random, self._delay_s)
-        self._links.add(link)
-        self._linked.set()
+        relay = self._newest = Relay(self._random, self._delay_s)
+        self._relays.add(relay)
+        self._connected.set()
         try:
-            await link.forward((reader, writer), *self.target)
+            await relay.forward((reader, writer), *self.target)
         finally:
-            self.cuts += link.was_cut
-            self._links.discard(link)
-            if self._newest is link:
+            self.cuts += relay.was_cut
+            self._relays.discard(relay)
+            if self._newest is relay:
                 self._newest = None
-                self._linked.clear()
+                self._connected.clear()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -1,18 +1,24 @@
-"""The demo's server, as a process of its own that can be killed.
+"""The demo's server: a process of its own that can be killed, and the object that restarts it.
 
     python -m holdfast.cli.demo.server FOLDER [HTTP_PORT ORIGIN]
 
-With a port it has a dashboard, and with an origin a page that may connect. It says where it listens in one line, and
-ends when its standard input does: so it outlives whoever started it by no more than a moment, however that one ended.
+With a port it has a dashboard, and with an origin a page may connect. It prints one line with its address when it
+listens, and stops when its standard input ends, so that it does not outlive the demo, however that one ended.
 """
 
 import asyncio
 import logging
 import os
 import shutil
+import socket
 import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
+import click
 import msgspec
 
 from holdfast import HttpApi, Limits, Server, WebSocket
@@ -20,12 +26,18 @@ from holdfast.cli.demo.arena import Arena
 from holdfast.http.limits import DEFAULT_HOST
 from holdfast.server.run import event_loop
 
-# A ping every second keeps the latencies fresh.
+PROGRAM = ("-m", "holdfast.cli.demo.server")
+# Many times the usual time.
+_START_S = 30.0
+_STOP_S = 10.0
+_LOG_LINES = 12
+
+# A ping every second keeps the displayed latencies current.
 _LIMITS = Limits(ping_s=1.0, silence_s=4.0)
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The server listens."""
+    """The line that the process prints: where the server listens."""
 
     pid: int
     host: str
@@ -35,13 +47,13 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 async def serve(folder: Path, http_port: int | None = None, origin: str = "") -> None:
-    """Go on with the room that is in the store, or begin one."""
+    """Serve the room in the store, or create it."""
     loop = asyncio.get_running_loop()
     owner = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(owner), sys.stdin)
     server = Server(
         [Arena],
-        # The page by its other name, too.
+        # The page is reachable under both names.
         listen=[WebSocket(port=0, origins=[origin, origin.replace(DEFAULT_HOST, "localhost")] if origin else [])],
         store=f"sqlite:{folder / 'demo.db'}",
         http=HttpApi(port=http_port) if http_port is not None else None,
@@ -54,17 +66,134 @@ async def serve(folder: Path, http_port: int | None = None, origin: str = "") ->
         sys.stdout.buffer.write(msgspec.json.encode(ready) + b"\n")
         sys.stdout.flush()
         await owner.read()
-    # Whoever started us does this too, if it can.
+    # The demo does this too, unless it was killed.
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> None:
-    """Serve until the end of standard input."""
-    # A busy machine makes the server warn of skipped ticks; that is nothing to interrupt the show for.
+    """Serve until standard input ends."""
+    # Errors only: on a busy machine the server warns of skipped ticks.
     logging.basicConfig(level=logging.ERROR)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         folder, *page = sys.argv[1:]
         runner.run(serve(Path(folder), int(page[0]), page[1]) if page else serve(Path(folder)))
+
+
+class ServerProcess:
+    """Runs the server in a process and restarts it when it ends; `moved` is called with its address at every start."""
+
+    def __init__(self, folder: Path, moved: Callable[[Ready], None], options: Sequence[str] = ()) -> None:
+        self.crashes = 0
+        """How often it was killed or ended by itself."""
+        self.back_after_s = 0.0
+        """How long the latest restart took."""
+        self.ready: Ready | None = None
+        """Where it listens; None while it is down."""
+        self._folder = folder
+        self._moved = moved
+        self._options = options
+        self._process: Process | None = None
+        self._killed_at: float | None = None
+
+    async def start(self) -> Ready:
+        """Start a server and wait until it listens."""
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, *PROGRAM, str(self._folder), *self._options),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=log,
+                # Not for Ctrl-C: the server stops after the bots have left.
+                start_new_session=True,
+            )
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(_START_S):
+                line = await self._process.stdout.readline()
+            self.ready = msgspec.json.decode(line, type=Ready)
+        except (TimeoutError, msgspec.MsgspecError):
+            raise click.ClickException(f"The demo's server did not start:\n{self.log()}") from None
+        self._moved(self.ready)
+        return self.ready
+
+    @property
+    def is_dying(self) -> bool:
+        """Whether it was just killed, and the crash is not counted yet."""
+        return self._killed_at is not None
+
+    async def keep_running(self) -> None:
+        """Restart it whenever it ends, whoever killed it."""
+        now = asyncio.get_running_loop().time
+        while self._process is not None:
+            await self._process.wait()
+            self.ready = None
+            self.crashes += 1
+            gone_at = now() if self._killed_at is None else self._killed_at
+            self._killed_at = None
+            await self.start()
+            self.back_after_s = now() - gone_at
+
+    def crash(self) -> None:
+        """Kill it with SIGKILL, which no program can catch; does nothing while it is down."""
+        if self._process is not None and self.ready is not None:
+            self.ready = None
+            self._killed_at = asyncio.get_running_loop().time()
+            self._process.kill()
+
+    async def stop(self) -> None:
+        """Stop it in order, or kill it if that takes too long."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(_STOP_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def log(self) -> str:
+        """The last lines of the server's log."""
+        lines = self._log.read_text("utf-8", errors="replace").splitlines() if self._log.exists() else []
+        return "\n".join(lines[-_LOG_LINES:])
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "server.log"
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that listens on this port, or on a free one if this is taken."""
+    with suppress(OSError):
+        return _listening(host, port)
+    return _listening(host, 0)
+
+
+def free_port(host: str, port: int) -> int:
+    """This port, or a free one if it is taken, for a process that is started later."""
+    with listening_at(host, port) as sock:
+        return int(sock.getsockname()[1])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    sock = socket.socket()
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen()
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""The course of the demo: everybody joins, links break and the server dies while they play, and all must be whole."""
+"""One run of the demo: bots join and play while connections break and the server is killed."""
 
 import asyncio
+import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,25 +13,30 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.cli.demo.bots import Bot, Brain
-from holdfast.cli.demo.keys import pressed
 from holdfast.cli.demo.proxy import Cut, Proxy
-from holdfast.cli.demo.server import Ready
-from holdfast.cli.demo.sockets import free_port
-from holdfast.cli.demo.supervisor import Supervisor
+from holdfast.cli.demo.server import Ready, ServerProcess, free_port
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
+
+try:
+    import termios
+    import tty
+except ImportError:  # on Windows
+    HAS_KEYS = False
+else:
+    HAS_KEYS = True
 
 if TYPE_CHECKING:
     from holdfast.cli.demo.page import Page
 
-# After every other cut the network stays away for up to this long, so that seats are seen to be held.
+# After every other cut the network stays down for up to this long, so that held seats can be seen.
 _OUTAGE_S_MAX = 2.5
-# How far away the bots are, one way.
+# The delay of the bots' connections, one way.
 _DELAY_S_RANGE = (0.005, 0.04)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     bots: int
     seconds: float | None
@@ -41,23 +48,23 @@ class Settings:
 
 
 class Screen(Protocol):
-    """Where the show is seen."""
+    """Displays a run."""
 
     @property
     def draw_s(self) -> float:
-        """How often it wants to be drawn."""
+        """The time between two draws."""
 
     def draw(self, show: "Show") -> None:
-        """Show how it goes."""
+        """Show the current state."""
 
     def finish(self, show: "Show") -> None:
-        """Show how it went."""
+        """Show the result."""
 
 
 class Show:
     """One run of the demo."""
 
-    server: Supervisor
+    server: ServerProcess
 
     def __init__(self, settings: Settings, screen: Screen, page: "Page | None" = None) -> None:
         """With a page, visitors play too."""
@@ -67,12 +74,12 @@ class Show:
         self.elapsed_s = 0.0
         self.phase = ""
         self.log = ""
-        """What the server complained of; empty if all was well."""
+        """The server's log; empty if there were no errors."""
         self._screen = screen
-        self._random = Random(settings.seed)  # noqa: S311 - where bots go and which links are cut, repeatable on demand
+        self._random = Random(settings.seed)  # noqa: S311 - not for secrets: where bots go, which connections are cut
 
     async def run(self) -> None:
-        """Play until the time is up, `q` is pressed, or SIGINT or SIGTERM comes; a second one ends it at once."""
+        """Play until the time is up, `q` is pressed, or SIGINT or SIGTERM arrives; a second signal stops at once."""
         stop = asyncio.Event()
         with (
             _signals(stop),
@@ -81,9 +88,9 @@ class Show:
             options = (
                 (str(free_port(DEFAULT_HOST, self.settings.http_port)), self.page.url) if self.page is not None else ()
             )
-            self.server = Supervisor(Path(folder), self._moved, options)
+            self.server = ServerProcess(Path(folder), self._moved, options)
             async with self.server, self.page or nullcontext(), asyncio.TaskGroup() as tasks:
-                # From now on it may be killed, also while the bots are still joining.
+                # From now on the server may be killed, also while the bots are joining.
                 supervising = tasks.create_task(self.server.keep_running())
                 try:
                     await self._join()
@@ -124,7 +131,7 @@ class Show:
                 async with asyncio.timeout(self.settings.seconds):
                     await stop.wait()
             stop.set()
-            self.phase = "ending …"
+            self.phase = "stopping …"
             for task in disturbing:
                 task.cancel()
             for bot in self.bots:
@@ -135,8 +142,8 @@ class Show:
         self._screen.finish(self)
 
     async def _break_links(self) -> None:
-        """Cut a link now and then, always one that is whole."""
-        whole = set(self.bots)
+        """Cut the connection of a random bot whose connection is up, at random times."""
+        up = set(self.bots)
         if self.settings.cut_every_s == 0:
             return
 
@@ -145,14 +152,14 @@ class Show:
             bot.proxy.pull()
             await asyncio.sleep(max(self._random.uniform(-_OUTAGE_S_MAX, _OUTAGE_S_MAX), 0.0))
             bot.proxy.plug()
-            whole.add(bot)
+            up.add(bot)
 
         async with asyncio.TaskGroup() as outages:
             while True:
                 await asyncio.sleep(self._random.expovariate(1 / self.settings.cut_every_s))
-                if whole:
-                    bot = self._random.choice([bot for bot in self.bots if bot in whole])
-                    whole.remove(bot)
+                if up:
+                    bot = self._random.choice([bot for bot in self.bots if bot in up])
+                    up.remove(bot)
                     outages.create_task(break_link(bot))
 
     async def _crash_now_and_then(self) -> None:
@@ -191,3 +198,39 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def are_there_keys() -> bool:
+    """Whether standard input is a terminal that single keys can be read from."""
+    if not HAS_KEYS or not sys.stdin.isatty():
+        return False
+    try:
+        return os.access(os.ttyname(sys.stdin.fileno()), os.R_OK)
+    except OSError:
+        # In a container, a terminal of the host has no name.
+        return False
+
+
+@contextmanager
+def pressed(keys: Mapping[str, Callable[[], None]]) -> Iterator[None]:
+    """Call a key's function whenever it is pressed, without Enter; restores the terminal after the block."""
+    # Opened again: the event loop makes what it reads non-blocking, and standard output is the same terminal. Writing
+    # to it would fail whenever its output is paused (Ctrl-S, a slow line).
+    terminal = os.open(os.ttyname(sys.stdin.fileno()), os.O_RDONLY | os.O_NOCTTY)
+    before = termios.tcgetattr(terminal)
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        for key in os.read(terminal, 64).decode(errors="ignore").lower():
+            if key in keys:
+                keys[key]()
+
+    # No line editing and no echo; Ctrl-C still sends a signal.
+    tty.setcbreak(terminal)
+    loop.add_reader(terminal, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(terminal)
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        os.close(terminal)

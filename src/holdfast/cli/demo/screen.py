@@ -1,24 +1,27 @@
-"""What the demo shows: a table with a row per session, lines where there is no terminal, and the last word."""
+"""What the demo prints: a live table in a terminal or a line per second elsewhere, and the result."""
 
+import io
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.demo.bots import Bot
 from holdfast.cli.demo.show import Show
 
-# From this width on there is room for more: the latency, and what a player keeps.
+# From this width on, the table also has the latency and the coins.
 _WIDE_COLUMNS = 100
-# Lines of the screen around the rows: title, head, two rules, totals, the server, an explanation, the keys, the cursor.
+# The screen's lines around the rows: title, head, two rules, totals, the server, an explanation, the keys, the cursor.
 _FRAME_LINES = 11
 
 _EXPLANATION = (
-    "Sockets are cut at random; the seat is held, and the session resumes. Both ends\n"
-    "number their messages and count what comes: lost and doubled must stay 0."
+    "Connections are cut at random; the seat is held and the session resumes. Both\n"
+    "ends number and count their messages: lost and doubled must stay 0."
 )
 _STATUS_STYLES = {"connected": "green", "disconnected": "yellow", "ended": "red"}
 _OUTCOME_STYLES = {"resumed": "green", "resynced": "yellow", "reset": "red"}
@@ -43,7 +46,7 @@ class Totals:
 
     @classmethod
     def of(cls, bots: Sequence[Bot]) -> "Totals":
-        """Add up."""
+        """The sums over these bots."""
         latencies = [bot.session.latency_ms for bot in bots if bot.session.latency_ms]
         return cls(
             sessions=len(bots),
@@ -62,12 +65,12 @@ class Totals:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all promises were kept."""
+        """Whether no message was lost, doubled or refused and no session ended early."""
         return not (self.lost or self.doubled or self.refused or self.ended)
 
 
 def picture(show: Show, console: Console) -> RenderableType:
-    """Everything at a glance, cut to what fits in the terminal."""
+    """The whole screen, with as many rows as fit in the terminal."""
     bots = show.bots
     rows_max = max(console.height - _FRAME_LINES, 3) if console.is_terminal else len(bots)
     hidden = max(len(bots) - rows_max, 0)
@@ -81,7 +84,7 @@ def picture(show: Show, console: Console) -> RenderableType:
 
 
 def places(show: Show) -> list[Text]:
-    """Where a browser finds what."""
+    """The addresses of the page and the dashboard."""
     if show.page is None:
         return []
     dashboard = show.server.ready.http if show.server.ready is not None else ""
@@ -89,7 +92,7 @@ def places(show: Show) -> list[Text]:
 
 
 def line(show: Show) -> str:
-    """One moment in one line."""
+    """The current state in one line."""
     total = Totals.of(show.bots)
     return (
         f"{show.elapsed_s:5.1f} s  sessions {total.sessions} · away {total.away} · drops {total.drops}"
@@ -100,7 +103,7 @@ def line(show: Show) -> str:
 
 
 def verdict(show: Show) -> Text:
-    """The last word."""
+    """The result of the run."""
     total = Totals.of(show.bots)
     text = Text(
         f"{show.elapsed_s:.0f} s: {total.drops:,} drops, {total.resumes:,} resumes, {total.sent:,} messages sent,"
@@ -123,19 +126,19 @@ def verdict(show: Show) -> Text:
 
 def _title(show: Show) -> Text:
     settings = show.settings
-    cuts = f"a link is cut every {settings.cut_every_s:g} s" if settings.cut_every_s else "no link is cut"
+    cuts = f"a cut every {settings.cut_every_s:g} s" if settings.cut_every_s else "no cuts"
     text = f" · {settings.bots} bots · {cuts} · {show.elapsed_s:.0f} s"
     return Text.assemble(("Holdfast demo", "bold"), text, f" · {show.phase}" if show.phase else "")
 
 
 def server_line(show: Show) -> Text:
-    """How the server fares."""
+    """The state of the server."""
     server, total = show.server, Totals.of(show.bots)
     if server.ready is None:
-        return Text(f"Server killed {_times(server.crashes + server.is_dying)}, starting again …", style="bold yellow")
+        return Text(f"Server killed {_times(server.crashes + server.is_dying)}, restarting …", style="bold yellow")
     if not server.crashes:
         invitation = " Press c to kill it." if show.settings.has_keys else ""
-        return Text(f"Server: process {server.ready.pid}, its room in an SQLite file.{invitation}")
+        return Text(f"Server: process {server.ready.pid}, with its room in an SQLite file.{invitation}")
     what = "nothing lost" if total.is_whole else f"{total.lost:,} lost, {total.doubled:,} doubled"
     return Text(
         f"Server killed {_times(server.crashes)}, back after {server.back_after_s:.1f} s, {what}.",
@@ -204,3 +207,55 @@ def _last_return(bot: Bot) -> Text:
 
 def _count(wrong: int) -> Text:
     return Text(str(wrong), style="bold red" if wrong else "green")
+
+
+def open_console() -> Console:
+    """A console on standard output, buffered even if Python was told not to buffer.
+
+    An unbuffered write that a signal interrupts is cut short: half a table, or a cursor that stays hidden.
+    """
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.RawIOBase):
+        out = open(out.fileno(), "w", encoding=out.encoding, errors=out.errors, closefd=False)  # noqa: SIM115
+    return Console(file=out, highlight=False)
+
+
+class LiveScreen:
+    """A table that is redrawn in place."""
+
+    draw_s = 0.125
+
+    def __init__(self, console: Console, live: Live) -> None:
+        self._console = console
+        self._live = live
+
+    def draw(self, show: Show) -> None:
+        """Redraw the table."""
+        self._live.update(picture(show, self._console), refresh=True)
+
+    def finish(self, show: Show) -> None:
+        """Leave the last table on the screen."""
+        self.draw(show)
+
+
+class PlainScreen:
+    """A line per second, and a table at the end."""
+
+    draw_s = 1.0
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._has_begun = False
+
+    def draw(self, show: Show) -> None:
+        """Print one line."""
+        if not self._has_begun:
+            self._has_begun = True
+            for text in (*places(show), server_line(show)):
+                self._console.print(text, soft_wrap=True)
+        self._console.print(line(show), soft_wrap=True)
+
+    def finish(self, show: Show) -> None:
+        """Print the table."""
+        self.draw(show)
+        self._console.print(picture(show, self._console))
