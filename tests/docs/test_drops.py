@@ -173,7 +173,7 @@ ROWS: dict[str, tuple[type[Hall], Callable[[Play], Awaitable[None]]]] = {
 
 
 def table() -> dict[str, tuple[list[str], list[str]]]:
-    text = PAGE.read_text("utf-8").partition("## What runs, and what arrives first")[2].partition("\n## ")[0]
+    text = PAGE.read_text("utf-8").partition("## Order of hooks and messages")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
     return {what: (_names(hooks), _names(heard)) for what, hooks, heard in rows[2:]}
 

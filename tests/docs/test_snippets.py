@@ -12,7 +12,9 @@ from tests.forking import forked
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+LINKING = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 
 SNIPPETS = [
     pytest.param(code, id=f"{page.relative_to(ROOT)}-{number}")
@@ -29,12 +31,23 @@ async def test_a_snippet_runs_as_it_stands(code: str, tmp_path: Path) -> None:
     assert process.returncode == 0, stderr.decode()
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def anchors(page: Path) -> set[str]:
+    """What links to the headings of a page say."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def leads_somewhere(page: Path, target: str, anchor: str) -> bool:
+    linked = page.parent / target if target else page
+    return linked.exists() and (not anchor or linked.suffix != ".md" or anchor in anchors(linked))
+
+
+def test_links_lead_to_a_page_and_a_heading_that_exist() -> None:
     broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", CODE.sub("", page.read_text()))
-        if not (page.parent / target).exists()
+        f"{page.relative_to(ROOT)}: {target}#{anchor}"
+        for page in LINKING
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", CODE.sub("", page.read_text()))
+        if not leads_somewhere(page, target, anchor)
     ]
 
     assert broken == []
