@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import holdfast.server.server as server_module
+import holdfast.server.compose as compose_module
 from holdfast import Auth, ClientRoom, ClientSession, Limits, Message, Outcome, Room, Server, Storage, connect
 from holdfast.core.codec import MSGPACK
 from holdfast.server.durability.recovery import Pace
@@ -194,7 +194,7 @@ class Bench:
                 fatal=self.fatal.append,
             ),
         )
-        with patch.object(server_module, "asyncio", SimpleNamespace(get_running_loop=lambda: self._loop)):
+        with patch.object(compose_module, "asyncio", SimpleNamespace(get_running_loop=lambda: self._loop)):
             await self.server.start()
         self._door = await self.network.listen(
             self.server.parts.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
