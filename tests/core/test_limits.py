@@ -30,7 +30,7 @@ def test_every_limit_is_a_positive_number_by_default() -> None:
         ("ping_s", 0.0, "ping_s must be above 0; got 0"),
         ("window_messages_max", float("inf"), "window_messages_max must be a whole number; got inf"),
         ("requests_in_flight_max", 2.5, "requests_in_flight_max must be a whole number; got 2.5"),
-        ("lane_pause_s", float("inf"), "lane_pause_s must not last for ever; got inf"),
+        ("lane_pause_s", float("inf"), "lane_pause_s must be finite; got inf"),
         ("timeline_max", 0x10000, "timeline_max must be at most 65535; got 65536"),
         ("sessions_policy", "allow", "sessions_policy must be one of replace, refuse; got allow"),
         ("flood_policy", "ban", "flood_policy must be one of warn, drop, disconnect; got ban"),

@@ -159,14 +159,14 @@ def test_every_frame_stands_on_its_side() -> None:
 
 
 def test_every_operation_is_described() -> None:
-    first, last = PAGE.index("\n## Requests\n"), PAGE.index("\n## Messages of Holdfast's own\n")
+    first, last = PAGE.index("\n## Requests\n"), PAGE.index("\n## Built-in messages\n")
 
     assert all(first < PAGE.index(f"\n### {name}\n") < last for name in ARGUMENTS)
 
 
-def test_every_operation_says_what_it_gives() -> None:
+def test_every_operation_says_what_it_returns() -> None:
     for name in ARGUMENTS:
-        assert re.search(r"\bgives\b", SECTIONS[name]), name
+        assert re.search(r"\bReturns\b", SECTIONS[name]), name
 
 
 def test_every_topic_of_a_notice_is_explained() -> None:
@@ -178,13 +178,13 @@ def test_every_topic_of_a_notice_is_explained() -> None:
 
 
 def test_every_term_and_operator_of_a_search_is_named() -> None:
-    words = set(re.findall(r"`([^`]+)`", SECTIONS["Where and order"]))
+    words = set(re.findall(r"`([^`]+)`", SECTIONS["Query language"]))
 
     assert words >= {*TERMS, f"{PROPERTIES}.key", *(operator.value for operator in Operator)}
 
 
 def test_the_examples_of_searches_can_be_read() -> None:
-    examples = re.findall(r"^    (.+)$", SECTIONS["Where and order"], flags=re.MULTILINE)
+    examples = re.findall(r"^    (.+)$", SECTIONS["Query language"], flags=re.MULTILINE)
 
     assert len(examples) >= 3
     for example in examples:
@@ -205,7 +205,7 @@ def test_every_link_to_a_file_leads_somewhere() -> None:
 # Words and numbers
 
 
-def test_every_dialect_is_named() -> None:
+def test_every_codec_is_named() -> None:
     assert [row[0] for row in table("Transports")] == [f"`{name}`" for name in CODECS]
 
 
@@ -213,7 +213,7 @@ WHAT_TO_DO = {Advice.RESUME: "resume", Advice.SIGN_IN: "sign in", Advice.STOP: "
 
 
 def test_every_close_code_is_explained() -> None:
-    rows = [row[:3] for row in table("The end of a connection", 1)]
+    rows = [row[:3] for row in table("Close codes", 1)]
 
     assert rows == [
         [str(code), f"`{reason.value}`", WHAT_TO_DO[advice(code)]]
@@ -223,7 +223,7 @@ def test_every_close_code_is_explained() -> None:
 
 def test_the_ranges_of_close_codes_say_what_to_do() -> None:
     meant: dict[int, str] = {}
-    for codes, words in table("The end of a connection", 0)[:-1]:
+    for codes, words in table("Close codes", 0)[:-1]:
         numbers = [int(number) for number in re.findall(r"\d+", codes)]
         what = re.findall(r"\*\*(.+?)\*\*", words)[0]
         meant |= dict.fromkeys(range(numbers[0], numbers[1] + 1) if "–" in codes else numbers, what)
@@ -233,7 +233,7 @@ def test_the_ranges_of_close_codes_say_what_to_do() -> None:
 
 
 def test_every_other_reason_is_one_of_a_seat() -> None:
-    assert {row[0].strip("`") for row in table("Why a seat was freed")} == {
+    assert {row[0].strip("`") for row in table("Seat reasons")} == {
         reason.value for reason in Reason if reason not in CLOSE_CODES
     }
 
@@ -241,7 +241,7 @@ def test_every_other_reason_is_one_of_a_seat() -> None:
 def test_every_code_of_a_refusal_is_explained() -> None:
     codes = {"refused", *(each.code for each in Refused.__subclasses__() if each.__module__ == Refused.__module__)}
 
-    assert {row[0].strip("`") for row in table("Why something was refused")} == codes | {"internal"}
+    assert {row[0].strip("`") for row in table("Refusal codes")} == codes | {"internal"}
 
 
 def test_the_limits_are_the_defaults() -> None:
@@ -262,10 +262,10 @@ def test_numbers_in_the_text_are_the_defaults() -> None:
         f"at most {LIMITS.hello_bytes_max} bytes, within {LIMITS.hello_s:g} s",
         f"keeps at most {LIMITS.kept_messages_max} messages or {kept_mib} MiB",
         f"after {LIMITS.ack_messages} messages or {LIMITS.ack_s:g} s",
-        f"the last {LIMITS.replies_kept_max} answers are kept",
+        f"the last {LIMITS.replies_kept_max} replies are kept",
         f"the welcome a client waits {LIMITS.silence_s:g} s",
         f"for {LIMITS.close_s:g} s at most",
-        f"at most {properties_max}, each behind a name; {LIMITS.properties_bytes_max} bytes",
+        f"at most {properties_max}, each with a name as its key; {LIMITS.properties_bytes_max} bytes",
         f"Leave {FRAME_HEAD_BYTES} bytes for a frame's head: bodies up to {body_bytes_max}",
         f"the bytes of its body plus {MESSAGE_OVERHEAD_BYTES}",
         f"1 … {NAME_CHARS_MAX} characters",

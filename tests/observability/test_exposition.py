@@ -23,7 +23,7 @@ async def test_metrics_of_the_node_and_of_the_process_are_one_text(world: World)
 
     values = {sample.labels["status"]: sample.value for sample in families["holdfast_sessions"].samples}
     assert values == {"preconnect": 0, "connected": 1, "disconnected": 0}
-    assert families["holdfast_sessions"].documentation.startswith("Sessions that live;")
+    assert families["holdfast_sessions"].documentation.startswith("Open sessions, by status;")
     assert families["process_cpu_seconds"].samples[0].value > 0
     assert "python_info" in families
 

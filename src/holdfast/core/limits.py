@@ -30,119 +30,106 @@ class LinkLimits:
     # One payload (a WebSocket message, a TCP frame). 64 KiB is OWASP's ceiling for WebSocket messages; picows doubles
     # its read buffer up to twice this and never shrinks it.
     payload_bytes_max: int = _limit(64 * KIB, "one payload", "the connection closes: 1009")
-    # Frames that travel together in one payload; a larger frame goes alone. What is lost with a cut link is the payload
-    # that it was cut in: small ones get a backlog through links that break after a few KiB, and a browser, which sees
-    # whole payloads only, hears something within silence_s down to 256 bytes a second.
+    # Frames sent together in one payload; a larger frame is sent alone. A cut connection loses the payload in transit:
+    # with small payloads a backlog makes progress over connections that break after a few KiB, and a browser, which
+    # sees whole payloads only, receives something within silence_s down to 256 bytes a second.
     batch_bytes_max: int = _limit(
-        4 * KIB, "frames that travel together in one payload", "the next payload begins; a larger frame goes alone"
+        4 * KIB, "frames sent together in one payload", "the next payload begins; a larger frame is sent alone"
     )
-    # Frames that one WebSocket message may come in: browsers cut large ones into a few, and each costs a turn.
+    # Browsers split large messages into a few fragments, and each fragment costs processing time.
     fragments_max: int = _limit(1024, "frames of one WebSocket message", "1009")
-    # What a proxy says about a connection (PROXY protocol): two addresses, and some hundred bytes of its own.
-    proxy_header_bytes_max: int = _limit(
-        2 * KIB, "what a proxy says of a connection (PROXY protocol)", "the link is cut"
-    )
-    # How often the files of a certificate are looked at: a renewed one is in use this much later.
+    # A PROXY header has two addresses and some hundred bytes of the proxy's own.
+    proxy_header_bytes_max: int = _limit(2 * KIB, "a proxy's header (PROXY protocol)", "the connection is cut")
+    # A renewed certificate is in use at most this much later.
     certificate_check_s: float = _limit(
-        60.0, "how often the files of a certificate are looked at", "a renewed one is in use"
+        60.0, "how often the certificate files are checked", "a renewed certificate is loaded"
     )
-    # An orderly close waits this long for the peer's half before the socket is cut.
     close_s: float = _limit(
         2.0,
-        "how long an orderly close waits for the other side; also the time of a room's last hooks",
-        "the link is cut",
+        "how long a close handshake waits for the peer; also the time for a room's last hooks",
+        "the connection is cut",
     )
-    # Bytes waiting in one socket's write buffer before the client counts as slow: a window, its frames' heads, replies
-    # and unreliable messages.
-    write_buffer_bytes_max: int = _limit(1 * MIB, "what waits in one socket", "cut: `slow`; the client resumes")
-    # How deep a message may be nested.
+    # Room for a window, its frame headers, replies and unreliable messages.
+    write_buffer_bytes_max: int = _limit(1 * MIB, "the write buffer of one socket", "cut: `slow`; the client resumes")
     nesting_max: int = _limit(
         32,
-        "how deep a message or the arguments of a request may be nested",
+        "nesting depth of a message or of a request's arguments",
         "the message is refused: `invalid`",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionLimits:
-    """Connections before their sign-in, and how many of them, of sessions and of addresses there may be."""
+    """Unauthenticated connections, and the number of connections, sessions and addresses."""
 
-    SUBJECT: ClassVar[str] = "Before the sign-in"
-    # A stranger's first payload: a hello is a few hundred bytes, nothing larger is parsed before authentication.
+    SUBJECT: ClassVar[str] = "Before authentication"
+    # A hello is a few hundred bytes; nothing larger is parsed before authentication.
     hello_bytes_max: int = _limit(
         4 * KIB,
-        "the first payload; also what may wait of a client that is heard late",
+        "the first payload; also the input kept for a client whose hello is delayed",
         "4204 `too_big`; 4006 `flooding`",
     )
-    # From the accepted socket to an open link, with a proxy's header, TLS and the handshake of WebSocket or TCP; from
-    # there to a complete hello. Longer is a slow-loris or a port scanner.
+    # A client that takes longer is a slow loris or a port scanner.
     handshake_s: float = _limit(
         5.0,
-        "from the accepted socket to an open link, with a proxy's header and TLS; also a client's dial",
+        "from accept to open: PROXY header, TLS and the transport's handshake together; also a client's dial",
         "cut",
     )
-    hello_s: float = _limit(5.0, "from the open link to a whole hello", "4013 `hello_timeout`")
-    # Sockets that were accepted and are no open links yet. A storm, even if all of it comes from one address, stays
-    # below, for when many are on their way the next are accepted more slowly. Whoever goes silent holds a descriptor
-    # for `handshake_s`.
-    unopened_max: int = _limit(8_192, "accepted sockets whose handshake is not done", "the next is closed at once")
-    # The part of each of the node's pools that one address may hold (an IPv6 network of 64 bits is one): unopened
-    # sockets, connections, sessions, rooms, live searches, placements, and the places in a room's line. A school behind
-    # one address has 5,000 connections and rooms; two addresses together have half of a pool.
+    hello_s: float = _limit(5.0, "from the open connection to a complete hello", "4013 `hello_timeout`")
+    # A reconnect storm stays below this, even from one address: while many handshakes are pending, further sockets are
+    # accepted more slowly. A silent peer holds a descriptor for `handshake_s`.
+    unopened_max: int = _limit(8_192, "accepted sockets whose handshake is not finished", "the next is closed at once")
+    # The pools are unopened sockets, connections, sessions, rooms, live searches, placements, and the places on a
+    # room's waitlist. A school behind one address has 5,000 connections and rooms; two addresses together have half of
+    # a pool.
     address_share: float = _limit(
         0.25,
-        "the part of [each pool](#a-share-for-each-address) that one address (or IPv6 /64) may hold",
+        "the part of [each pool](#limits-per-address) that one address may hold (an IPv6 /64 network is one address)",
         "4005 `throttled`; a socket is closed at once",
     )
-    # Addresses and networks ("198.51.100.0/24") that may hold whole pools: a tournament's hall, a load test.
+    # For example "198.51.100.0/24": a tournament venue, a load test.
     full_share: tuple[str, ...] = _limit((), "addresses and networks that may hold whole pools")
-    # The part of `connections_max`, and of each address's share of it, that only those who resume may use: a node that
-    # is full of new players still takes back those whom it has.
+    # A node that is full of new players can still take back its own players.
     resume_reserve: float = _limit(
         0.1,
-        "the part of `connections_max`, and of an address's share of it, that only resumes may use",
+        "the part of `connections_max`, and of an address's share of it, that is reserved for resumes",
         "4005 `throttled` for new players",
     )
-    # What an authenticator may take, for example to ask an identity provider.
-    auth_s: float = _limit(10.0, "what an authenticator may take", "4003 `busy`")
-    # Links that have not said who they are: from one address (an IPv6 network of 64 bits is one), and in all. After a
-    # cut of the network, or a restart of the server, everybody is a stranger for a moment: also the hundreds of players
-    # of a school or a tournament, who have one address.
+    # For example, to query an identity provider.
+    auth_s: float = _limit(10.0, "how long an authenticator may take", "4003 `busy`")
+    # After a network outage, or a restart of the server, every client is unauthenticated for a moment, including
+    # hundreds of players of a school or a tournament behind one address.
     strangers_per_address_max: int = _limit(
-        1_024,
-        "connections of one address (or IPv6 /64) that have not signed in",
-        "4005 `throttled`",
+        1_024, "unauthenticated connections from one address (an IPv6 /64 network is one address)", "4005 `throttled`"
     )
-    strangers_max: int = _limit(12_000, "the same, in all", "4003 `busy`")
-    # Hellos from one address: so many at once, then so many a second. A household, a school, a phone network may stand
-    # behind one address, and all of its players come back at once: a resume with a good token costs it nothing.
+    strangers_max: int = _limit(12_000, "unauthenticated connections in total", "4003 `busy`")
+    # A household, a school or a phone network may share one address, and all of its players return at once: a resume
+    # with a valid token costs the address nothing.
     hellos_per_address_burst: int = _limit(
-        1_024, "hellos of one address at once; those with a good token cost nothing", "4005 `throttled`"
+        1_024, "hellos from one address at once; those with a valid token are free", "4005 `throttled`"
     )
-    hellos_per_address_per_s: float = _limit(32.0, "and after that", "4005 `throttled`")
-    # Wrong credentials from one address, and floods; for each beyond the burst nobody there may sign in for a while,
-    # twice as long each time.
+    hellos_per_address_per_s: float = _limit(32.0, "and the rate after that", "4005 `throttled`")
+    # Each failure beyond the burst blocks sign-ins from the address for a while, twice as long each time.
     failures_per_address_burst: int = _limit(
-        10, "wrong credentials and floods of one address", "nobody there may sign in for a while"
+        10, "wrong credentials and floods from one address", "sign-ins from the address are refused for a while"
     )
-    failures_per_address_per_s: float = _limit(0.2, "at which they are forgiven")
-    failure_wait_max_s: float = _limit(60.0, "the longest such wait; each is twice the last")
-    # Who comes too often, or from where too many failed, is heard this late: reconnecting in a loop takes their time.
+    failures_per_address_per_s: float = _limit(0.2, "the rate at which they are forgiven")
+    failure_wait_max_s: float = _limit(60.0, "the longest such wait; it doubles with each failure")
+    # A delay makes reconnecting in a loop expensive for the client, not for the server.
     late_hello_s: float = _limit(
-        1.0, "how long the hello of a client that comes too often waits", "their own time passes"
+        1.0, "how long the hello of a client that connects too often is delayed", "the client waits"
     )
-    # Addresses that are remembered for these counts; the one that was heard of longest ago gives way.
-    addresses_max: int = _limit(20_000, "addresses that are remembered", "the one heard of longest ago is forgotten")
-    # The storm governor: resumes and new sign-ins that are let in each second; more are told when to come back, spread
-    # over time. While resumes come in, sign-ins get what is left.
+    addresses_max: int = _limit(20_000, "addresses that are counted", "the least recently seen is forgotten")
+    # The storm governor: further clients are told when to retry, spread over time. Sign-ins get the capacity that
+    # resumes leave.
     resumes_per_s: float = _limit(
-        4_000.0, "resumes that are let in, of the whole node", "4005 `throttled`, each with another time to come back"
+        4_000.0, "resumes admitted by the node", "4005 `throttled`, each with a different retry time"
     )
-    sign_ins_per_s: float = _limit(1_000.0, "sign-ins that are let in; less while resumes come", "the same")
-    # The longest that somebody is told to wait: shorter than a grace, so that who waits does not lose the session.
+    sign_ins_per_s: float = _limit(1_000.0, "sign-ins admitted by the node; fewer while resumes arrive", "the same")
+    # Shorter than a grace, so that a waiting client does not lose its session.
     retry_after_max_s: float = _limit(10.0, "the longest wait that a client is told")
     # Per node. 20,000 descriptors is a common hard limit; the rest is memory.
-    connections_max: int = _limit(20_000, "links of the node", "4003 `busy`")
+    connections_max: int = _limit(20_000, "connections of the node", "4003 `busy`")
     sessions_max: int = _limit(50_000, "sessions of the node", "4003 `busy`")
 
 
@@ -153,178 +140,176 @@ class IdentityLimits:
     SUBJECT: ClassVar[str] = "Passwords, tickets and tokens"
     # Hashes of used resume tokens kept to recognise theft.
     retired_tokens_max: int = _limit(
-        8, "used tokens of a session that are recognised", "an older one is unknown, which opens nothing either"
+        8, "used tokens of a session that are recognised", "an older one is unknown, and not valid either"
     )
-    # Histories of a session that its client may come back with: one for each restart whose welcome was not answered.
+    # Each restart of the server whose welcome was not answered adds a history with which the client may return.
     forks_kept_max: int = _limit(
         4,
-        "restarts of the server that a session remembers while its client does not answer a welcome",
+        "server restarts that a session remembers while its client has not answered a welcome",
         "the client is `resynced`",
     )
     sessions_per_player_max: int = _limit(
         8, "sessions of one player", "the oldest ends (4209), or the new one is refused: `sessions_policy`"
     )
-    # A player who has that many signs in once more. "replace": the session that is away longest ends, or else the
-    # oldest. "refuse": the new session is rejected.
     sessions_policy: SessionsPolicy = _limit(  # noqa: RUF009 - makes a field
         "replace",
-        'one session more: the one that is away longest ends, or else the oldest; `"refuse"`: the new one is rejected',
+        'whether one session more ends the one disconnected longest, or else the oldest (`"replace"`), '
+        'or is rejected (`"refuse"`)',
     )
-    # Bans that are kept: one more is refused. And sign-outs of players: with one more the oldest is forgotten, and
-    # credentials that are older than that one count for nobody.
     bans_max: int = _limit(100_000, "bans", "one more is refused: `throttled`")
-    sign_outs_max: int = _limit(100_000, "sign-outs that are remembered", "older credentials count for nobody")
-    # Passwords that are checked at a time, and wait for it; and how many of both from one address, or whoever has an
-    # account could fill the queue alone.
-    password_checks_max: int = _limit(2, "passwords that are checked at a time, in threads", "the next one waits")
-    password_checks_waiting_max: int = _limit(64, "those that wait", "4003 `busy`")
-    password_checks_per_address_max: int = _limit(16, "both, from one address", "4003 `busy`")
-    # Wrong passwords of one account, from one address and from all together, before there is a pause, and how long that
-    # is: it doubles with every further one, up to the longest. In half of that one is forgiven, so nobody keeps the
-    # owner out from an address or two. Accounts, each with an address, that are remembered for this.
+    sign_outs_max: int = _limit(
+        100_000,
+        "sign-outs that are remembered",
+        "the oldest is forgotten; credentials older than it are refused for everybody",
+    )
+    # Without the limit per address, one attacker with an account could fill the queue.
+    password_checks_max: int = _limit(2, "passwords checked at a time, in threads", "the next one waits")
+    password_checks_waiting_max: int = _limit(64, "passwords that wait for a check", "4003 `busy`")
+    password_checks_per_address_max: int = _limit(16, "running and waiting checks from one address", "4003 `busy`")
+    # One wrong password is forgiven in half of `lockout_max_s`, so guesses from one or two addresses never lock the
+    # owner out.
     wrong_passwords_max: int = _limit(
         5,
-        "wrong passwords of one account from one address",
-        "a pause for both; the answer looks like any wrong password",
+        "wrong passwords for one account from one address",
+        "the account is locked for that address; the answer is that of a wrong password",
     )
     wrong_passwords_elsewhere_max: int = _limit(
-        50, "the same from all addresses where its owner has not signed in from", "a pause for all of them"
+        50,
+        "the same from all addresses from which the owner has not signed in",
+        "the account is locked for all of them",
     )
-    lockout_s: float = _limit(1.0, "the first pause, which doubles")
-    lockout_max_s: float = _limit(120.0, "the longest")
-    lockouts_max: int = _limit(
-        20_000, "accounts, each with an address, that are remembered for it", "the oldest is forgotten"
-    )
-    # The longest that a ticket may be good for, and used ones that are remembered until then.
-    ticket_max_s: float = _limit(300.0, "the longest life of a ticket", "a longer one is not issued, or not taken")
+    lockout_s: float = _limit(1.0, "the first lockout; it doubles each time")
+    lockout_max_s: float = _limit(120.0, "the longest lockout")
+    lockouts_max: int = _limit(20_000, "pairs of account and address that are counted", "the oldest is forgotten")
+    # Used tickets are remembered until they expire.
+    ticket_max_s: float = _limit(300.0, "the longest lifetime of a ticket", "a longer one is not issued or accepted")
     tickets_used_max: int = _limit(100_000, "used tickets that are remembered", "4003 `busy` for tickets")
-    # The keys of an issuer of tokens: how old they may get, how often they are fetched for the sake of a key that is
-    # not known (anybody can name one), how long a fetch may take, how large its answer may be, and how many keys are
-    # taken from it (a token that names none is tried with each).
-    issuer_keys_s: float = _limit(3600.0, "how old the keys of an issuer get before they are fetched again")
-    issuer_keys_pause_s: float = _limit(30.0, "between two fetches for a key that is not known", "the token is refused")
-    issuer_keys_timeout_s: float = _limit(5.0, "one fetch", "the keys from before stay good")
-    issuer_keys_bytes_max: int = _limit(256 * KIB, "the answer to it", "the same")
-    issuer_keys_max: int = _limit(32, "keys that are taken from it", "the rest is ignored")
-    # Accounts and links of a server without a store: some 50 MB.
+    # Anybody can name an unknown key, so fetches for those are rare. A token that names no key is tried with each key.
+    issuer_keys_s: float = _limit(3600.0, "the age at which an issuer's keys are fetched again")
+    issuer_keys_pause_s: float = _limit(
+        30.0, "the shortest time between two fetches for an unknown key", "the token is refused"
+    )
+    issuer_keys_timeout_s: float = _limit(5.0, "one fetch", "the previous keys stay valid")
+    issuer_keys_bytes_max: int = _limit(256 * KIB, "the fetched document", "the same")
+    issuer_keys_max: int = _limit(32, "keys read from it", "the rest is ignored")
+    # About 50 MB.
     records_in_memory_max: int = _limit(100_000, "accounts and links of a server without a store", "`throttled`")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """What one session may send and ask for."""
+    """What one session may send and request."""
 
     SUBJECT: ClassVar[str] = "Sessions"
-    # What one session may say: so many at once (what a player has queued while away), then so many a second.
+    # The burst covers the messages that a player has queued while disconnected.
     messages_burst: int = _limit(8_192, "reliable messages at once", "a violation each")
-    messages_per_s: float = _limit(200.0, "and after that", "a violation each")
+    messages_per_s: float = _limit(200.0, "and the rate after that", "a violation each")
     latest_burst: int = _limit(600, "unreliable messages at once", "a violation each")
-    latest_per_s: float = _limit(200.0, "and after that", "a violation each")
+    latest_per_s: float = _limit(200.0, "and the rate after that", "a violation each")
     requests_burst: int = _limit(60, "requests at once", "a violation each")
-    requests_per_s: float = _limit(20.0, "and after that", "a violation each")
-    bytes_burst: int = _limit(1 * MIB, "at once", "a violation for each payload")
-    bytes_per_s: float = _limit(256.0 * KIB, "and after that", "a violation for each payload")
-    # What is beyond that counts as a violation, and is forgiven at this pace. The first ones are only told to the log,
-    # those after `violations_warned_max` are not carried out and the client is told, and with `violations_max` its
-    # connection is closed. `flood_policy` is how far that goes: "warn", "drop" or "disconnect".
-    violations_per_s: float = _limit(1.0, "at which violations are forgiven")
+    requests_per_s: float = _limit(20.0, "and the rate after that", "a violation each")
+    bytes_burst: int = _limit(1 * MIB, "bytes at once", "a violation for each payload")
+    bytes_per_s: float = _limit(256.0 * KIB, "and the rate after that", "a violation for each payload")
+    # Everything above the rate is a violation. The first ones are only logged; those after `violations_warned_max` are
+    # not applied, and the client is told; at `violations_max` its connection is closed. `flood_policy` decides how far
+    # that goes.
+    violations_per_s: float = _limit(1.0, "the rate at which violations are forgiven")
     violations_warned_max: int = _limit(
-        20, "violations that are only told to the log and the events", "the next is not carried out: `throttled`"
+        20, "violations that are only logged and published", "the next is not applied: `throttled`"
     )
-    violations_max: int = _limit(400, "violations at a time", "4006 `flooding`")
-    flood_policy: FloodPolicy = _limit("disconnect", "what happens to a client that floods", "see above")  # noqa: RUF009 - makes a field
-    # Whoever has to be refused is not heard for this long: to refuse costs more than to flood. Far below silence_s.
-    flood_pause_s: float = _limit(0.1, "how long a client is not read after it had to be refused")
-    # The slow lane: a client that has said so many seconds' worth of bytes ahead of its rate, or so many frames in one
-    # payload, is heard in portions. All clients in it together get this much of the loop's time, then a pause, so that
-    # nobody else waits long for them.
-    lane_ahead_s: float = _limit(0.02, "how far a client may be ahead of its bytes", "it is heard in portions")
-    lane_frames_max: int = _limit(64, "frames of one payload that are heard at once", "the rest follows in portions")
-    lane_portion_max: int = _limit(4, "frames of a portion")
-    lane_turn_s: float = _limit(0.000_1, "what all who are heard in portions get of the loop at a time", "a pause")
+    violations_max: int = _limit(400, "violations not yet forgiven", "4006 `flooding`")
+    flood_policy: FloodPolicy = _limit(  # noqa: RUF009 - makes a field
+        "disconnect", "how violations are answered", "see [above](#rate-limits-per-session)"
+    )
+    # Refusing costs more than flooding. Far below silence_s.
+    flood_pause_s: float = _limit(0.1, "how long a client is not read after a refusal")
+    # The fair queue: a client that is this far ahead of its byte rate, or sends this many frames in one payload, is
+    # processed in portions. All clients in the queue together get this much of the loop's time, then a pause, so that
+    # no other client waits long for them.
+    lane_ahead_s: float = _limit(0.02, "how far a client may be ahead of its byte rate", "it moves to the fair queue")
+    lane_frames_max: int = _limit(
+        64, "frames of one payload that are processed at once", "the rest goes through the fair queue"
+    )
+    lane_portion_max: int = _limit(4, "frames in one portion of the fair queue")
+    lane_turn_s: float = _limit(0.000_1, "the event loop's time that the fair queue may use at a time", "a pause")
     lane_pause_s: float = _limit(0.004, "that pause")
-    # What was read of one client and waits in the slow lane, each payload with 256 bytes more: one read of its socket.
-    # More comes only of payloads that were compressed to become large here.
+    # One read of the socket; each payload counts 256 bytes more. Only payloads that inflate to much more can exceed it.
     lane_bytes_max: int = _limit(
-        1 * MIB,
-        "what was read of a client that has to wait, and was not heard yet",
-        "4006 `flooding`, whatever the policy",
+        1 * MIB, "input of one client in the fair queue", "4006 `flooding`, whatever the policy"
     )
-    # A session whose client says and acknowledges nothing for so long ends (signs of life do not count), and one that
-    # is this old; 0: never.
     idle_s: float = _limit(
         1800.0,
-        "without a message, a request or an acknowledgement; signs of life do not count. 0: never",
-        "4206 `idle`: the client does not come back by itself",
+        "time without a message, a request or an acknowledgement; pings do not count. 0: no limit",
+        "4206 `idle`: the client does not reconnect by itself",
     )
-    session_age_max_s: float = _limit(0.0, "since the sign-in. 0: never", "4106 `too_old`")
-    # Rooms that one player may have made and that have not ended.
-    rooms_per_player_max: int = _limit(16, "rooms of one player that have not ended", "`throttled`")
-    # Requests a client may have unanswered, and answers kept to repeat after a resume.
-    requests_in_flight_max: int = _limit(16, "requests without an answer", "4002 `sequence`")
-    replies_kept_max: int = _limit(32, "answers that can be repeated", "older ones cannot be asked for")
-    # Wrong passwords and codes of one session before it is refused for good: six letters are quickly tried. Then, at
-    # one room (or of codes), those of all sessions from one address, for whom another session is soon had, and those of
-    # all addresses, for whoever has many. Beyond that a guess is not refused, for it may be right, but checked later,
-    # up to the longest wait. The last is how many rooms and addresses are remembered for it.
-    wrong_guesses_max: int = _limit(10, "wrong room passwords and codes of one session", "`throttled`, for good")
+    session_age_max_s: float = _limit(0.0, "time since the sign-in. 0: no limit", "4106 `too_old`")
+    rooms_per_player_max: int = _limit(16, "rooms created by one player that have not ended", "`throttled`")
+    # Replies are kept so that they can be repeated after a resume.
+    requests_in_flight_max: int = _limit(16, "unanswered requests", "4002 `sequence`")
+    replies_kept_max: int = _limit(32, "replies that can be repeated", "older ones cannot be repeated")
+    # A code has six letters, which are quickly tried. Another session is easily opened, so guesses are also counted by
+    # address, and for one room over all addresses. Beyond those limits a guess is not refused, because it may be right,
+    # but its check is delayed, up to the longest wait.
+    wrong_guesses_max: int = _limit(
+        10, "wrong room passwords and codes from one session", "`throttled` for the rest of the session"
+    )
     guesses_per_address_burst: int = _limit(
-        30, "the same at one room, or of codes, of one address", "the next are checked later"
+        30, "the same from one address, for one room's password or for codes", "the next checks are delayed"
     )
-    guesses_per_address_per_s: float = _limit(0.2, "at which they are forgiven")
+    guesses_per_address_per_s: float = _limit(0.2, "the rate at which they are forgiven")
     guesses_per_room_burst: int = _limit(
-        100, "wrong passwords of one room, of all addresses", "the next are checked later"
+        100, "wrong passwords for one room, from all addresses", "the next checks are delayed"
     )
-    guesses_per_room_per_s: float = _limit(0.5, "at which they are forgiven")
-    guess_wait_max_s: float = _limit(10.0, "how much later, for a session that has not guessed wrong", "`throttled`")
+    guesses_per_room_per_s: float = _limit(0.5, "the rate at which they are forgiven")
+    guess_wait_max_s: float = _limit(10.0, "the longest delay, for a session that has not guessed wrong", "`throttled`")
     guess_places_max: int = _limit(
-        10_000,
-        "rooms and addresses where guesses are remembered",
-        "the one that was not heard of for longest is forgotten",
+        10_000, "rooms and addresses for which guesses are counted", "the least recently seen is forgotten"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamLimits:
-    """Messages on their way, acknowledgements and pings."""
+    """Messages in flight, acknowledgements and pings."""
 
-    SUBJECT: ClassVar[str] = "Streams"
-    # In flight on one channel and direction: sent, not yet acknowledged. Bounds the socket's write buffer.
+    SUBJECT: ClassVar[str] = "Delivery"
+    # Bounds the socket's write buffer.
     window_messages_max: int = _limit(
-        1024, "messages on their way and not acknowledged, each way", "the sender waits; a client that does not: 4002"
+        1024, "unacknowledged messages in flight, each way", "the sender waits; a client that does not: 4002"
     )
-    window_bytes_max: int = _limit(256 * KIB, "the same", "the same")
-    # Kept for one channel while the peer is slow or away; past this the stream is resynced, never silently cut.
+    window_bytes_max: int = _limit(256 * KIB, "the same in bytes", "the same")
+    # Above this the stream is resynced, never silently truncated.
     kept_messages_max: int = _limit(
-        4096, "messages kept for a client that is slow or away", "4008 `slow`; the resume is `resynced`"
+        4096, "messages kept for a slow or disconnected client", "4008 `slow`; the resume is `resynced`"
     )
-    kept_bytes_max: int = _limit(1 * MIB, "the same", "the same")
-    # A client's messages wait while it has a window or more to read: their answers would only add to that. If it reads
-    # nothing at all for this long, the stream is resynced, too; as long as silence, which it is on that side.
+    kept_bytes_max: int = _limit(1 * MIB, "the same in bytes", "the same")
+    # A client's messages wait while it has a window or more to read, because their answers would only add to it. As
+    # long as silence_s: a client that reads nothing is silent in that direction.
     unread_s: float = _limit(
         16.0,
-        "how long a client with a full window may go without acknowledging anything while its own messages wait",
+        "how long a client with a full window may acknowledge nothing while its own messages wait",
         "4008 `slow`; the resume is `resynced`",
     )
-    # Channels that ended and still owe their last messages to the client; the oldest gives way.
-    closing_channels_max: int = _limit(4, "ended channels that owe their last messages", "the oldest gives way")
-    # A lone acknowledgement goes out after this many messages or this long, whichever is first.
-    ack_messages: int = _limit(32, "messages after which a lone acknowledgement goes out")
-    ack_s: float = _limit(0.1, "or after this long")
-    # A client's saved session: a new snapshot when so much was appended to the last. More than a window of messages, so
-    # that it is written rarely, and little enough to be read in a moment.
-    journal_bytes_max: int = _limit(512 * KIB, "appended to a client's saved session", "a new snapshot is written")
-    # A ping this often; a peer that said nothing for silence_s has dropped (three pings may be lost).
-    ping_s: float = _limit(5.0, "between two pings")
-    silence_s: float = _limit(16.0, "without a word", "cut: `silent`; the client resumes")
-    # Bytes are a sign of life too, without a whole payload, if a link carries so many each second, both ways together:
-    # a large message may take longer than silence_s on a slow link, and a ping waits behind it. Whoever dribbles a byte
-    # now and then must not hold a link open.
-    life_bytes_per_s: float = _limit(
-        1.0 * KIB, "what a link must carry to count as alive without a whole payload", "below it, the silence goes on"
+    closing_channels_max: int = _limit(
+        4, "ended channels whose last messages are not acknowledged", "the oldest is discarded"
     )
-    # Unreliable messages kept for a congested client, newest per key.
-    latest_kept_max: int = _limit(256, "unreliable messages for a congested client", "the oldest gives way")
+    ack_messages: int = _limit(32, "messages after which an acknowledgement is sent on its own")
+    ack_s: float = _limit(0.1, "or the time after which it is sent")
+    # More than a window of messages, so that a snapshot is rarely written, and little enough to be read quickly.
+    journal_bytes_max: int = _limit(
+        512 * KIB, "bytes appended to a client's saved session", "a new snapshot is written"
+    )
+    # Three pings may be lost before the peer counts as dropped.
+    ping_s: float = _limit(5.0, "the time between two pings")
+    silence_s: float = _limit(16.0, "time without any payload from the peer", "cut: `silent`; the client resumes")
+    # A large message may take longer than silence_s on a slow network, and a ping waits behind it. A peer that sends a
+    # byte now and then must not hold a connection open. Counted in both directions together.
+    life_bytes_per_s: float = _limit(
+        1.0 * KIB,
+        "the rate at which bytes of an incomplete payload count as a sign of life",
+        "below it, the connection counts as silent",
+    )
+    # The newest for each key.
+    latest_kept_max: int = _limit(256, "unreliable messages kept for a congested client", "the oldest is discarded")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,54 +318,53 @@ class RoomLimits:
 
     SUBJECT: ClassVar[str] = "Rooms"
     rooms_max: int = _limit(20_000, "rooms of the node", "`throttled`")
-    # Per room.
-    admit_s: float = _limit(10.0, "what `admit` may take", "the join is refused")
-    turn_s: float = _limit(30.0, "one turn", "it is cancelled; the message is answered `failed`")
-    turns_waiting_max: int = _limit(16_384, "turns that wait", "`throttled`")
+    admit_s: float = _limit(10.0, "how long `admit` may take", "the join is refused")
+    turn_s: float = _limit(30.0, "how long one turn may take", "it is cancelled; the message is answered `failed`")
+    turns_waiting_max: int = _limit(16_384, "waiting turns of a room", "`throttled`")
     timers_max: int = _limit(4096, "timers of a room", "`Throttled` is raised in the room")
-    spawned_max: int = _limit(1024, "outside work of a room", "the same")
-    # Objects with an owner, a player's or the server's, that a room knows: some 3 MB with usual ids. Of these one
-    # player may own so many; an heir may get more.
-    objects_max: int = _limit(16_384, "objects that a room knows, players' and the server's", "the same, by `own`")
-    owned_per_player_max: int = _limit(1_024, "objects that one player owns", "the same; an heir may get more")
-    object_id_bytes_max: int = _limit(256, "an object's id", "`ValueError` is raised in the room")
-    # A room nobody has joined yet waits this long for its first player, whatever its empty_ttl_s.
-    unjoined_s: float = _limit(60.0, "a room waits for its first player", "it ends: `never_joined`")
-    # Outside effects of one room that wait to be carried out, and how long the pause between two attempts may become.
-    effects_max: int = _limit(1024, "outside effects of a room that wait", "`Throttled` is raised in the room")
-    # One attempt of an effect, and one call of a room's `save`.
-    effect_s: float = _limit(60.0, "one attempt, and one call of `save`", "it is tried again")
+    spawned_max: int = _limit(1024, "spawned tasks of a room", "the same")
+    # About 3 MB with usual ids.
+    objects_max: int = _limit(16_384, "objects of a room, owned by players or the server", "the same, raised by `own`")
+    owned_per_player_max: int = _limit(
+        1_024, "objects owned by one player", "the same; a player who inherits objects may have more"
+    )
+    object_id_bytes_max: int = _limit(256, "the id of an object", "`ValueError` is raised in the room")
+    # Applies whatever the room's empty_ttl_s.
+    unjoined_s: float = _limit(60.0, "how long a room waits for its first player", "it ends: `never_joined`")
+    effects_max: int = _limit(1024, "waiting effects of a room", "`Throttled` is raised in the room")
+    effect_s: float = _limit(60.0, "one attempt of an effect, and one call of `save`", "it is retried")
     effect_retry_max_s: float = _limit(60.0, "the longest pause between two attempts")
-    # From the request for a room until its `on_create` and `on_created` are done.
     activation_s: float = _limit(30.0, "from the request for a room to the end of `on_created`", "`failed`")
-    # How long clients and rooms have after SIGTERM before the server ends all the same.
-    drain_s: float = _limit(10.0, "what rooms that are not durable have after SIGTERM", "they end")
-    # How often rooms are asked whether they are well, and how long one may think about it.
-    health_s: float = _limit(10.0, "between two health checks")
-    health_timeout_s: float = _limit(5.0, "what a room may take to answer", "it ends: `unhealthy`")
+    drain_s: float = _limit(10.0, "how long rooms that are not durable may continue after SIGTERM", "they end")
+    health_s: float = _limit(10.0, "the time between two health checks")
+    health_timeout_s: float = _limit(5.0, "how long a room's health check may take", "it ends: `unhealthy`")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DurabilityLimits:
-    """Commits, and what a record holds."""
+    """Commits and records."""
 
     SUBJECT: ClassVar[str] = "Durable rooms"
-    # Durable rooms. One commit for all that changed: at once when little happens, else this often, up to so much.
-    commit_s: float = _limit(0.003, "between two commits when much happens")
-    commit_turns_max: int = _limit(1024, "turns of one commit", "the next commit takes the rest")
-    commit_batches_max: int = _limit(1024, "rooms of one commit", "the same")
-    commit_bytes_max: int = _limit(4 * MIB, "of one commit", "the same")
-    # A commit that takes longer than this is looked for in the store before it is tried again.
-    commit_timeout_s: float = _limit(10.0, "one commit", "it is looked for in the store, then tried again")
-    # A store that refuses for this long (disk full, file locked): durable rooms stand still and clients are told busy.
-    store_patience_s: float = _limit(2.0, "a store may refuse", "durable rooms stand still; 4003 `busy`")
-    store_retry_s: float = _limit(0.25, "between two attempts")
-    # A room's state above this lies beside its record, and is written only when it changed.
-    record_state_bytes_max: int = _limit(4 * KIB, "a state within the room's record", "it lies beside it")
-    # So much of each of a room's lists (seats, objects, timers) is in its record, whether it changed lately or not: a
-    # small room is one value. Beyond it, entries that have not changed lately lie beside the record.
+    # One commit for everything that changed: at once when little happens, otherwise at this interval.
+    commit_s: float = _limit(0.003, "the time between two commits under load")
+    commit_turns_max: int = _limit(1024, "turns in one commit", "the next commit takes the rest")
+    commit_batches_max: int = _limit(1024, "rooms in one commit", "the same")
+    commit_bytes_max: int = _limit(4 * MIB, "bytes in one commit", "the same")
+    commit_timeout_s: float = _limit(
+        10.0, "how long one commit may take", "the server looks for it in the store, then retries"
+    )
+    # For example, a full disk or a locked file.
+    store_patience_s: float = _limit(2.0, "how long a store may fail", "durable rooms are paused; 4003 `busy`")
+    store_retry_s: float = _limit(0.25, "the time between two attempts")
+    # A separate state is written only when it has changed.
+    record_state_bytes_max: int = _limit(
+        4 * KIB, "state stored inside the room's record", "it is stored beside the record"
+    )
+    # A small room is one value. Above this, list entries that have not changed lately are stored beside the record.
     record_list_bytes_max: int = _limit(
-        2 * KIB, "seats, objects and timers (each) in the record that have not changed lately", "they lie beside it"
+        2 * KIB,
+        "seats, objects and timers (each) in the record that have not changed lately",
+        "they are stored beside the record",
     )
 
 
@@ -388,81 +372,69 @@ class DurabilityLimits:
 class DirectoryLimits:
     """Searches, live searches, reservations."""
 
-    SUBJECT: ClassVar[str] = "The directory"
-    # The directory. A search shows the properties of twenty rooms in one payload.
+    SUBJECT: ClassVar[str] = "Directory"
+    # A page of twenty rooms with their properties fits in one payload.
     properties_bytes_max: int = _limit(2 * KIB, "the properties of a room", "`invalid`")
-    # The longest that a seat may be reserved for somebody, and how many seats one player may have reserved at a time.
-    reservation_max_s: float = _limit(3600.0, "a seat may be reserved", "`invalid`")
-    reservations_per_player_max: int = _limit(32, "seats that one player has reserved", "`throttled`")
-    # Rooms that a search looks at in one go, before others get their turn of the loop, and in all: then the page is
-    # short, and its cursor goes on from there.
-    search_slice_max: int = _limit(2_000, "rooms that a search looks at before others get their turn")
+    reservation_max_s: float = _limit(3600.0, "how long a seat may be reserved", "`invalid`")
+    reservations_per_player_max: int = _limit(32, "seats reserved by one player", "`throttled`")
+    search_slice_max: int = _limit(2_000, "rooms that a search examines before it yields to other work")
     search_looked_max: int = _limit(
-        40_000, "rooms that one page of a search looks at", "the page is short; its cursor goes on"
+        40_000, "rooms examined for one page of a search", "the page is short; its cursor continues"
     )
-    # Different properties that are indexed; by more than these, rooms are found more slowly.
-    indexed_properties_max: int = _limit(64, "different properties with an index", "others are found more slowly")
-    # Searches that go on, per session and per node, and how often what changed is told.
+    indexed_properties_max: int = _limit(
+        64, "different properties with an index", "searches by other properties are slower"
+    )
     watches_per_session_max: int = _limit(4, "live searches of a session", "`throttled`")
     watches_max: int = _limit(2_000, "live searches of the node", "`throttled`")
-    watch_s: float = _limit(0.25, "between two notices of one")
-    # Rooms that such a search tells of at a time: what it knows is remembered for each.
-    watch_rooms_max: int = _limit(1_000, "rooms that one tells of", "the rest is left out")
-    # Rooms that ended, and the keys they were made with, are remembered for a while.
-    ended_kept_s: float = _limit(600.0, "ended rooms are remembered")
-    ended_kept_max: int = _limit(10_000, "the same", "the oldest is forgotten")
+    watch_s: float = _limit(0.25, "the time between two updates of a live search")
+    # The server remembers the last sent state of each.
+    watch_rooms_max: int = _limit(1_000, "rooms in a live search", "the rest is left out")
+    # With the idempotency keys with which they were created.
+    ended_kept_s: float = _limit(600.0, "how long ended rooms are remembered")
+    ended_kept_max: int = _limit(10_000, "ended rooms that are remembered", "the oldest is forgotten")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservabilityLimits:
-    """Events, timelines, logs, and what operators are shown."""
+    """Events, timelines, logs, and views for operators."""
 
     SUBJECT: ClassVar[str] = "Observability"
-    # Events that wait for one handler of `server.on`; those beyond are lost to it, and counted. As many as sessions: a
-    # network that breaks drops all of them at once.
+    # As many as sessions: a network outage drops all of them at once.
     events_waiting_max: int = _limit(
-        50_000, "events that wait for one handler of `server.on`", "the next are lost to it, and counted"
+        50_000, "events queued for one handler of `server.on`", "further events are dropped for it, and counted"
     )
-    # Entries in a session's timeline (65,535 at most), how long that of an ended one is kept, and of how many.
-    timeline_max: int = _limit(64, "entries of a session's timeline", "the oldest gives way")
-    timeline_kept_s: float = _limit(900.0, "the timeline of an ended session is kept")
-    timelines_kept_max: int = _limit(10_000, "the same", "the oldest is forgotten")
-    # Events kept for readers that come back after a break.
-    events_kept_max: int = _limit(4_096, "events for readers who come back", "they are told of a gap")
-    # Lines of the log about the same refusal or the same failure; how many more there were is told in one. Whoever can
-    # cause a line must not be able to fill the disk.
-    log_lines_per_s: int = _limit(
-        5, "lines of the log about the same refusal or failure", "one line says how many more there were"
+    # At most 65,535.
+    timeline_max: int = _limit(64, "entries of a session's timeline", "the oldest is discarded")
+    timeline_kept_s: float = _limit(900.0, "how long the timeline of an ended session is kept")
+    timelines_kept_max: int = _limit(10_000, "timelines of ended sessions", "the oldest is forgotten")
+    events_kept_max: int = _limit(
+        4_096, "events kept for readers of `GET /v1/events` that reconnect", "the reader gets a `gap`"
     )
-    # Lines of the log about events of one kind that are in order, such as players who come and go; how many more there
-    # were is told in one. Who wants every event reads them from the API or with server.on.
-    log_events_per_s: int = _limit(50, "lines of the log about events of one kind that are in order", "the same")
-    # The packet log: sessions and addresses that it follows at a time, for how long unless told otherwise and at most,
-    # and how much of a payload and of its frames it shows. What is followed for a day has been forgotten. A payload
-    # that is longer, or has more frames, than may be read is shown by its first bytes only: to tell its secrets from
-    # the rest takes longer than the games should wait.
-    packet_targets_max: int = _limit(16, "sessions and addresses that the packet log follows", "`throttled`")
-    packet_log_s: float = _limit(600.0, "for how long, unless told otherwise")
-    packet_log_max_s: float = _limit(86_400.0, "and at most", "`invalid`")
-    packet_bytes_max: int = _limit(512, "of a payload that are shown")
-    packet_frames_max: int = _limit(16, "frames of a payload that are shown")
+    # A client that can cause a log line must not be able to fill the disk.
+    log_lines_per_s: int = _limit(5, "log lines about the same refusal or failure", "one line counts the omitted ones")
+    # For example, players who join and leave. To read every event, use the API or server.on.
+    log_events_per_s: int = _limit(50, "log lines about ordinary events of one type", "the same")
+    # A target that is recorded for a day has been forgotten. Longer payloads are shown by their first bytes only:
+    # separating their secrets from the rest would block the games for too long.
+    packet_targets_max: int = _limit(16, "sessions and addresses that the packet log records", "`throttled`")
+    packet_log_s: float = _limit(600.0, "how long, by default")
+    packet_log_max_s: float = _limit(86_400.0, "how long, at most", "`invalid`")
+    packet_bytes_max: int = _limit(512, "bytes shown of a payload")
+    packet_frames_max: int = _limit(16, "frames shown of a payload")
     packet_read_bytes_max: int = _limit(
-        4 * KIB, "of a payload that is read at all", "of a longer one only the first bytes are shown"
+        4 * KIB, "the longest payload that is decoded", "only the first bytes of a longer one are shown"
     )
     packet_read_frames_max: int = _limit(64, "frames of such a payload", "the same")
     packet_lines_per_s: int = _limit(
-        1_000,
-        "lines of the packet log, and messages that who watches rooms is shown",
-        "one line says how many more there were",
+        1_000, "lines of the packet log, and messages shown to viewers of a room", "one line counts the omitted ones"
     )
-    # What is shown to who watches a room: the longest payload that its messages are read from, and how large a room's
-    # state may be as JSON. Both are made while the games wait.
+    # Both are computed on the event loop, while the games wait.
     message_shown_bytes_max: int = _limit(
         16 * KIB,
-        "of a payload whose messages are shown to who watches a room",
-        "of a longer one only its length is shown",
+        "the longest payload whose messages are shown to viewers of a room",
+        "only the length of a longer one is shown",
     )
-    state_shown_bytes_max: int = _limit(1 * MIB, "a room's state, as it is shown to operators", "`refused`")
+    state_shown_bytes_max: int = _limit(1 * MIB, "a room's state as shown to operators", "`refused`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -481,7 +453,7 @@ class Limits(
     """The limits of one server or client; pass a changed copy to widen or narrow them."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not be kept to."""
+        """Reject values that would stop the server."""
         for limit in fields(self):
             value = getattr(self, limit.name)
             if isinstance(value, int | float):
@@ -491,7 +463,7 @@ class Limits(
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)}")
 
 
-# What is never earned back, or of which nobody may have one, would stop everything.
+# A bucket that never refills, or a window of 0, would stop everything.
 _RATES = ("_burst", "_per_s")
 _PARTS = frozenset({"address_share", "resume_reserve"})
 _ABOVE_ZERO = frozenset(
@@ -499,11 +471,11 @@ _ABOVE_ZERO = frozenset(
 )
 _ABOVE_ZERO |= {"window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"}
 _ABOVE_ZERO |= {"requests_in_flight_max", "latest_kept_max", "address_share"}
-# Who waits for one of these would never be heard again.
+# A client that waits for one of these would wait for ever.
 _FINITE = frozenset({"hello_s", "ping_s", "late_hello_s", "flood_pause_s", "lane_pause_s"})
 
 
-# More than its place in memory can count.
+# The count is stored in 16 bits.
 _MOST = {"timeline_max": 0xFFFF}
 
 
@@ -512,10 +484,10 @@ def _check(name: str, value: float, *, is_whole: bool) -> None:
     if isnan(value) or value < 0 or (is_above_zero and value == 0):
         raise ValueError(f"{name} must be {'above 0' if is_above_zero else '0 or more'}; got {value:g}")
     if name in _PARTS and value > 1:
-        raise ValueError(f"{name} is a part of the whole, 1 at most; got {value:g}")
+        raise ValueError(f"{name} is a fraction, 1 at most; got {value:g}")
     if is_whole and not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number; got {value:g}")
     if value > _MOST.get(name, inf):
         raise ValueError(f"{name} must be at most {_MOST[name]}; got {value:g}")
     if name in _FINITE and isinf(value):
-        raise ValueError(f"{name} must not last for ever; got {value:g}")
+        raise ValueError(f"{name} must be finite; got {value:g}")

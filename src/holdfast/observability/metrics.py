@@ -184,33 +184,31 @@ class Metrics:
         """By the kind of the rooms."""
         self.loop_lag = histogram(
             "loop_lag_seconds",
-            f"How late the event loop was, looked at every {LOOP_LAG_SAMPLE_S:g} s. Everybody waits so long.",
+            f"Event loop lag, sampled every {LOOP_LAG_SAMPLE_S:g} s. Every client waits this long.",
             _LAG_S,
         )
         self.round_trip = histogram(
-            "round_trip_seconds", "Round trips between the node and its clients, measured with every ping.", _NETWORK_S
+            "round_trip_seconds",
+            "Round-trip times between the node and its clients, measured with every ping.",
+            _NETWORK_S,
         )
         self.welcome = histogram(
-            "welcome_seconds", "From a client's hello until it is let in, without the wait for the store.", _STORE_S
+            "welcome_seconds", "Time from a client's hello to its welcome, without the wait for the store.", _STORE_S
         )
-        self.away = histogram(
-            "resume_away_seconds", "How long players who came back to their session were away.", _AWAY_S
-        )
+        self.away = histogram("resume_away_seconds", "Time between a drop and the resume of the session.", _AWAY_S)
         self.turn = histogram(
             "turn_seconds",
-            f"How long a turn of a room takes, measured for one turn in {TURNS_PER_SAMPLE}.",
+            f"Duration of a room's turns, measured for one turn in {TURNS_PER_SAMPLE}.",
             _TURN_S,
             "kind",
         )
-        self.commit = histogram(
-            "commit_seconds", "From the beginning of a commit until the store has it, retries included.", _STORE_S
-        )
+        self.commit = histogram("commit_seconds", "Duration of a commit to the store, including retries.", _STORE_S)
         self.commit_batches = histogram(
-            "commit_batches", "Rooms and lone sessions that one commit has saved together.", _BATCHES
+            "commit_batches", "Rooms, and sessions without a room, saved in one commit.", _BATCHES
         )
         self.gate_wait = histogram(
             "gate_wait_seconds",
-            "How long the oldest word of a room waited for its commit, once per room and commit.",
+            "How long a room's oldest outgoing message waited for its commit, once per room and commit.",
             _STORE_S,
         )
         self.histograms = (
