@@ -1,6 +1,8 @@
 """Who is in a room and who may come in."""
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -177,3 +179,34 @@ def test_asking_whether_somebody_may_come_in_changes_nothing() -> None:
     context_of(room).check_open(PlayerId("ada"))
 
     assert len(context_of(room).seats) == 0
+
+
+# Large rooms
+
+
+def steps_of_a_join(players: int) -> int:
+    """How many lines run when somebody joins, is looked for and leaves in a room with so many players."""
+    room, _ = an_arena()
+    room.max_players = players + 1
+    for number in range(players):
+        seated(room, f"player-{number}")
+    steps = 0
+
+    def count(_frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return count
+
+    former = sys.gettrace()
+    sys.settrace(count)
+    try:
+        ada = seated(room, "ada")
+        assert room.player("ada") is ada
+        context_of(room).seats.remove(seat_of(ada))
+    finally:
+        sys.settrace(former)
+    return steps
+
+
+def test_joining_a_room_of_thousands_takes_no_more_steps_than_joining_one_of_ten() -> None:
+    assert steps_of_a_join(2_000) == steps_of_a_join(10)
