@@ -9,7 +9,7 @@ import msgspec
 import msgspec.inspect
 
 from holdfast.core.parts import Parts
-from holdfast.core.room import Room, player_data_type
+from holdfast.core.room import Room, context_of, player_data_type
 
 # Values may contain themselves.
 _DEPTH_MAX = 16
@@ -94,11 +94,11 @@ def _child_types(node: Any) -> Iterator[tuple[str, Any]]:
 
 def unsavable_field(room: Room[Any]) -> str:
     """The first field that cannot be encoded or decoded again, as the game would write it; empty if none is found."""
-    for name, value in room.properties.items():
+    for name, value in context_of(room).properties.items():
         if _failure(value, _unread) is not None:
             return f"properties[{name!r}]"
     read_data = state_reader(player_data_type(type(room)))
-    for player in room.players:
+    for player in context_of(room).seats.players:
         if field := _field(f"player({player.id!r}).data", player.data, read_data):
             return field
     try:

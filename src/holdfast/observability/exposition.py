@@ -220,7 +220,7 @@ class Exposition:
             for kind in node.kinds():
                 of_kind = [room for room in some_rooms if room.kind == kind]
                 for phase in get_args(Phase):
-                    rooms[kind, phase] += sum(room.phase == phase for room in of_kind)
+                    rooms[kind, phase] += sum(context_of(room).phase == phase for room in of_kind)
                 of_rooms = [context_of(room).seats for room in of_kind]
                 _count(seats, (kind,), [seat.state for each in of_rooms for seat in each], _SEAT_STATES)
                 seats[kind, SeatState.RESERVED.value] += sum(each.reservations_open for each in of_rooms)

@@ -375,7 +375,7 @@ class Directory:
     def renamed(self, room: Room[Any]) -> None:
         """A room has its name from now on."""
         if room.unique_names:
-            self.names.name(room.kind, room.name, room.id)
+            self.names.name(room.kind, context_of(room).listing.name, room.id)
 
     # Who is where
 

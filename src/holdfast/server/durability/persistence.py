@@ -13,7 +13,7 @@ from holdfast.core.errors import Throttled
 from holdfast.core.messages import SeatLeft
 from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
-from holdfast.core.room import Room
+from holdfast.core.room import Room, context_of
 from holdfast.core.session import Place, Session
 from holdfast.schemas.events import RoomReleased
 from holdfast.schemas.room import EffectRecord
@@ -199,10 +199,10 @@ def restored_arguments(room: Room[Any], method: Callable[..., Any], saved: list[
     arguments: list[Any] = []
     for number, (tag, value) in enumerate(saved):
         if tag == "player":
-            player = room.player(value)
-            if player is None:
+            seat = context_of(room).seats.occupied_by(value)
+            if seat is None:
                 raise LookupError(f"player {value} has left the room")
-            arguments.append(player)
+            arguments.append(seat.player)
         else:
             # More arguments than parameters: the last one takes them all (`*args`).
             arguments.append(msgspec.convert(value, kinds[min(number, len(kinds) - 1)] if kinds else Any))

@@ -309,7 +309,8 @@ class Recovery:
         self._give_objects(context, saved.owners)
         for timer in saved.timers:
             self._set_timer(runner, timer, timer.due_at - record.clock - passed_s)
-        context.host = room.player(record.listing.host)
+        host = runner.seats.occupied_by(record.listing.host)
+        context.host = host.player if host is not None else None
         context.successor = record.listing.successor
         for kept in record.listing.reservations:
             left_s = max(0.0, kept.until - self._clock.wall_clock())

@@ -11,9 +11,9 @@ from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.parts import Parts
-from holdfast.core.player import Seat, SeatState, seat_of
+from holdfast.core.player import Seat, SeatState
 from holdfast.core.reasons import Reason
-from holdfast.core.room import Room
+from holdfast.core.room import Room, context_of
 from holdfast.core.session import PlayerId
 from holdfast.logs import get_logger
 from holdfast.schemas.node import EventInfo
@@ -158,12 +158,12 @@ class RoomOperations:
             attributes={name: values.plain(value) for name, value in vars(room).items() if _is_the_games(name)},
             players=[
                 PlayerState(
-                    player.id,
-                    seat_of(player).state.value,
-                    values.plain(player.data),
-                    [str(values.plain(name)) for name in sorted(player.owned)],
+                    seat.player_id,
+                    seat.state.value,
+                    values.plain(seat.player.data),
+                    [str(values.plain(name)) for name in sorted(seat.owned)],
                 )
-                for player in room.players
+                for seat in context_of(room).seats.occupied
             ],
         )
 
@@ -185,7 +185,7 @@ class RoomOperations:
         message = _message(message_type, body)
         await runner.call(runner.room.broadcast, message)
         await runner.persistence.saved()
-        return len(runner.room.players)
+        return len(runner.seats.occupied)
 
     def _running(self, room_id: str) -> RoomRunner:
         runner = self._directory.runner(room_id)
