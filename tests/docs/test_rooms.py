@@ -26,7 +26,7 @@ def public_names(kind: type[Any]) -> set[str]:
 
 
 def test_a_room_has_the_settings_hooks_and_methods_of_the_guide_and_nothing_else() -> None:
-    methods, _, _ = section("What a room can do").partition("A `player` in a room has")
+    methods, _, _ = section("Methods and attributes").partition("A `player` in a room has")
     said = {*NAME.findall(methods), *first_column(section("Settings")), *first_column(section("Hooks"))}
 
     # A timer's method, not the room's.
@@ -34,7 +34,7 @@ def test_a_room_has_the_settings_hooks_and_methods_of_the_guide_and_nothing_else
 
 
 def test_a_player_has_what_the_guide_says_and_nothing_else() -> None:
-    _, _, players = section("What a room can do").partition("A `player` in a room has")
+    _, _, players = section("Methods and attributes").partition("A `player` in a room has")
     said = set(NAME.findall(players.partition("\n\n")[0]))
 
     assert said == {*public_names(Player), "id", "data"}
