@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from holdfast.core.channel import Channel
 from holdfast.core.room import Room
 from holdfast.core.session import Session
+from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.persistence import StorePersistence
 from holdfast.server.durability.room_writer import RoomWriter
@@ -47,7 +48,8 @@ class RoomFactory:
         self._committer = committer
         self._make_writer = make_writer
         self._random = services.context.random
-        # One bound method for all outlets.
+        # One number and one bound method for all outlets.
+        self._body_bytes_max = services.context.limits.payload_bytes_max - FRAME_HEAD_BYTES
         self._overflowed = services.lifecycle.overflowed
         self._in_memory = InMemory(
             services.outbox, self._random, make_outlet=self._outlet, forget_session=self._forget_session
@@ -96,7 +98,7 @@ class RoomFactory:
         return ChannelOutlet(
             session,
             channel,
-            payload_bytes_max=self._services.context.limits.payload_bytes_max,
+            body_bytes_max=self._body_bytes_max,
             overflowed=self._overflowed,
         )
 

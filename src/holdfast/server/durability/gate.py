@@ -34,11 +34,11 @@ class GatedOutlet(ChannelOutlet):
         session: Session,
         channel: Channel,
         *,
-        payload_bytes_max: int,
+        body_bytes_max: int,
         overflowed: Callable[[Session], None],
         staged: Callable[["GatedOutlet"], None],
     ) -> None:
-        super().__init__(session, channel, payload_bytes_max=payload_bytes_max, overflowed=overflowed)
+        super().__init__(session, channel, body_bytes_max=body_bytes_max, overflowed=overflowed)
         self._on_staged = staged
         self._staged: list[tuple[str, bytes]] = []
         self._staged_bytes = 0

@@ -16,6 +16,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, context_of
 from holdfast.core.session import Place, Session
 from holdfast.schemas.events import RoomReleased
+from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import EffectRecord
 from holdfast.server.context import Context
 from holdfast.server.durability.committer import Committer
@@ -39,7 +40,7 @@ class StorePersistence:
         """`overflowed` is called when more piles up for a client than may be kept."""
         self._committer = committer
         self._commit_timeout_s = context.limits.commit_timeout_s
-        self._payload_bytes_max = context.limits.payload_bytes_max
+        self._body_bytes_max = context.limits.payload_bytes_max - FRAME_HEAD_BYTES
         self._publish = context.publish
         self._counters = context.counters
         self._overflowed = overflowed
@@ -155,13 +156,11 @@ class StorePersistence:
     def outlet_of(self, session: Session, channel: Channel) -> ChannelOutlet:
         """Gated, unless the room is saved from time to time only."""
         if self.writer.checkpoint_s is not None:
-            return ChannelOutlet(
-                session, channel, payload_bytes_max=self._payload_bytes_max, overflowed=self._overflowed
-            )
+            return ChannelOutlet(session, channel, body_bytes_max=self._body_bytes_max, overflowed=self._overflowed)
         outlet = GatedOutlet(
             session,
             channel,
-            payload_bytes_max=self._payload_bytes_max,
+            body_bytes_max=self._body_bytes_max,
             overflowed=self._overflowed,
             staged=self._staged,
         )

@@ -8,7 +8,6 @@ from holdfast.core.errors import Invalid
 from holdfast.core.messages import Message
 from holdfast.core.outlet import Backlog
 from holdfast.core.session import Session
-from holdfast.schemas.frames import FRAME_HEAD_BYTES
 
 
 class ChannelOutlet:
@@ -31,7 +30,7 @@ class ChannelOutlet:
         session: Session,
         channel: Channel,
         *,
-        payload_bytes_max: int,
+        body_bytes_max: int,
         overflowed: Callable[[Session], None],
     ) -> None:
         """`overflowed` is called when more piles up for the client than may be kept."""
@@ -42,7 +41,7 @@ class ChannelOutlet:
         self._channel = channel
         self._codec = session.codec or MSGPACK
         self._encode = self._codec.encode
-        self._body_bytes_max = payload_bytes_max - FRAME_HEAD_BYTES
+        self._body_bytes_max = body_bytes_max
 
     @property
     def is_full(self) -> bool:

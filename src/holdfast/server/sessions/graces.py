@@ -14,6 +14,8 @@ class Graces:
         self._clock = clock
         self._expire = expire
         self._timers: dict[Session, asyncio.TimerHandle] = {}
+        # One bound method for all timers.
+        self._when_due = self._check
         self.may_expire: Callable[[Session], bool] = lambda _: True
         """Whether a player could have returned; while the store refuses, they cannot."""
 
@@ -21,7 +23,7 @@ class Graces:
         """End the session when its grace ends, unless its player returns."""
         self.cancel(session)
         if session.expires_at is not None:
-            self._timers[session] = self._clock.loop.call_at(session.expires_at, self._check, session)
+            self._timers[session] = self._clock.loop.call_at(session.expires_at, self._when_due, session)
 
     def cancel(self, session: Session) -> None:
         """The player is back, or the session is over."""
