@@ -1,4 +1,4 @@
-"""Arena: a ticking world. Heroes move, own a banner each, and keep both through a drop."""
+"""Arena: a world with ticks. Each hero has a position and owns a banner, and keeps both through a drop."""
 
 import asyncio
 
@@ -7,27 +7,27 @@ from holdfast import Message, Player, PlayerData, Reason, Room, Server, WebSocke
 
 
 class Move(Message):
-    """A client wants to walk this way."""
+    """From a client: walk in this direction."""
 
     dx: float
     dy: float
 
 
 class World(Message):
-    """Where everybody is: the newest is the only one of interest."""
+    """To clients: every hero's position. Sent with `send_latest`, because only the newest one matters."""
 
     heroes: dict[str, tuple[float, float]]
 
 
 class Banner(Message):
-    """Whose banner this is now; None: nobody's."""
+    """To clients: the banner has this owner now; None: no owner."""
 
     id: str
     owner: str | None
 
 
 class Hero(PlayerData):
-    """What a player keeps across a drop."""
+    """The data that a player keeps across a drop."""
 
     x: float = 0.0
     y: float = 0.0
@@ -39,7 +39,7 @@ class Hero(PlayerData):
 
 
 class Arena(Room[Hero]):
-    """Twenty steps a second."""
+    """Up to eight heroes, twenty ticks a second."""
 
     max_players = 8
     grace_s = 30.0
@@ -75,7 +75,7 @@ class Arena(Room[Hero]):
 
 
 async def main() -> None:
-    """One hero walks east, drops, and finds themself where they stopped, banner in hand."""
+    """One hero walks east, drops, and returns to the same position with the same banner."""
     async with (
         Server([Arena], listen=[WebSocket(port=0)]) as server,
         holdfast.connect(server.url, messages=[World, Banner]) as session,

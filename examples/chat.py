@@ -1,6 +1,6 @@
-"""Chat: the smallest room there is. Serve it with `holdfast serve examples/chat.py`, or run it to see it play.
+"""Chat: a minimal room. Serve it with `holdfast serve examples/chat.py`, or run this file to watch two clients.
 
-Bo's connection is cut while Ada talks. He misses nothing and hears nothing twice: there is no code for that here.
+Bo's connection is cut while Ada talks. He receives every message exactly once, without any code for it here.
 """
 
 import asyncio
@@ -10,13 +10,13 @@ from holdfast import Message, Player, PlayerData, Reason, Room, Server, WebSocke
 
 
 class Say(Message):
-    """A client says something."""
+    """From a client: say something."""
 
     text: str
 
 
 class Said(Message):
-    """Everybody hears it."""
+    """To all clients: somebody said something."""
 
     who: str
     text: str
@@ -39,7 +39,7 @@ class Chat(Room[PlayerData]):
 
 
 async def main() -> None:
-    """Two people talk; the connection of one is cut in the middle."""
+    """Two clients chat; the connection of one is cut in the middle."""
     async with Server([Chat], listen=[WebSocket(port=0)]) as server:
         url = server.url
         async with holdfast.connect(url, messages=[Said]) as ada, holdfast.connect(url, messages=[Said]) as bo:
@@ -50,7 +50,7 @@ async def main() -> None:
             for number in range(1, 6):
                 await adas_room.send(Say(f"line {number}"))
                 if number == 2:
-                    print("   snip: bo's connection is cut")
+                    print("   bo's connection is cut")
                     bo.cut()
 
             heard: list[str] = []

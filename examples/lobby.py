@@ -1,4 +1,4 @@
-"""Lobby: the rooms of a server as a list that stays true, and friends who keep their seats together."""
+"""Lobby: a live list of the rooms on a server, and friends who reserve seats together."""
 
 import asyncio
 
@@ -19,17 +19,17 @@ from holdfast import (
 
 
 class Ready(Message):
-    """A player wants to begin."""
+    """From a client: this player is ready."""
 
 
 class Begun(Message):
-    """Everybody is ready."""
+    """To clients: everybody is ready, and the quest begins."""
 
     players: list[str]
 
 
 class Quest(Room[PlayerData]):
-    """Three seats and a host; it begins when all are taken and everybody is ready."""
+    """Three seats and a host. The quest begins when all seats are taken and everybody is ready."""
 
     max_players = 3
     election = "oldest"
@@ -38,27 +38,27 @@ class Quest(Room[PlayerData]):
         self.state = set[str]()
 
     def on_join(self, player: Player[PlayerData]) -> None:
-        self.properties["level"] = 10 * len(self.players)  # what searches look for is the game's to say
+        self.properties["level"] = 10 * len(self.players)  # the game decides which properties searches see
 
     @on(Ready)
     def ready(self, player: Player[PlayerData], ready: Ready) -> None:
         self.state.add(player.id)
         if len(self.state) == self.max_players:
-            self.lock()  # nobody new from here on: it is in no list any more
+            self.lock()  # nobody can join from here on, and searches no longer find it
             self.start()
             self.broadcast(Begun([player.id for player in self.players]))
 
 
-def line(info: RoomInfo) -> str:
+def describe(info: RoomInfo) -> str:
     return f"{info.name}: {info.open_seats} of {info.max_players} seats free, level {info.properties.get('level', 0)}"
 
 
 async def show_list(watch: RoomWatch) -> None:
-    """What a lobby shows. Nothing is polled: changes are pushed, and what a drop has missed is caught up with."""
-    async for news in watch:
-        for info in news.changed:
-            print("list |", line(info))
-        if news.removed:
+    """Print the list of rooms. The server pushes changes; after a drop the watch catches up by itself."""
+    async for update in watch:
+        for info in update.changed:
+            print("list |", describe(info))
+        if update.removed:
             print("list | a room is full or gone;", len(watch.rooms), "left")
             return
 
@@ -79,12 +79,12 @@ async def main() -> None:
         holdfast.connect(server.url, messages=[Begun]) as bob,
         holdfast.connect(server.url, messages=[Begun]) as cleo,
     ):
-        made = await ada.create("quest", name="The old mine")
+        created = await ada.create("quest", name="The old mine")
         async with cleo.watch("quest", where="open_seats > 0") as watch, asyncio.TaskGroup() as tasks:
             tasks.create_task(show_list(watch))
-            await ada.reserve(made.id, players=[ada.player_id, bob.player_id])  # two seats together, or none
-            hers = await ada.join(made.id)
-            his = await bob.join(code=made.code)  # she has told him the code
+            await ada.reserve(created.id, players=[ada.player_id, bob.player_id])  # both seats or none
+            hers = await ada.join(created.id)
+            his = await bob.join(code=created.code)  # she told him the code
 
             found = await cleo.join_or_create("quest", where="properties.level >= 20")
             for name, session, room in (("Ada", ada, hers), ("Bob", bob, his), ("Cleo", cleo, found)):

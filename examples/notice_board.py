@@ -1,4 +1,4 @@
-"""Notice board: a durable room. What was acknowledged is in the file, whatever becomes of the server."""
+"""Notice board: a durable room. Acknowledged messages are on disk, whatever happens to the server."""
 
 import asyncio
 from pathlib import Path
@@ -12,25 +12,25 @@ from holdfast import Message, Player, PlayerData, Room, Server, WebSocket, on
 
 
 class Pin(Message):
-    """A client pins a note to the board."""
+    """From a client: pin a note to the board."""
 
     text: str
 
 
 class Board(Message):
-    """Everything on the board."""
+    """To clients: all notes on the board."""
 
     notes: list[str]
 
 
 class Notes(msgspec.Struct):
-    """What the room keeps: say which type it is, and it is saved and read again."""
+    """The room's state. The annotation `state: Notes` below tells the store how to read it back."""
 
     texts: list[str] = []
 
 
 class NoticeBoard(Room[PlayerData]):
-    """Nothing leaves the room before the turn that said it is on the disk."""
+    """A message leaves the room only after its turn is saved on disk."""
 
     durability = "commit"
     state: Notes
@@ -39,7 +39,7 @@ class NoticeBoard(Room[PlayerData]):
         self.state = Notes()
 
     def on_recover(self) -> None:
-        self.state.texts.append("the server came back")
+        self.state.texts.append("the server restarted")
 
     @on(Pin)
     def pin(self, player: Player[PlayerData], pin: Pin) -> None:
@@ -58,7 +58,7 @@ async def main() -> None:
             print(await room.receive())
             await session.suspend()
 
-        # The same with `kill -9`: try the key c in `holdfast demo`.
+        # A new server recovers the room. It survives `kill -9` too: crash the server in `holdfast demo`.
         async with (
             Server([NoticeBoard], listen=[WebSocket(port=0)], store=store) as server,
             holdfast.connect(server.url, messages=[Board], saved=saved) as session,

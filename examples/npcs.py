@@ -1,4 +1,5 @@
-"""NPCs: ten agents in a room, players made of code. No socket, no encoding; to the room they are like anybody."""
+"""NPCs: ten agents (bots in the server's process) in a room. They need no socket and no encoding; to the room they are
+ordinary players."""
 
 import asyncio
 
@@ -9,20 +10,20 @@ NPCS = 10
 
 
 class Greet(Message):
-    """Somebody greets somebody."""
+    """From a player: greet another player."""
 
     whom: str
 
 
 class Greeted(Message):
-    """Everybody hears of it."""
+    """To everybody: one player greeted another."""
 
     who: str
     whom: str
 
 
 class Tavern(Room[PlayerData]):
-    """Where they meet."""
+    """The room where they meet."""
 
     max_players = 16
 
@@ -32,7 +33,7 @@ class Tavern(Room[PlayerData]):
 
 
 async def live(agent: Agent, room_id: str) -> None:
-    """The mind of an NPC: greet back whoever greets you."""
+    """An NPC's behaviour: greet back every player who greets it."""
     room = await agent.join(room_id)
     async for message in room:
         if isinstance(message, Greeted) and message.whom == agent.session.player_id:
@@ -40,7 +41,7 @@ async def live(agent: Agent, room_id: str) -> None:
 
 
 async def main() -> None:
-    """A player walks in and greets every NPC; each greets back."""
+    """A player joins and greets every NPC; each NPC greets back."""
     async with Server([Tavern], listen=[WebSocket(port=0)]) as server, asyncio.TaskGroup() as lives:
         tavern = await server.create_room("tavern")
         agents = [server.open_agent(f"npc-{number}") for number in range(1, NPCS + 1)]

@@ -1,6 +1,6 @@
-"""A server you already have, written with `websockets`, plus holdfast.Sessions: who drops and returns finds their gold.
+"""An existing `websockets` server plus holdfast.Sessions: players who drop and return keep their gold.
 
-It runs the server and two players: Ada digs, loses her connection and returns; Bob watches.
+This file runs the server and two players: Ada digs, loses her connection and returns; Bob watches.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ class GoldRush:
         self.key = secrets.token_bytes(32)
 
     def ticket_for(self, player_id: str) -> str:
-        """A secret that only this server can issue: whoever shows it is that player."""
+        """A secret that only this server can issue. It proves that the client is this player."""
         return f"{player_id}.{hmac.new(self.key, player_id.encode(), 'sha256').hexdigest()}"
 
     def player_id_from(self, ticket: str) -> str:
-        """The player who was issued this ticket; without one, or with a false one, somebody new."""
+        """The player this ticket was issued to; a new player if the ticket is missing or forged."""
         player_id = ticket.partition(".")[0]
         is_ours = hmac.compare_digest(ticket.encode(), self.ticket_for(player_id).encode())
         return player_id if is_ours else f"miner-{next(self.numbers)}"
@@ -52,7 +52,7 @@ class GoldRush:
                 await socket.close(4000, str(refused))
                 return
             if connected.replaced is not None:
-                self.sockets[connected.replaced].transport.abort()  # mostly a ghost: do not wait for its goodbye
+                self.sockets[connected.replaced].transport.abort()  # half-open: do not wait for it
             self.sockets[socket.id] = socket
             try:
                 await socket.send(self.ticket_for(player_id))
@@ -82,14 +82,14 @@ async def main() -> None:
         url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         bob, _ = await join(url)
         ada, ticket = await join(url)
-        game.sessions.start()  # from now on a drop keeps the player
+        game.sessions.start()  # from now on, players who drop are kept
         await ada.send("dig")
-        while "dropped" not in (news := await bob.recv(decode=True)):
-            print("Bob sees:", news)
-            if "dug" in news:
-                ada.transport.abort()  # the cable is cut: no goodbye
+        while "dropped" not in (event := await bob.recv(decode=True)):
+            print("Bob sees:", event)
+            if "dug" in event:
+                ada.transport.abort()  # the cable is cut: no close handshake
         ada, _ = await join(url, ticket)
-        print("Bob sees:", news)
+        print("Bob sees:", event)
         print("Bob sees:", await bob.recv())
         game.sessions.end()
         print("The next round begins:", {player_id: game.sessions.get(player_id) for player_id in game.sessions})

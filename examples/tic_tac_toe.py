@@ -1,4 +1,4 @@
-"""Tic-tac-toe: turns, rules and refusals; a player who drops comes back to the same side of the same board."""
+"""Tic-tac-toe: turns, rules and refused moves. A player who drops returns to the same side of the same board."""
 
 import asyncio
 
@@ -9,13 +9,13 @@ LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4
 
 
 class Place(Message):
-    """A client marks a field, 0 to 8."""
+    """From a client: mark this field, 0 to 8."""
 
     field: int
 
 
 class Board(Message):
-    """The board as it is: whose turn it is, and who has won."""
+    """To clients: the fields, whose turn it is, and who has won."""
 
     fields: str
     turn: str
@@ -23,7 +23,7 @@ class Board(Message):
 
 
 class Side(PlayerData):
-    """What a player keeps through a drop: their mark."""
+    """The data that a player keeps across a drop: their mark."""
 
     mark: str = ""
 
@@ -64,7 +64,7 @@ class TicTacToe(Room[Side]):
 
 
 async def main() -> None:
-    """A game; x drops in the middle of it and wins all the same."""
+    """Play one game; x drops in the middle and still wins."""
     async with Server([TicTacToe], listen=[WebSocket(port=0)]) as server:
         url, messages = server.url, [Board]
         async with holdfast.connect(url, messages=messages) as x, holdfast.connect(url, messages=messages) as o:
