@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console
 
 from holdfast.cli.demo.screen import Totals, picture
-from holdfast.cli.demo.show import Settings, Show
+from holdfast.cli.demo.show import DemoSettings, Show
 from holdfast.server.run import event_loop
 
 PICTURE = Path(__file__).with_suffix(".svg")
-SETTINGS = Settings(bots=8, seconds=18.0, cut_every_s=0.5, crash_every_s=4.0, seed=7, has_keys=True)
+SETTINGS = DemoSettings(bots=8, seconds=18.0, cut_every_s=0.5, crash_every_s=4.0, seed=7, has_keys=True)
 # Somewhat after the third crash, when most are back and some are not.
 LOOK_AT_S = 13.0
 AWAY_MAX = 3

@@ -1,19 +1,15 @@
 """`holdfast sessions explain` and `holdfast players explain`, against a real server: a cable is cut, and it is said."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import holdfast
 from holdfast import PlayerData, Room, Server, WebSocket
-from holdfast.cli.main import main
 from holdfast.events import Dropped, Ended, Event
 from holdfast.http.api import HttpApi
+from tests.cli.operator import Operator
 from tests.deadlines import DEADLINE_S
 from tests.saved_sessions import suspended
 
@@ -24,17 +20,12 @@ class Hall(Room[PlayerData]):
     kind = "hall"
 
 
-@dataclass
-class Desk:
-    """A running server, what happens on it, and how to operate it."""
+class Desk(Operator):
+    """An operator who follows what happens on the server."""
 
-    server: Server
-    url: str
-    news: "asyncio.Queue[Event]"
-
-    async def say(self, *words: str) -> Result:
-        """Run a command against it, in a thread: the server answers on this loop."""
-        return await asyncio.to_thread(CliRunner().invoke, main, words, env={"HOLDFAST_URL": self.url})
+    def __init__(self, server: Server, news: "asyncio.Queue[Event]") -> None:
+        super().__init__(server)
+        self.news = news
 
     async def hears_of(self, kind: type[Event]) -> None:
         """Wait until this has happened."""
@@ -48,8 +39,7 @@ async def desk() -> AsyncIterator[Desk]:
     async with Server([Hall], listen=[WebSocket(port=0)], http=HttpApi(port=0), grace_s=0.2) as server:
         news: asyncio.Queue[Event] = asyncio.Queue()
         server.on(Event, news.put_nowait)
-        host, port = server.addresses["http"]
-        yield Desk(server, f"http://{host}:{port}", news)
+        yield Desk(server, news)
 
 
 async def test_a_drop_is_explained_in_words_and_for_programs(desk: Desk) -> None:
@@ -59,8 +49,8 @@ async def test_a_drop_is_explained_in_words_and_for_programs(desk: Desk) -> None
     assert state
     await desk.hears_of(Dropped)
 
-    said = await desk.say("sessions", "explain", session.id)
-    told: dict[str, Any] = json.loads((await desk.say("sessions", "explain", session.id, "--json")).stdout)
+    said = await desk.run("sessions", "explain", session.id)
+    told = await desk.json("sessions", "explain", session.id)
 
     assert said.exit_code == 0, said.stderr
     first, *_ = said.stdout.splitlines()
@@ -81,16 +71,16 @@ async def test_a_player_who_is_gone_is_explained_by_name(desk: Desk) -> None:
     await session.close()
     await desk.hears_of(Ended)
 
-    by_player = await desk.say("players", "explain", session.player_id)
-    by_session = await desk.say("sessions", "explain", session.id)
+    by_player = await desk.run("players", "explain", session.player_id)
+    by_session = await desk.run("sessions", "explain", session.id)
 
     assert by_player.stdout == by_session.stdout
     assert by_player.stdout.startswith(f"Session {session.id} of player {session.player_id}: ended")
 
 
 async def test_what_is_not_known_is_an_error_that_says_so(desk: Desk) -> None:
-    nobody = await desk.say("sessions", "explain", "nobody")
-    nor_them = await desk.say("players", "explain", "nobody")
+    nobody = await desk.run("sessions", "explain", "nobody")
+    nor_them = await desk.run("players", "explain", "nobody")
 
     assert nobody.exit_code == nor_them.exit_code == 1
     assert "nothing is known of session 'nobody'" in nobody.stderr
@@ -104,7 +94,7 @@ async def test_what_was_said_cannot_steer_the_operator_s_terminal(desk: Desk) ->
     found.end("\x1b[2Jhaha\x07")
     await desk.hears_of(Ended)
 
-    said = (await desk.say("sessions", "explain", session.id)).stdout
+    said = (await desk.run("sessions", "explain", session.id)).stdout
 
     assert "\x1b" not in said
     assert "haha" in said

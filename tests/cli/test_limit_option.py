@@ -7,6 +7,7 @@ from click.testing import CliRunner
 import holdfast
 from holdfast import Limits, Throttled
 from holdfast.cli.options import limit_option
+from tests.cases import every_case
 from tests.e2e.serving import serving
 
 GAME = """
@@ -41,7 +42,7 @@ def test_a_name_may_be_written_with_dashes_and_a_number_with_its_thousands() -> 
     assert answer("rooms-max = 1_000") == "rooms_max=1000"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("wish", "advice"),
     [
         ("mesages_per_s=3", "there is no limit 'mesages_per_s': did you mean messages_per_s?"),

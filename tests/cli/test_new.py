@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import holdfast
 from holdfast.cli.main import main
+from tests.cases import every_case
 from tests.cli.served_games import only_line
 from tests.e2e.serving import (
     ANY_PORTS,
@@ -121,7 +122,7 @@ async def test_an_empty_folder_will_do(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "game.py").exists()
 
 
-@pytest.mark.parametrize("name", ["", "My-Game", "1up", "a/b", "..", "a b", "x" * 41, "-x", "spiel-ä"])
+@every_case("name", ["", "My-Game", "1up", "a/b", "..", "a b", "x" * 41, "-x", "spiel-ä"])
 def test_a_name_that_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
     result = CliRunner().invoke(main, ["new", "--dir", str(tmp_path / "game"), "--", name])
 

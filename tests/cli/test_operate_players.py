@@ -1,19 +1,16 @@
 """`holdfast players ban`, `unban`, `bans` and `sign-out`, against a real node with its HTTP API."""
 
-import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import holdfast
 from holdfast import Reason, Room, Server, SessionEnded, WebSocket
-from holdfast.cli.main import main
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
+from tests.cases import every_case
+from tests.cli.operator import Operator
 
 KEY = "0123456789abcdef"
 
@@ -22,44 +19,23 @@ class Hall(Room[holdfast.PlayerData]):
     """A room."""
 
 
-class Desk:
-    """A running node, and how to operate it."""
-
-    def __init__(self, server: Server, key: str) -> None:
-        host, port = server.addresses["http"]
-        self.server = server
-        self._environment = {"HOLDFAST_URL": f"http://{host}:{port}", "HOLDFAST_API_KEY": key}
-
-    async def say(self, *words: str) -> Result:
-        """Run a command in a thread: the node answers on this loop."""
-        return await asyncio.to_thread(CliRunner().invoke, main, ["players", *words], env=self._environment)
-
-    async def done(self, *words: str) -> str:
-        result = await self.say(*words)
-        assert result.exit_code == 0, result.output
-        return result.stdout.strip()
-
-    async def json(self, *words: str) -> Any:
-        return json.loads(await self.done(*words, "--json"))
-
-
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
+async def operator() -> AsyncIterator[Operator]:
     api = HttpApi(port=0, keys=[ApiKey(KEY, ["admin"])])
     async with Server([Hall], listen=[WebSocket(port=0)], http=api) as server:
-        yield Desk(server, KEY)
+        yield Operator(server, KEY)
 
 
-async def test_a_player_is_banned_listed_and_let_in_again(desk: Desk) -> None:
-    async with holdfast.connect(desk.server.url) as ada:
+async def test_a_player_is_banned_listed_and_let_in_again(operator: Operator) -> None:
+    async with holdfast.connect(operator.server.url) as ada:
         credential = ada.credential
-        said = await desk.done("ban", ada.player_id, "--for", "2h", "--why", "be nice")
+        said = await operator.output("players", "ban", ada.player_id, "--for", "2h", "--why", "be nice")
 
         with pytest.raises(SessionEnded) as ended:
             await ada.search()
-    listed = await desk.done("bans")
-    (ban,) = await desk.json("bans")
-    lifted = await desk.done("unban", ada.player_id)
+    listed = await operator.output("players", "bans")
+    (ban,) = await operator.json("players", "bans")
+    lifted = await operator.output("players", "unban", ada.player_id)
 
     assert ended.value.reason == Reason.BANNED
     assert said.startswith("Banned until ")
@@ -68,28 +44,36 @@ async def test_a_player_is_banned_listed_and_let_in_again(desk: Desk) -> None:
     assert "be nice" in listed
     assert 7000 < ban["until"] - time.time() <= 7200
     assert lifted == f"No longer banned: player:{ada.player_id}."
-    assert await desk.done("bans") == "There are no bans."
-    async with holdfast.connect(desk.server.url, auth=holdfast.Auth("guest", credential)) as again:
+    assert await operator.output("players", "bans") == "There are no bans."
+    async with holdfast.connect(operator.server.url, auth=holdfast.Auth("guest", credential)) as again:
         assert again.player_id == ada.player_id
 
 
-async def test_a_range_of_addresses_is_banned_and_let_in_again(desk: Desk) -> None:
-    assert await desk.done("ban", "--address", "203.0.113.7/24") == "Banned for good: address:203.0.113.0/24."
-    assert await desk.done("unban", "--address", "203.0.113.0/24") == "No longer banned: address:203.0.113.0/24."
+async def test_a_range_of_addresses_is_banned_and_let_in_again(operator: Operator) -> None:
+    assert (
+        await operator.output("players", "ban", "--address", "203.0.113.7/24")
+        == "Banned for good: address:203.0.113.0/24."
+    )
+    assert (
+        await operator.output("players", "unban", "--address", "203.0.113.0/24")
+        == "No longer banned: address:203.0.113.0/24."
+    )
 
-    assert desk.server.bans() == []
+    assert operator.server.bans() == []
 
 
-async def test_a_ban_has_an_end_in_words_or_by_the_calendar(desk: Desk) -> None:
+async def test_a_ban_has_an_end_in_words_or_by_the_calendar(operator: Operator) -> None:
     for span, seconds in (("90s", 90), ("30min", 1800), ("30m", 1800), ("1.5h", 5400), ("7d", 604_800), ("2w", 1.21e6)):
-        ban = await desk.json("ban", "ada", "--for", span)
+        ban = await operator.json("players", "ban", "ada", "--for", span)
         assert ban["until"] - ban["since"] == pytest.approx(seconds, rel=1e-3)
-    assert (await desk.json("ban", "ada", "--until", "2030-01-31T18:00Z"))["until"] == 1_896_112_800.0
-    assert (await desk.json("ban", "ada", "--until", "2030-01-31T18:00+02:00"))["until"] == 1_896_105_600.0
-    assert (await desk.json("ban", "ada", "--until", "2030-01-31"))["until"] > 1_896_000_000.0
+    assert (await operator.json("players", "ban", "ada", "--until", "2030-01-31T18:00Z"))["until"] == 1_896_112_800.0
+    assert (await operator.json("players", "ban", "ada", "--until", "2030-01-31T18:00+02:00"))[
+        "until"
+    ] == 1_896_105_600.0
+    assert (await operator.json("players", "ban", "ada", "--until", "2030-01-31"))["until"] > 1_896_000_000.0
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("words", "says"),
     [
         (["ban"], "Give either a player's ID or an --address"),
@@ -107,29 +91,29 @@ async def test_a_ban_has_an_end_in_words_or_by_the_calendar(desk: Desk) -> None:
         (["unban", "ada"], "there is no ban of 'player:ada'"),
     ],
 )
-async def test_a_mistake_is_told_with_what_to_do(desk: Desk, words: list[str], says: str) -> None:
-    result = await desk.say(*words)
+async def test_a_mistake_is_told_with_what_to_do(operator: Operator, words: list[str], says: str) -> None:
+    result = await operator.run("players", *words)
 
     assert result.exit_code != 0
     assert says in " ".join(result.stderr.split())
-    assert desk.server.bans() == []
+    assert operator.server.bans() == []
 
 
-async def test_a_player_is_signed_out_everywhere(desk: Desk) -> None:
-    async with holdfast.connect(desk.server.url) as ada:
-        said = await desk.done("sign-out", ada.player_id, "--why", "your password was changed")
+async def test_a_player_is_signed_out_everywhere(operator: Operator) -> None:
+    async with holdfast.connect(operator.server.url) as ada:
+        said = await operator.output("players", "sign-out", ada.player_id, "--why", "your password was changed")
 
     assert said == f"Player {ada.player_id} is signed out everywhere."
-    assert desk.server.parts.access.sign_outs == 1
-    assert await desk.json("sign-out", "nobody") == {"signed_out": "nobody"}
+    assert operator.server.parts.access.sign_outs == 1
+    assert await operator.json("players", "sign-out", "nobody") == {"signed_out": "nobody"}
 
 
 async def test_bans_need_a_key_for_operators() -> None:
     api = HttpApi(port=0, keys=[ApiKey(KEY, ["rooms"])])
     async with Server([Hall], listen=[WebSocket(port=0)], http=api) as server:
-        desk = Desk(server, KEY)
+        operator = Operator(server, KEY)
 
         for words in (["bans"], ["ban", "ada"], ["unban", "ada"], ["sign-out", "ada"]):
-            result = await desk.say(*words)
+            result = await operator.run("players", *words)
             assert result.exit_code == 1
             assert "scope admin" in result.stderr

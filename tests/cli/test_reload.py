@@ -14,6 +14,7 @@ import pytest
 import holdfast
 from holdfast import Message
 from holdfast.cli.reload import PortOption, changed, free_ports, snapshot, syntax_errors
+from tests.cases import every_case
 from tests.cli.served_games import CHAT, Say, write
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, python_process, read_until, websocket_address
@@ -355,7 +356,7 @@ def test_a_file_that_is_other_new_or_gone_has_changed(tmp_path: Path) -> None:
     assert [file.name for file in changed(before, snapshot(tmp_path))] == ["gone.py", "new.py", "other.py"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "source",
     [
         "def",

@@ -4,9 +4,12 @@ import signal
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import holdfast
 from holdfast import Auth
+from holdfast.cli.main import main
+from tests.cases import every_case
 from tests.cli.served_games import CHAT, Say, only_line, write
 from tests.e2e.serving import (
     ANY_PORTS,
@@ -28,17 +31,17 @@ def chat(tmp_path: Path) -> Path:
 # The command itself
 
 
-async def test_help_names_the_commands_and_how_to_begin() -> None:
-    result = await result_of("--help")
+def test_help_names_the_commands_and_how_to_begin() -> None:
+    result = CliRunner().invoke(main, ["--help"])
 
     assert result.exit_code == 0
     assert "holdfast serve game.py" in result.stdout
     assert "holdfast demo" in result.stdout
 
 
-@pytest.mark.parametrize("command", ["serve", "demo"])
-async def test_every_command_explains_itself(command: str) -> None:
-    result = await result_of(command, "--help")
+@every_case("command", ["serve", "demo"])
+def test_every_command_explains_itself(command: str) -> None:
+    result = CliRunner().invoke(main, [command, "--help"])
 
     assert result.exit_code == 0
     assert "Ctrl-C" in result.stdout

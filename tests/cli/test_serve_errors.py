@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every_case
 from tests.cli.served_games import CHAT, only_line, write
 from tests.e2e.serving import (
     ANY_PORTS,
@@ -27,7 +28,7 @@ def taken_port() -> Iterator[int]:
 # What can be wrong
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("target", "says"),
     [
         ("nosuch.py", "There is no file nosuch.py."),
@@ -40,7 +41,7 @@ async def test_a_game_that_is_not_there_is_named(tmp_path: Path, target: str, sa
     assert says in only_line(await result_of("serve", target, cwd=tmp_path))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "says"),
     [
         ("x = 1", "has no rooms: define a class that subclasses holdfast.Room"),

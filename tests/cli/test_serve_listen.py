@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import holdfast
 from holdfast.cli.main import main
+from tests.cases import every_case
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, result_of
 from tests.server.certificates import Certificates
@@ -90,7 +91,7 @@ async def test_origins_and_proxies_are_announced(game: Path) -> None:
     assert fact(announcement, "shares") == "no limit per address for 198.51.100.0/24, ::1"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("options", "words"),
     [
         (("--origin", "game.example"), "an origin is a scheme"),
@@ -159,7 +160,7 @@ async def test_an_api_that_listens_elsewhere_is_encrypted_too(game: Path, certif
         assert json.loads(answer.read())["rooms"] == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     "arguments",
     [["key", "new", "server.key"], ["serve", "game.py", "--tcp-key", "x"], ["serve", "game.py", "--tcp-plain"]],
 )

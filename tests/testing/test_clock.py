@@ -108,7 +108,7 @@ def test_the_real_world_is_refused_with_a_word_on_what_to_do(
     async def main() -> None:
         await wish()
 
-    with pytest.raises(RuntimeError, match=f"no {word}: "):
+    with pytest.raises(RuntimeError, match=f"no {word} in virtual time: "):
         run(main())
 
 

@@ -91,7 +91,7 @@ def test_a_handler_of_an_event_counts_too() -> None:
             server.link(ada).cut()
             await ada.search("workshop")
 
-    with pytest.raises(GameFailed, match="raised"):
+    with pytest.raises(GameFailed, match=r"the game.s code failed"):
         run(main())
 
 

@@ -29,7 +29,7 @@ from holdfast.cli.options import (
     store_failed,
 )
 from holdfast.cli.reload import PortOption, Supervised, supervise
-from holdfast.cli.startup import IN_MEMORY, Persistence, announce, counted
+from holdfast.cli.startup import IN_MEMORY, StoreInfo, announce, counted
 from holdfast.core.addresses import is_loopback
 from holdfast.core.limits import Limits
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
@@ -162,7 +162,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     loaded = load(game, full_traceback=verbose > 0)
     if loaded.server is not None:
         _reject_options(context, game)
-        _run(loaded.server, loaded, Persistence(store="", supervised=parent))
+        _run(loaded.server, loaded, StoreInfo(store="", supervised=parent))
         return
     if parent is not None:
         store = store or parent.store
@@ -193,17 +193,17 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
     forgets_guests = secret is None and store in {None, IN_MEMORY}
-    _run(server, loaded, Persistence(store or "", recovery == "lazy", forgets_guests, parent))
+    _run(server, loaded, StoreInfo(store or "", recovery == "lazy", forgets_guests, parent))
 
 
-def _run(server: Server, game: Game, persistence: Persistence) -> None:
+def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
     console = Console(highlight=False)
     is_open = False
 
     def ready(server: Server) -> None:
         nonlocal is_open
         is_open = True
-        announce(console, server, game, persistence)
+        announce(console, server, game, store_info)
 
     def draining(event: NodeDraining) -> None:
         rooms = len(server.parts.drain.waits_for)
@@ -217,17 +217,15 @@ def _run(server: Server, game: Game, persistence: Persistence) -> None:
     except (OSError, ValueError, StoreError) as error:
         if is_open:
             raise
-        raise _start_failed(error, game, persistence) from None
-    if persistence.supervised is None:
+        raise _start_failed(error, game, store_info) from None
+    if store_info.supervised is None:
         console.print("Stopped.")
 
 
-def _start_failed(
-    error: OSError | ValueError | StoreError, game: Game, persistence: Persistence
-) -> click.ClickException:
+def _start_failed(error: OSError | ValueError | StoreError, game: Game, store_info: StoreInfo) -> click.ClickException:
     match error:
         case StoreError():
-            return store_failed(persistence.store or f"of {game.name}", error)
+            return store_failed(store_info.store or f"of {game.name}", error)
         case OSError():
             return click.ClickException(_not_listening(error, game))
         case _:

@@ -24,7 +24,7 @@ Fact = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Persistence:
+class StoreInfo:
     """What outlives the process; the store is "" if there is none, or the game's own."""
 
     store: str
@@ -33,24 +33,24 @@ class Persistence:
     supervised: Supervised | None = None
 
 
-def announce(console: Console, server: Server, game: Game, persistence: Persistence) -> None:
+def announce(console: Console, server: Server, game: Game, store_info: StoreInfo) -> None:
     """Print what is served, where, and what will outlive the process."""
     console.print(Text.assemble(("Holdfast", "bold"), f" {holdfast.__version__} serves {game.name}"), soft_wrap=True)
-    for label, fact in _facts(server, game, persistence):
+    for label, fact in _facts(server, game, store_info):
         if fact:
             console.print(Text.assemble((f"  {label:<10}", "dim"), fact), soft_wrap=True)
     console.print("Press Ctrl-C to stop.", style="dim")
 
 
-def _facts(server: Server, game: Game, persistence: Persistence) -> Iterator[Fact]:
+def _facts(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]:
     yield "rooms", ", ".join(map(_room, game.rooms))
     yield from _listening(server)
     if isinstance(server.http, HttpApi) and server.http.web is not None:
         yield "play", f"{server.http.scheme}://{peer_name(server.addresses['http'])}{PLAY}/"
-    if persistence.supervised is not None:
-        yield from persistence.supervised.facts(server.room_types)
-    yield from _stored(server, game, persistence)
-    if persistence.forgets_guests:
+    if store_info.supervised is not None:
+        yield from store_info.supervised.facts(server.room_types)
+    yield from _stored(server, game, store_info)
+    if store_info.forgets_guests:
         yield "guests", "lose their identity when the server restarts; see --store and --secret-file"
 
 
@@ -77,19 +77,19 @@ def _listening(server: Server) -> Iterator[Fact]:
         yield "dashboard", f"{address}/"
 
 
-def _stored(server: Server, game: Game, persistence: Persistence) -> Iterator[Fact]:
+def _stored(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]:
     recovery = server.parts.recovery
     if recovery is None:
         return
-    supervised = persistence.supervised
-    is_temporary = supervised is not None and persistence.store == supervised.store
-    where = "temporary, until this command ends; use --store to keep it" if is_temporary else persistence.store
+    supervised = store_info.supervised
+    is_temporary = supervised is not None and store_info.store == supervised.store
+    where = "temporary, until this command ends; use --store to keep it" if is_temporary else store_info.store
     yield "store", where or "set up by the game"
     if game.server is not None or any(room.durability != "memory" for room in game.rooms):
-        yield "recovered", _recovered(server, recovery, is_lazy=persistence.is_lazy)
+        yield "recovered", _recovered(server, recovery, is_lazy=store_info.is_lazy)
     else:
         yield "", 'no room is durable, so no room is saved: set durability = "commit" on a Room class to save it'
-    if persistence.store == IN_MEMORY:
+    if store_info.store == IN_MEMORY:
         yield "", "in memory: everything is lost when this process ends"
 
 

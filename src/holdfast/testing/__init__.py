@@ -22,17 +22,16 @@
 
     run(a_message_survives_a_broken_connection())
 
-Waiting costs nothing: `await asyncio.sleep(3600)` returns at once, an hour later. See docs/guide/testing.md.
+Waiting takes no real time: `await asyncio.sleep(3600)` returns at once, an hour later in virtual time.
+See docs/guide/testing.md.
 """
 
 from holdfast.testing.clock import Deadlock, Livelock, VirtualLoop, run
-from holdfast.testing.failures import GameFailed
 from holdfast.testing.generous import UNLIMITED, generous
 from holdfast.testing.machine import Crashed, Machine
 from holdfast.testing.network import Dialer, Link, Network, Side
-from holdfast.testing.server import MemoryServer, Named
-from holdfast.testing.storage import MemoryStorage
-from holdfast.testing.store import Disk, FaultyStore
+from holdfast.testing.server import GameFailed, MemoryServer, Named
+from holdfast.testing.store import Disk, FaultyStore, MemoryStorage
 
 __all__ = [
     "UNLIMITED",

@@ -1,39 +1,148 @@
-"""Virtual time: an event loop whose clock jumps to the next timer, so that a minute of game takes no time at all.
+"""Virtual time: an event loop whose clock jumps to the next timer, so that waiting takes no real time.
 
-Everything in it is decided by the program alone: run it again and the same happens, at the same virtual times. There
-are no sockets and no threads, for they would bring the real world's time with them.
+The program alone decides what happens: run it again, and the same happens at the same virtual times. There are no
+sockets and no threads, because they depend on real time.
+
+A server and its clients ping each other for ever, so there is always a next timer. A program is stuck when its main
+task, and every task that it waits for, has waited in one place for a long virtual time with no timer of its own.
 """
 
 import asyncio
+import linecache
 import random
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from inspect import iscoroutine
+from types import CoroutineType, FrameType
 from typing import Any, NoReturn, TypeVar
 
 from holdfast.testing.machine import MachineLoop
-from holdfast.testing.waiting import Patience, waits_for
 
 T = TypeVar("T")
 
-# A program that goes round this often without time passing will go round for ever.
+# A program that takes this many turns without time passing is in an endless loop.
 _TURNS_AT_ONE_INSTANT_MAX = 100_000
-# A program whose tasks start new ones so often when they are cancelled will never end.
+# How often tasks are cancelled at the end: each may start a new one while it is cancelled.
 _ENDINGS_MAX = 100
+# How many times the program's progress is checked within its patience.
+_CHECKS = 8
+_ASYNCIO = asyncio.__name__ + "."
 
-
-# How often it is looked whether a program gets on, as a part of its patience.
-_LOOKS = 8
+Place = tuple[tuple["CoroutineType[Any, Any, Any]", int], ...]
+"""The coroutines of a task, from the outside in, and where each of them waits."""
 
 PATIENCE_S = 1200.0
-"""How long a program may wait for something that no timer of its own will bring. Shorter than `Limits.idle_s`."""
+"""How long a program may wait without a timer of its own. Shorter than `Limits.idle_s`."""
 
 
 class Deadlock(RuntimeError):
-    """The program waits for what never comes: nothing is left to happen, or only pings have for a long time."""
+    """The program waits for something that never happens: nothing is left to run, or only pings."""
 
 
 class Livelock(RuntimeError):
-    """Something happens again and again without time passing."""
+    """The program runs in a loop without time passing."""
+
+
+class Patience:
+    """Checks from time to time whether a task makes progress."""
+
+    def __init__(self, task: "asyncio.Task[Any]", patience_s: float) -> None:
+        self._task = task
+        self._patience_s = patience_s
+        self._places: set[Place] = set()
+        self._since = 0.0
+
+    def is_over(self, now: float, timers: Iterable[asyncio.TimerHandle]) -> bool:
+        """Whether the task has waited too long, and none of these timers will wake it."""
+        tasks = list(_waited_for(self._task))
+        places = {_place(task) for task in tasks}
+        if places != self._places or _will_be_woken(tasks, timers):
+            self._places, self._since = places, now
+        return now - self._since >= self._patience_s
+
+    def explain(self) -> str:
+        """What each of the tasks waits for."""
+        return "; ".join(waits_for(task) for task in _waited_for(self._task))
+
+
+def waits_for(task: "asyncio.Task[Any]") -> str:
+    """What a task waits for: the line of the program, and the method and object that it called."""
+    frames = [frame for coroutine, _ in _place(task) if (frame := coroutine.cr_frame) is not None]
+    own = [frame for frame in frames if not frame.f_globals.get("__name__", "").startswith("holdfast.")]
+    called = frames[frames.index(own[-1]) + 1 :] if own else frames
+    told = f"{task.get_name()} waits"
+    if own:
+        file, number = own[-1].f_code.co_filename, own[-1].f_lineno
+        told += f" at {file}:{number} for `{linecache.getline(file, number).strip()}`"
+    if called:
+        self = called[0].f_locals.get("self")
+        told += f", in {called[0].f_code.co_qualname}" + (f" of {self!r}" if self is not None else "")
+    return told
+
+
+def _place(task: "asyncio.Task[Any]") -> Place:
+    return tuple(
+        (coroutine, coroutine.cr_frame.f_lasti if coroutine.cr_frame is not None else -1)
+        for coroutine in _chain(task)
+        # asyncio makes new ones each time that a condition is checked.
+        if coroutine.cr_frame is None or not _is_asyncio(coroutine.cr_frame)
+    )
+
+
+def _chain(task: "asyncio.Task[Any]") -> Iterator["CoroutineType[Any, Any, Any]"]:
+    awaited: Any = task.get_coro()
+    while iscoroutine(awaited):
+        yield awaited
+        awaited = awaited.cr_await
+
+
+def _waited_for(task: "asyncio.Task[Any]") -> Iterator["asyncio.Task[Any]"]:
+    """A task, and those that it waits for: itself, in `gather` or in a task group."""
+    seen: set[asyncio.Task[Any]] = set()
+    waiting: list[Any] = [task]
+    while waiting:
+        future = waiting.pop()
+        if isinstance(future, asyncio.Task):
+            if future in seen or future.done():
+                continue
+            seen.add(future)
+            yield future
+            waiting.append(_future_of(future))
+            waiting += _group_of(future)
+        else:
+            waiting += getattr(future, "_children", ())
+
+
+def _future_of(task: "asyncio.Task[Any]") -> Any:
+    return getattr(task, "_fut_waiter", None)
+
+
+def _group_of(task: "asyncio.Task[Any]") -> Iterator["asyncio.Task[Any]"]:
+    for coroutine in _chain(task):
+        frame = coroutine.cr_frame
+        group = frame.f_locals.get("self") if frame is not None and _is_asyncio(frame) else None
+        if isinstance(group, asyncio.TaskGroup):
+            yield from getattr(group, "_tasks", ())
+
+
+def _will_be_woken(tasks: list["asyncio.Task[Any]"], timers: Iterable[asyncio.TimerHandle]) -> bool:
+    """Whether one of the timers is what a task sleeps or has a timeout with."""
+    # By identity: the arguments of timers need not be hashable.
+    futures = {id(future) for task in tasks if (future := _future_of(task)) is not None}
+    for timer in timers:
+        if timer.cancelled():
+            continue
+        callback, arguments = getattr(timer, "_callback", None), getattr(timer, "_args", None) or ()
+        owner = getattr(callback, "__self__", None)
+        if id(owner) in futures or any(id(argument) in futures for argument in arguments):
+            return True
+        if isinstance(owner, asyncio.Timeout) and getattr(owner, "_task", None) in tasks:
+            return True
+    return False
+
+
+def _is_asyncio(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith(_ASYNCIO)
 
 
 class VirtualLoop(MachineLoop):
@@ -44,15 +153,15 @@ class VirtualLoop(MachineLoop):
         self._now = 0.0
         self._turns = 0
         self._patience: Patience | None = None
-        self._look_at = 0.0
-        self._look_s = 0.0
-        # Where asyncio's loops ask the system for events and wait; here is no system, and waiting is arithmetic.
+        self._check_at = 0.0
+        self._check_s = 0.0
+        # asyncio's loops wait in their selector; here waiting is an addition.
         self._selector = self
 
     def be_patient(self, task: "asyncio.Task[Any]", patience_s: float) -> None:
         """Raise `Deadlock` when this task waits for longer than that, without a timer of its own."""
         self._patience = Patience(task, patience_s)
-        self._look_s = patience_s / _LOOKS
+        self._check_s = patience_s / _CHECKS
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -65,29 +174,29 @@ class VirtualLoop(MachineLoop):
         if timeout > 0:
             self._now += timeout
             self._turns = 0
-            if self._patience is not None and self._now >= self._look_at:
-                self._look(self._patience)
+            if self._patience is not None and self._now >= self._check_at:
+                self._check_progress(self._patience)
         self._turns += 1
         if self._turns > _TURNS_AT_ONE_INSTANT_MAX:
             self._turns = 0
             raise Livelock(f"{_TURNS_AT_ONE_INSTANT_MAX} turns at {self._now:g} s, and no time passes")
         return []
 
-    def _look(self, patience: Patience) -> None:
-        self._look_at = self._now + self._look_s
+    def _check_progress(self, patience: Patience) -> None:
+        self._check_at = self._now + self._check_s
         if patience.is_over(self._now, getattr(self, "_scheduled", ())):
             self._patience = None
-            raise Deadlock(f"at {self._now:g} s, nothing has come for long: {patience.explain()}")
+            raise Deadlock(f"at {self._now:g} s, the program has waited too long: {patience.explain()}")
 
-    # Whatever they are given, these would wait for the real world.
+    # These would depend on real time.
 
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]  # refused, whatever it is given
         """There are no threads."""
-        raise RuntimeError("virtual time knows no threads: call the function itself, or use a real loop")
+        raise RuntimeError("there are no threads in virtual time: call the function directly, or use a real loop")
 
     def create_connection(self, *_: Any, **options: Any) -> NoReturn:
         """There are no sockets."""
-        raise RuntimeError("virtual time knows no sockets: use holdfast.testing.MemoryServer, or a real loop")
+        raise RuntimeError("there are no sockets in virtual time: use holdfast.testing.MemoryServer, or a real loop")
 
     create_server = create_connection
 
@@ -99,13 +208,13 @@ class VirtualLoop(MachineLoop):
         """There are none."""
 
     def _write_to_self(self) -> None:
-        """Nobody has to be woken: `call_soon_threadsafe` is only ever called from this thread."""
+        """Nothing to wake: `call_soon_threadsafe` is only called from this thread."""
 
 
 def run(main: Coroutine[Any, Any, T], *, seed: int | None = None, patience_s: float = PATIENCE_S) -> T:
     """Run a coroutine to its end in virtual time.
 
-    If it waits for `patience_s` with no timer of its own, for what never comes, that is a `Deadlock`.
+    If it waits for `patience_s` without a timer of its own, it fails with `Deadlock`.
 
     With a seed, Python's own `random` is seeded for the run, for games that use it, and put back afterwards.
     """
@@ -126,8 +235,8 @@ async def _patient(loop: VirtualLoop, main: Coroutine[Any, Any, T], patience_s: 
 
 
 def _end_tasks(loop: VirtualLoop) -> None:
-    """Cancel what is left, and what comes of that: a task may start another one while it cleans up."""
-    # What was started and never began would complain that nobody awaited it.
+    """Cancel the remaining tasks, and those that they start while they clean up."""
+    # Let every task start: one that never ran would warn that it was not awaited.
     loop.run_until_complete(asyncio.sleep(0))
     for _ in range(_ENDINGS_MAX):
         tasks = asyncio.all_tasks(loop)

@@ -1,17 +1,17 @@
-"""Limits for tests and load generators that say more, from one address, than any player would."""
+"""Limits for tests and load generators, which send more from one address than any player would."""
 
 from dataclasses import replace
 
 from holdfast.core.limits import Limits
 
-# More than a test could use up, and still a number to calculate with.
+# More than any test uses, and still a number to calculate with.
 _PLENTY = 10**12
 
 
 def generous(limits: Limits | None = None) -> Limits:
     """The same limits, without those on how often and how much a client, an address or a player may do something.
 
-    What bounds memory stays: windows, queues, payloads. So do the graces and the timeouts.
+    Limits on memory stay: windows, queues, payloads. So do graces and timeouts.
     """
     return replace(
         limits or Limits(),
@@ -43,4 +43,4 @@ def generous(limits: Limits | None = None) -> Limits:
 
 
 UNLIMITED = generous()
-"""Nobody is told to slow down: for a test, a benchmark or a simulation, never for the public."""
+"""No rate limits: for tests, benchmarks and simulations, never for a public server."""

@@ -1,7 +1,7 @@
-"""Machines: all that runs on one computer, to be stopped or killed at any moment as a whole.
+"""Machines: everything that runs on one computer, which can be paused or crashed as a whole at any moment.
 
-What is started on a machine belongs to it, and so does everything that comes of it: tasks, timers, callbacks. A machine
-without power does nothing more, not even clean up; a paused one does later what it has missed. Needs virtual time.
+Tasks, timers and callbacks that are started on a machine belong to it, and so does everything that they start. After a
+crash nothing more runs, not even cleanup; a paused machine runs later what it missed. Needs virtual time.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _HERE: ContextVar["Machine | None"] = ContextVar("machine", default=None)
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """Something that is due on a machine. It may be cancelled as long as it has not happened."""
+    """A callback that is due on a machine. It can be cancelled until it has run."""
 
     callback: Callable[..., Any]
     args: tuple[Any, ...]
@@ -27,28 +27,28 @@ class Call:
 
     @property
     def is_step(self) -> bool:
-        """Whether a task goes on with this: without it, the task could not even be cancelled."""
+        """Whether this is a step of a task, without which the task could not even be cancelled."""
         return isinstance(getattr(self.callback, "__self__", None), asyncio.Task)
 
-    def happen(self) -> None:
-        """Do it, in the present context."""
+    def run(self) -> None:
+        """Call it, in the current context."""
         if self.handle is None or not self.handle.cancelled():
             self.callback(*self.args)
 
 
 class Crashed(Exception):
-    """The machine lost its power in the middle of what it was asked for."""
+    """The machine crashed before the work was done."""
 
 
 class Machine:
-    """One computer. Give it something to `do`, then `pause` it, or `crash` it for good."""
+    """One computer: `do` work on it, `pause` it, or `crash` it for good."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._state: Literal["running", "paused", "dead", "buried"] = "running"
         self._missed: list[Call] = []
-        # Held until the end: a forgotten task would be cleaned up, and nothing cleans up after a power cut.
+        # Held until the end: a task that is garbage-collected cleans up, which a crashed machine does not.
         self._tasks: set[asyncio.Task[Any]] = set()
         self._power_cut: asyncio.Future[Any] = loop.create_future()
         self._context = copy_context()
@@ -58,7 +58,7 @@ class Machine:
 
     @staticmethod
     def here() -> "Machine | None":
-        """The machine that the present code runs on, if it is on one."""
+        """The machine that the current code runs on, if any."""
         return _HERE.get()
 
     @property
@@ -67,7 +67,7 @@ class Machine:
         return self._state == "running"
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on this machine to its end; `Crashed` if the machine does not last that long."""
+        """Run a coroutine on this machine; raises `Crashed` if the machine crashes before it ends."""
         task = self._loop.create_task(work, context=self._context.copy())
         try:
             await self._ended(task)
@@ -89,19 +89,19 @@ class Machine:
         context.run(self.run, Call(function, args, context))
 
     def pause(self) -> None:
-        """Let nothing happen until `wake`, as a debugger, SIGSTOP or the move of a virtual machine does."""
+        """Run nothing until `wake`, as with a debugger, SIGSTOP or a virtual machine that is moved."""
         self._check_loop()
         if self._state == "running":
             self._state = "paused"
 
     def wake(self) -> None:
-        """Go on: everything that should have happened meanwhile happens now, in its order."""
+        """Continue: everything that was due in the meantime runs now, in order."""
         if self._state == "paused":
             self._state = "running"
             self._run_missed()
 
     def crash(self) -> None:
-        """Cut the power: whatever was going on is never finished."""
+        """Cut the power: whatever is running is never finished."""
         self._check_loop()
         if self._state in ("running", "paused"):
             self._state = "dead"
@@ -111,9 +111,9 @@ class Machine:
     # For the loop
 
     def run(self, call: Call) -> None:
-        """Something of this machine is due; this is called in its context."""
+        """Run a callback of this machine, or keep it for later; called in its context."""
         if self._state in ("running", "buried"):
-            call.happen()
+            call.run()
         elif self._state == "paused" or call.is_step:
             self._missed.append(call)
 
@@ -123,7 +123,7 @@ class Machine:
         task.add_done_callback(self._tasks.discard)
 
     def bury(self) -> None:
-        """The program has ended: let tasks that are cancelled come to their end."""
+        """The program has ended: let cancelled tasks finish."""
         self._state = "buried"
         self._run_missed()
 
@@ -134,8 +134,8 @@ class Machine:
 
     def _check_loop(self) -> None:
         if not isinstance(self._loop, MachineLoop):
-            raise RuntimeError(  # noqa: TRY004 - nobody passed it in
-                "a machine can be stopped in virtual time only: use holdfast.testing.run"
+            raise RuntimeError(  # noqa: TRY004 - it is not an argument
+                "machines can be paused and crashed in virtual time only: use holdfast.testing.run"
             )
 
 
@@ -149,8 +149,7 @@ class MachineLoop(asyncio.BaseEventLoop):
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """See asyncio."""
-        # Not `or`: an empty context is false.
+        # Not `or`: an empty context is falsy.
         context = copy_context() if context is None else context
         machine = context.get(_HERE)
         if machine is None:
@@ -162,7 +161,6 @@ class MachineLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """See asyncio."""
         context = copy_context() if context is None else context
         machine = context.get(_HERE)
         if machine is None:
@@ -172,7 +170,6 @@ class MachineLoop(asyncio.BaseEventLoop):
         return handle
 
     def create_task(self, coro: Any, *, context: Context | None = None, **options: Any) -> asyncio.Task[Any]:
-        """See asyncio."""
         task = super().create_task(coro, context=context, **options)
         machine = _HERE.get() if context is None else context.get(_HERE)
         if machine is not None:

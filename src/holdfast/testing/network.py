@@ -1,6 +1,6 @@
-"""A network in memory with faults: slow, stalled, cut, half-open and late links, all decided by one seed.
+"""A network in memory with faults: slow, stalled, cut, half-open and delayed links, all determined by one seed.
 
-A `Dialer` is one client's way in, a `Link` one connection that it dialed. Break them by hand, or let chance do it.
+A `Dialer` opens the connections of one client, a `Link` is one of them. Break them directly, or at random.
 """
 
 import asyncio
@@ -18,28 +18,28 @@ Side = Literal["client", "server"]
 
 
 class Direction:
-    """What one side of a link sends: one byte after the other, at the link's rate, until the link breaks."""
+    """The bytes that one side of a link sends, at the link's rate, until the link breaks."""
 
     def __init__(self) -> None:
         self.bytes_left = inf
-        """What still gets through before the link breaks."""
+        """How many bytes still get through before the link breaks."""
         self._sent_bytes = 0
         self._free_at = 0.0
 
     def pass_s(self, size: int, bytes_per_s: float, now: float) -> float:
-        """How long the next bytes take to pass, behind those that were sent before."""
+        """How long the next bytes take, after those that were sent before."""
         self.bytes_left -= size
         self._sent_bytes += size
         self._free_at = max(now, self._free_at) + size / bytes_per_s
         return self._free_at - now
 
     def passed_bytes(self, bytes_per_s: float, at: float) -> int:
-        """How much had passed at this time."""
+        """How many bytes had passed at this time."""
         return self._sent_bytes - min(self._sent_bytes, round(max(0.0, self._free_at - at) * bytes_per_s))
 
 
 class Link:
-    """One connection: the dialing side is the client, the other the server."""
+    """One connection between a client, which dialed it, and a server."""
 
     def __init__(self, wire: Wire, latency_s: float, jitter_s: float) -> None:
         self._wire = wire
@@ -48,7 +48,7 @@ class Link:
         self.latency_s = latency_s
         self.jitter_s = jitter_s
         self.bytes_per_s = inf
-        """How much the link carries, each way."""
+        """The link's bandwidth, each way."""
         self.hello = b""
         """The first payload that the client sent."""
         self.server: Machine | None = None
@@ -60,28 +60,28 @@ class Link:
         return not (self._wire.is_cut or any(end.is_lost for end in self._wire.ends))
 
     def buffered_bytes(self, side: Side) -> int:
-        """What this side has sent and the other has not received yet."""
+        """How many bytes this side has sent and the other has not received."""
         return self.end(side).buffered_bytes
 
     def cut(self) -> None:
-        """Break the link: what is on its way is lost, and both sides are told at once."""
+        """Break the link: bytes under way are lost, and both sides notice at once."""
         self._wire.cut()
 
     def cut_next(self, side: Side) -> None:
-        """Break the link in the middle of the next payload that this side sends; the other never sees it."""
+        """Break the link in the middle of the next payload that this side sends; the other never receives it."""
         self._cut_next.add(side)
 
     def cut_after(self, side: Side, carried_bytes: float) -> None:
-        """Break the link once it has carried so much more of what this side sends, also in the middle of a payload."""
+        """Break the link after this many more bytes from this side, also in the middle of a payload."""
         self._directions[side].bytes_left = carried_bytes
 
     @property
     def is_doomed(self) -> bool:
-        """Whether it breaks after so many bytes."""
+        """Whether it breaks after a number of bytes."""
         return any(direction.bytes_left < inf for direction in self._directions.values())
 
     def half_open(self, unaware: Side) -> None:
-        """Break the link, but this side believes that it is up: what it sends vanishes."""
+        """Break the link without this side noticing: what it sends is lost."""
         self._wire.cut(unaware=[self.end(unaware)])
 
     def stall(self) -> None:
@@ -93,11 +93,11 @@ class Link:
         self._wire.flow()
 
     def stop_reading(self, side: Side) -> None:
-        """This side is slow: what the other sends piles up, until `read_on`."""
+        """Stop reading on this side, so that the other side's bytes queue up, until `read_on`."""
         self.end(side).pause_reading()
 
     def read_on(self, side: Side) -> None:
-        """This side takes what has piled up."""
+        """Read on this side again, the queued bytes first."""
         self.end(side).resume_reading()
 
     def end(self, side: Side) -> MemoryTransport:
@@ -119,12 +119,12 @@ class Link:
         if len(payload) <= left:
             return delay_s
         if left >= 0:
-            # The first that does not get through; those behind it do not either.
+            # The first payload that does not get through; later ones do not either.
             loop.call_later(delay_s - (len(payload) - left) / self.bytes_per_s, self.cut)
         return inf
 
     def arrived_bytes(self, sender: MemoryTransport) -> int:
-        """How much of what this end sent has arrived; nothing is counted while it cannot, or takes no time to pass."""
+        """How many bytes of this end have arrived; 0 while the link is stalled or if its bandwidth is unlimited."""
         if self.bytes_per_s == inf or self._wire.is_stalled:
             return 0
         at = asyncio.get_running_loop().time() - self.latency_s
@@ -135,25 +135,25 @@ class Link:
 
 
 class Dialer:
-    """One client's way into the network. Pass it to a session: `connect(url, dial=dialer)`."""
+    """Opens the links of one client: `connect(url, dial=dialer)`."""
 
     def __init__(self, network: "Network", name: str) -> None:
         self._network = network
         self.name = name
         self.links: list[Link] = []
-        """Every link that was dialed, the newest last."""
+        """Every link that it dialed, the newest last."""
         self.delay_s = 0.0
-        """How long a dial takes. Longer than the client waits: it fails, and the client tries again."""
+        """How long a dial takes; if longer than the client waits, it fails and the client retries."""
         self.latency_s: float | None = None
-        """The latency of the links that it dials from now on; None: the network's."""
+        """The latency of new links; None for the network's."""
         self.bytes_per_s = inf
-        """What the links that it dials from now on carry, each way."""
+        """The bandwidth of new links, each way."""
         self.cut_after_bytes: float = inf
-        """What they carry on average, each way, before they break."""
+        """How many bytes new links carry on average, each way, before they break."""
         self.is_down = False
-        """Whether nobody can be reached."""
+        """Whether dials fail; the client retries."""
         self.is_dead = False
-        """Whether there is no use in trying again: the client gives up."""
+        """Whether dials fail for good: the client gives up."""
 
     @property
     def link(self) -> Link:
@@ -179,7 +179,7 @@ class Network(MemoryNetwork):
     """The links of one test. Equal seeds and equal programs give equal runs."""
 
     def __init__(self, random: Random | None = None, *, latency_s: float = 0.0, jitter_s: float = 0.0) -> None:
-        """Each payload of a new link takes `latency_s` and up to `jitter_s` more; they never overtake each other."""
+        """Each payload of a new link takes `latency_s` and up to `jitter_s` more; payloads stay in order."""
         super().__init__()
         self.latency_s = latency_s
         self.jitter_s = jitter_s
@@ -199,19 +199,18 @@ class Network(MemoryNetwork):
         return self._links[wire]
 
     def dialer(self, name: str) -> Dialer:
-        """A new way in."""
+        """A new dialer."""
         return Dialer(self, name)
 
     def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
-        """Called for each payload that is sent; see `MemoryNetwork`."""
+        """Called for each payload that is sent."""
         return self.link(sender.wire).fate(sender, payload, self._random.random())
 
     def arrived_bytes(self, sender: MemoryTransport) -> int:
-        """See `MemoryNetwork`."""
         return self.link(sender.wire).arrived_bytes(sender)
 
     def doom(self, link: Link, mean_bytes: float) -> None:
-        """Let a link break after so many bytes on average, each way for itself."""
+        """Let a link break after this many bytes on average, independently each way."""
         link.cut_after("client", self._random.expovariate(1 / mean_bytes))
         link.cut_after("server", self._random.expovariate(1 / mean_bytes))
 
@@ -224,7 +223,7 @@ class Network(MemoryNetwork):
     async def listen(
         self, accept: Accept, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
     ) -> MemoryListener:
-        """See `MemoryNetwork`; what arrives is heard on the machine that listens."""
+        """As in `MemoryNetwork`; payloads are received on the machine that listens."""
         context, machine = copy_context(), Machine.here()
 
         def accept_here() -> Receiver:
@@ -237,16 +236,16 @@ class Network(MemoryNetwork):
     async def dial(
         self, receiver: Receiver, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
     ) -> MemoryTransport:
-        """See `MemoryNetwork`; what arrives is heard on the machine that dials."""
+        """As in `MemoryNetwork`; payloads are received on the machine that dials."""
         resident = _Resident(receiver, copy_context())
         transport = await super().dial(resident, address, dialects=dialects, limits=limits)
         self.link(transport.wire).server = self._servers[address]
         return transport
 
     async def deliver_again(self, link: Link, url: str, limits: TransportLimits, *, stay_s: float = 1.0) -> None:
-        """Let a link's hello arrive again, or late, on a connection whose client has given it up; it stays a while.
+        """Deliver a link's hello again on a new connection, as if late, and keep that open for a while.
 
-        So a proxy behaves that opens its half of a connection after the client has hung up and dialed again.
+        A proxy does this if it connects to the server after its client has hung up and dialed again.
         """
         transport = await self.dial(_Nobody(), url, dialects=[link.end("client").dialect], limits=limits)
         transport.send(link.hello)
@@ -255,7 +254,7 @@ class Network(MemoryNetwork):
 
 
 class _Resident:
-    """A receiver that hears everything where it lives, and not where the sender does."""
+    """A receiver that runs on its own machine, not on the sender's."""
 
     def __init__(self, receiver: Receiver, home: Context) -> None:
         self._receiver = receiver
@@ -293,7 +292,7 @@ def _on_its_machine(method: Callable[..., None], args: tuple[Any, ...], home: Co
 
 
 class _Nobody:
-    """The receiver of a connection that nobody listens to."""
+    """A receiver that ignores everything."""
 
     def opened(self, transport: Transport) -> None: ...
 

@@ -1,8 +1,10 @@
-"""A whole server and its clients in one process, with no socket: the real classes on a network that can be broken."""
+"""A server and its clients in one process, without sockets: the real classes on a network that tests can break."""
 
 import asyncio
+import traceback
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context
+from hashlib import sha256
 from random import Random
 from typing import Any, TypeVar
 
@@ -18,8 +20,6 @@ from holdfast.server.environment import Environment
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import DIALECTS, Server, Storage
 from holdfast.stores.port import Store
-from holdfast.testing.failures import Allowed, Failures, GameFailed
-from holdfast.testing.hashing import QuickHashing
 from holdfast.testing.machine import Machine
 from holdfast.testing.network import Dialer, Link, Network
 from holdfast.testing.store import FaultyStore
@@ -31,16 +31,80 @@ T = TypeVar("T")
 URL = "memory://server"
 """The one address of a test's network."""
 
-# The key of the guests, the same in every run.
+# The key for guest credentials, the same in every run.
 _SECRET = bytes(32)
+# A failing hook fails often; the first errors are enough.
+_KEPT_MAX = 20
+
+Allowed = type[Exception] | tuple[type[Exception], ...]
+"""The types of errors that a test expects."""
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
+class GameFailed(ExceptionGroup[Exception]):
+    """The game's code raised errors during the test; a note on each says where."""
+
+    def explained(self) -> str:
+        """All errors with their tracebacks, as text."""
+        return "".join(traceback.format_exception(self))
+
+
+class Failures:
+    """The errors of the game's code on one server, which contains them; a test should fail with them."""
+
+    def __init__(self, allowed: Allowed = ()) -> None:
+        self.errors: list[Exception] = []
+        """All of them, in order; also those that are allowed."""
+        self._allowed = allowed
+        self._unexpected: list[Exception] = []
+        self._more = 0
+
+    def add(self, error: Exception, where: str) -> None:
+        """Record an error."""
+        if len(self.errors) < _KEPT_MAX:
+            self.errors.append(error)
+        if isinstance(error, self._allowed):
+            return
+        if len(self._unexpected) < _KEPT_MAX:
+            error.add_note(f"raised in {where}")
+            self._unexpected.append(error)
+        else:
+            self._more += 1
+
+    def check(self) -> None:
+        """Raise the unexpected errors, once."""
+        unexpected, self._unexpected = self._unexpected, []
+        more, self._more = self._more, 0
+        if unexpected:
+            count = f" ({more} later ones are not shown)" if more else ""
+            allowed = type(unexpected[0]).__name__
+            raise GameFailed(
+                f"the game's code failed{count}; if the test expects it, use MemoryServer(…, allow_errors={allowed})",
+                unexpected,
+            )
+
+
+class QuickHashing:
+    """Replaces argon2id in a `MemoryServer`: fast, without threads, and unsafe outside tests."""
+
+    async def hash(self, password: bytes) -> str:
+        """A hash for a record."""
+        return sha256(password).hexdigest()
+
+    async def verify(self, known: str, password: bytes) -> bool:
+        """Whether this is the password."""
+        return known == sha256(password).hexdigest()
+
+    def is_outdated(self, known: str) -> bool:
+        """Never."""
+        return not known
+
+
 class Named:
-    """An authenticator that believes a name, so that a test can say who is who. Never let the public in with it."""
+    """An authenticator that accepts any name without proof. For tests only."""
 
     scheme = "name"
 
@@ -73,11 +137,11 @@ class MemoryServer(Server):
         limits: Limits | None = None,
         allow_errors: Allowed = (),
     ) -> None:
-        """Everything that is left to chance follows from `seed`: ids, tokens, jitter, the network.
+        """`seed` determines everything random: ids, tokens, jitter, the network.
 
-        What the game's code raises fails the test when the server stops, except the types in `allow_errors`.
+        Errors that the game's code raises fail the test when the server stops, except the types in `allow_errors`.
 
-        Rooms that last need a `store`; one that is to survive crashes is a `FaultyStore`.
+        Durable rooms need a `store`; use a `FaultyStore` if the server is to crash.
         """
         random = Random(f"{seed}/server")
         super().__init__(
@@ -106,13 +170,13 @@ class MemoryServer(Server):
 
     @property
     def machine(self) -> Machine:
-        """What the server runs on. What a test does to rooms or sessions by hand, it does there: `machine.call`."""
+        """The machine that the server runs on. Tests that touch rooms or sessions directly use `machine.call`."""
         if self._machine is None:
             raise RuntimeError("the server is not running: await server.start() first")
         return self._machine
 
     async def start(self) -> None:
-        """Listen in the network; after a crash, with what the store has."""
+        """Start to listen; after a crash, recover what the store has."""
         self._machine = Machine()
         await self._machine.do(self._start())
 
@@ -123,9 +187,9 @@ class MemoryServer(Server):
         )
 
     async def stop(self) -> None:
-        """Close the server in order. Its clients try to come back until they are closed themselves.
+        """Stop the server in order. Its clients try to reconnect until they are closed.
 
-        `GameFailed` if the game's code raised anything since the start that was not allowed.
+        Raises `GameFailed` if the game's code raised errors that were not allowed.
         """
         if self._machine is not None:
             await self._machine.do(self._stop())
@@ -145,18 +209,20 @@ class MemoryServer(Server):
         return await self.machine.do(super()._create_room(request))
 
     def crash(self, *, silently: bool = False) -> None:
-        """Cut the power: nothing more happens on the server, and nothing is said or saved. `start` brings it back.
+        """Cut the power: the server stops at once, and nothing more is sent or saved. `start` restarts it.
 
-        The links are reset, as when a process dies; silently: its clients have to notice, as when a machine does.
+        Links are reset, as when a process dies; `silently`: clients must notice it, as when a machine dies.
         """
         if self._store is not None and not isinstance(self._store, FaultyStore):
-            raise RuntimeError("a server that crashes needs a store that does: MemoryServer(…, store=FaultyStore())")
+            raise RuntimeError(
+                "a server that crashes needs a store that can crash: MemoryServer(…, store=FaultyStore())"
+            )
         self.machine.crash()
         if self._line_limit is not None:
-            # The loggers of a dead process are gone with it: what the next server says is not limited by this one.
+            # The rate limit of the log ends with its process.
             self._line_limit.stop()
         self._stop_listening()
-        # Also if the server ended itself: what becomes of its links is not up to its machine any more.
+        # Outside its machine, also if the server ended itself: a dead machine runs nothing.
         Context().run(self._lose_links, silently=silently)
         if self._store is not None:
             self._store.crash()
@@ -175,12 +241,12 @@ class MemoryServer(Server):
                 link.cut()
 
     def pause(self) -> None:
-        """Let nothing happen on the server until `wake`. Its links stay up; another server may listen."""
+        """Freeze the server until `wake`. Its links stay open, but it stops listening, so that another may listen."""
         self.machine.pause()
         self._stop_listening()
 
     def wake(self) -> None:
-        """Go on, with all that was missed."""
+        """Continue with everything that was due in the meantime."""
         self.machine.wake()
         if self._listener is not None:
             self._listener.is_open = True
@@ -210,7 +276,7 @@ class MemoryServer(Server):
             error = raised[1]
             if not isinstance(error, BaseException):
                 raise
-            # Probably the cause of it.
+            # Probably its cause.
             error.add_note(failed.explained())
 
     async def connect(self, name: str = "", **options: Any) -> ClientSession:
@@ -230,9 +296,9 @@ class MemoryServer(Server):
         return list(self._dialers)
 
     def dialer(self, client: ClientSession) -> Dialer:
-        """A client's way into the network."""
+        """The dialer of a client."""
         return self._dialers[client]
 
     def link(self, client: ClientSession) -> Link:
-        """A client's newest link: the thing to break."""
+        """The newest link of a client."""
         return self._dialers[client].link

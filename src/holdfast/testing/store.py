@@ -1,10 +1,10 @@
-"""A store in memory whose commits take time, fail when told to, and are torn when their process dies.
+"""A store in memory whose commits take time, fail when told to, and are interrupted by a crash.
 
     disk = Disk()
     server = MemoryServer([Arena], store=FaultyStore(disk, latency_s=0.01))
 
-What was written stays on the disk, for the next server with a store on it. With no fault switched on it is a store like
-any other.
+The disk keeps what was written, for the next server with a store on it. Without faults it behaves like any other store.
+`MemoryStorage` keeps a client's session across restarts of its process.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Outcomes = list[Outcome]
 
 
 class Disk(MemoryData):
-    """What outlives every process. `on_written` hears of each batch, in order, the moment that it is there for good."""
+    """The data that outlives every process. `on_written` is called for each batch, in order, once it is durable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _Failure:
 
 @dataclass(slots=True, eq=False)
 class _Flight:
-    """A commit on its way to the disk."""
+    """A commit that is being written."""
 
     batches: Sequence[Batch]
     answer: asyncio.Future[Outcomes]
@@ -56,7 +56,7 @@ class _Flight:
 
 
 class FaultyStore(MemoryStore):
-    """One process's handle of a disk, with its faults. Equal seeds give equal faults."""
+    """One process's access to a disk, with faults. Equal seeds give equal faults."""
 
     def __init__(
         self,
@@ -72,9 +72,9 @@ class FaultyStore(MemoryStore):
         self.latency_s = latency_s
         self.jitter_s = jitter_s
         self.is_full = False
-        """Whether nothing can be written: every commit is `Unavailable`."""
+        """Whether the disk is full: every commit raises `Unavailable`."""
         self.calls = 0
-        """How often anything was asked for."""
+        """The number of calls so far."""
         self._random = random or Random(0)
         self._is_dead = False
         self._busy_until = 0.0
@@ -84,19 +84,19 @@ class FaultyStore(MemoryStore):
 
     @property
     def is_writing(self) -> bool:
-        """Whether a commit is on its way to the disk."""
+        """Whether a commit is being written."""
         return bool(self._flights)
 
     def fail(self, error: StoreError, *, call: int = 1, is_written: bool | None = None) -> None:
-        """Let a call to come fail, 1 being the next. `Unavailable` writes nothing.
+        """Let a later call fail; 1 is the next. `Unavailable` writes nothing.
 
-        With any other error `is_written` says whether the commit reaches the disk all the same; None leaves it to
-        chance, batch by batch.
+        With any other error `is_written` says whether the commit is written nevertheless; None decides it at random for
+        each batch.
         """
         self._failures[self.calls + call] = _Failure(error, is_written)
 
     def crash(self) -> None:
-        """The process dies: each batch on its way is written or lost, whole and by itself. `open` begins anew."""
+        """The process dies: each batch that is being written is written or lost, at random. `open` starts over."""
         flights, self._flights = self._flights, {}
         for flight in flights:
             self._write(flight.batches, is_written=None)
@@ -133,10 +133,10 @@ class FaultyStore(MemoryStore):
         loop = asyncio.get_running_loop()
         flight = _Flight(batches, loop.create_future(), failure)
         self._flights[flight] = None
-        # One after the other, also if somebody has no patience and asks again.
+        # One at a time, also if a caller gives up and tries again.
         self._busy_until = max(self._busy_until, loop.time() + self._delay_s())
         if self._busy_until > loop.time():
-            # Not in the caller's context: the disk goes on when the caller's machine is paused.
+            # Not in the caller's context: the disk works on when the caller's machine is paused.
             loop.call_at(self._busy_until, self._land, flight, context=Context())
         else:
             self._land(flight)
@@ -149,7 +149,7 @@ class FaultyStore(MemoryStore):
         failure = flight.failure
         outcomes = self._write(flight.batches, is_written=True if failure is None else failure.is_written)
         if flight.answer.done():
-            # Nobody waits for it any more.
+            # The caller gave up.
             return
         if failure is None:
             flight.answer.set_result(outcomes)
@@ -185,7 +185,7 @@ class FaultyStore(MemoryStore):
 
     async def _called(self) -> _Failure | None:
         if self._is_dead:
-            # Whoever asks is dead, too, and gets no answer.
+            # The caller has crashed too, and gets no answer.
             await asyncio.get_running_loop().create_future()
         self._check_open()
         self.calls += 1
@@ -193,3 +193,30 @@ class FaultyStore(MemoryStore):
 
     def _delay_s(self) -> float:
         return self.latency_s + self.jitter_s * self._random.random() if self.latency_s or self.jitter_s else 0.0
+
+
+class MemoryStorage:
+    """A saved session in memory: `connect(url, saved=storage)` in one process, and again in its successor."""
+
+    def __init__(self, written: bytes = b"") -> None:
+        self.written = written
+        """What a new process would read."""
+
+    def read(self) -> bytes:
+        """Everything."""
+        return self.written
+
+    def append(self, record: bytes) -> None:
+        """Add a record."""
+        self.written += record
+
+    def replace(self, state: bytes) -> None:
+        """Replace everything."""
+        self.written = state
+
+    def remove(self) -> None:
+        """The session is over."""
+        self.written = b""
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.main import main
+from tests.cases import every_case
 from tests.cli.served_games import write
 from tests.cli.types.every_type import Everything, everything
 from tests.e2e.serving import ROOT
@@ -274,7 +275,7 @@ def game_with(field: str) -> str:
     """
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "says"),
     [
         ("Thing", "Inner.field has a type that cannot be written in TypeScript: Thing"),
@@ -288,7 +289,7 @@ def test_what_cannot_be_said_is_an_error_that_names_class_and_field(tmp_path: Pa
     assert says in line
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "written"),
     [
         ('Annotated[int, Meta(description="how many")]', "number"),

@@ -17,7 +17,7 @@ from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import DIALECTS
 from holdfast.stores import Entry, MemoryData
 from holdfast.testing import Dialer, Link, Named, Network, run
-from holdfast.testing.hashing import QuickHashing
+from holdfast.testing.server import QuickHashing
 from holdfast.transports.port import Dialect, Listener, TransportLimits
 from tests.server.durability.faults import FaultyStore, Moment
 from tests.server.durability.rooms import MESSAGES, Said

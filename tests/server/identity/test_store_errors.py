@@ -7,7 +7,7 @@ from holdfast.identity import Password
 from holdfast.schemas.frames import Close, Hello
 from holdfast.stores import Broken, StoreError, Unavailable, Unknown
 from holdfast.testing import FaultyStore, MemoryServer
-from holdfast.testing.hashing import QuickHashing
+from holdfast.testing.server import QuickHashing
 from tests.server.access.kit import dialed, hall, operator, serving
 from tests.server.durability.bench import in_virtual_time, until
 

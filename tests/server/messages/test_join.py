@@ -7,7 +7,7 @@ import pytest
 
 import holdfast
 from holdfast import Message, OtherVersion, PlayerData, Room, on
-from holdfast.server.messages.spoken import Spoken, spoken_in
+from holdfast.server.messages.inspection import RoomMessages, messages_of
 from holdfast.server.messages.version import name_of, version_of
 from holdfast.testing import MemoryServer, run
 
@@ -37,13 +37,13 @@ class Older(Message):
     name: str
 
 
-OURS = version_of(spoken_in(Arena))
-OLD = version_of(Spoken((Move,), (Older,)))
-LESS = version_of(Spoken((Move,), ()))
+OURS = version_of(messages_of(Arena))
+OLD = version_of(RoomMessages((Move,), (Older,)))
+LESS = version_of(RoomMessages((Move,), ()))
 
 
 @pytest.mark.parametrize("version", ["", OURS, LESS])
-def test_a_client_that_is_understood_or_does_not_say_is_let_in(version: str) -> None:
+def test_a_client_that_is_compatible_or_does_not_say_is_let_in(version: str) -> None:
     async def play() -> None:
         async with MemoryServer([Arena]) as server:
             ada, bob = await server.connect("ada"), await server.connect("bob")

@@ -8,8 +8,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from holdfast import Message
 from holdfast.schemas.requests import MESSAGE_VERSION_CHARS_MAX
-from holdfast.server.messages.spoken import Spoken
-from holdfast.server.messages.version import FACTS_MAX, is_understood, name_of, version_of
+from holdfast.server.messages.inspection import RoomMessages
+from holdfast.server.messages.version import FACTS_MAX, is_compatible, name_of, version_of
 from tests.cases import every_case
 
 
@@ -27,14 +27,14 @@ def two_points(item: list[Any], place: list[Any]) -> tuple[Any, Any]:
     return ("item", point(*item, module="items")), ("place", point(*place))
 
 
-def up(*fields: Any, **options: Any) -> Spoken:
+def up(*fields: Any, **options: Any) -> RoomMessages:
     """A room that takes one message, `move`, with these fields."""
-    return Spoken((message("Move", *fields, **options),), ())
+    return RoomMessages((message("Move", *fields, **options),), ())
 
 
-def down(*fields: Any, **options: Any) -> Spoken:
+def down(*fields: Any, **options: Any) -> RoomMessages:
     """A room that sends one message, `moved`, with these fields."""
-    return Spoken((), (message("Moved", *fields, **options),))
+    return RoomMessages((), (message("Moved", *fields, **options),))
 
 
 X = ("x", float)
@@ -42,7 +42,7 @@ Y = ("y", float)
 OPTIONAL_Y = ("y", float, 0.0)
 UNSET_Y = ("y", float | UnsetType, UNSET)
 UNTYPED = namedtuple("UNTYPED", "x y")
-NOTHING = Spoken((), ())
+NOTHING = RoomMessages((), ())
 
 UNDERSTOOD = {
     "the same": (up(X, Y), up(X, Y)),
@@ -66,7 +66,7 @@ UNDERSTOOD = {
 }
 NOT_UNDERSTOOD = {
     "a message that is gone": (up(X), NOTHING),
-    "a message that goes the other way": (up(X), Spoken((), up(X).to_server)),
+    "a message that goes the other way": (up(X), RoomMessages((), up(X).to_server)),
     "another type": (up(X), up(("x", int))),
     "another type of an optional field": (up(X, OPTIONAL_Y), up(X, ("y", str, ""))),
     "another name": (up(X), up(Y)),
@@ -101,23 +101,25 @@ REFUSED_ALL_THE_SAME = {
 
 
 @every_case(("client", "server"), UNDERSTOOD.values(), ids=UNDERSTOOD)
-def test_a_client_is_understood_while_all_it_knows_is_still_so(client: Spoken, server: Spoken) -> None:
-    assert is_understood(version_of(client), by=version_of(server))
+def test_a_client_is_compatible_while_all_it_knows_is_still_so(client: RoomMessages, server: RoomMessages) -> None:
+    assert is_compatible(version_of(client), version_of(server))
 
 
 @every_case(("client", "server"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
-def test_a_client_is_not_understood_when_something_it_knows_has_changed(client: Spoken, server: Spoken) -> None:
-    assert not is_understood(version_of(client), by=version_of(server))
+def test_a_client_is_incompatible_when_something_it_knows_has_changed(
+    client: RoomMessages, server: RoomMessages
+) -> None:
+    assert not is_compatible(version_of(client), version_of(server))
 
 
 @pytest.mark.parametrize(("client", "server"), REFUSED_ALL_THE_SAME.values(), ids=REFUSED_ALL_THE_SAME)
-def test_what_is_of_another_type_is_refused_even_if_it_would_do(client: Spoken, server: Spoken) -> None:
-    assert not is_understood(version_of(client), by=version_of(server))
+def test_what_is_of_another_type_is_refused_even_if_it_would_do(client: RoomMessages, server: RoomMessages) -> None:
+    assert not is_compatible(version_of(client), version_of(server))
 
 
 @every_case("garbage", ["x", "1.2.3", "deadbeef.AAAA", "deadbeef.AA", "\x00", "." + "A" * 4000])
 def test_text_that_is_no_version_is_not_understood(garbage: str) -> None:
-    assert not is_understood(garbage, by=version_of(up(X)))
+    assert not is_compatible(garbage, version_of(up(X)))
 
 
 def test_every_kind_of_type_has_words_of_its_own() -> None:
@@ -145,8 +147,8 @@ def test_a_version_has_a_short_name_and_is_never_too_long_to_be_given() -> None:
     assert len(name_of(few)) == 8
     assert len(few) < 32
     assert len(many) <= MESSAGE_VERSION_CHARS_MAX
-    assert is_understood(many, by=many)
-    assert not is_understood(many, by=few)
+    assert is_compatible(many, many)
+    assert not is_compatible(many, few)
 
 
 def test_limits_are_no_part_of_a_version() -> None:

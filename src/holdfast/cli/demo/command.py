@@ -12,7 +12,7 @@ import click
 from rich.live import Live
 
 from holdfast.cli.demo.screen import LiveScreen, PlainScreen, Totals, open_console, verdict
-from holdfast.cli.demo.show import Screen, Settings, Show, are_there_keys
+from holdfast.cli.demo.show import DemoSettings, Screen, Show, are_there_keys
 from holdfast.http.limits import DEFAULT_PORT
 from holdfast.server.run import event_loop
 
@@ -92,7 +92,7 @@ def demo(
     page = None if terminal else _page(seed, port)
     if cut_every is None:
         cut_every = _CUT_EVERY_S if page is None else _CALM_CUT_EVERY_S
-    settings = Settings(
+    settings = DemoSettings(
         bots, seconds, cut_every, crash_every, seed, has_keys=is_live and are_there_keys(), http_port=http_port
     )
     if page is not None and opens and is_live and _has_desktop():
@@ -125,7 +125,7 @@ def _page(seed: int | None, port: int) -> "Page | None":
     return None
 
 
-def _run(settings: Settings, screen: Screen, page: "Page | None") -> Show:
+def _run(settings: DemoSettings, screen: Screen, page: "Page | None") -> Show:
     show = Show(settings, screen, page)
     try:
         with asyncio.Runner(loop_factory=event_loop()) as runner:

@@ -93,7 +93,7 @@ class LinkChange(msgspec.Struct, forbid_unknown_fields=True):
     delay_ms: float | None = None
 
 
-class LinkInfo(msgspec.Struct):
+class VisitorLink(msgspec.Struct):
     """A visitor's link and its address."""
 
     link: str
@@ -163,10 +163,10 @@ class Page:
             return Status(self._room, pid, process.crashes, process.back_after_s, self._dashboard)
 
         @post("/link")
-        async def link(data: LinkChange) -> LinkInfo:
+        async def link(data: LinkChange) -> VisitorLink:
             name, proxy = await self.links.open(data.link)
             host, port = proxy.address
-            return LinkInfo(name, f"ws://{host}:{port}")
+            return VisitorLink(name, f"ws://{host}:{port}")
 
         @post("/link/change", sync_to_thread=False, status_code=204)
         def change(data: LinkChange) -> None:

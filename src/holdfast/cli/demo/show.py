@@ -35,7 +35,7 @@ _DELAY_S_RANGE = (0.005, 0.04)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DemoSettings:
     """The options of the command line."""
 
     bots: int
@@ -66,7 +66,7 @@ class Show:
 
     server: ServerProcess
 
-    def __init__(self, settings: Settings, screen: Screen, page: "Page | None" = None) -> None:
+    def __init__(self, settings: DemoSettings, screen: Screen, page: "Page | None" = None) -> None:
         """With a page, visitors play too."""
         self.settings = settings
         self.page = page

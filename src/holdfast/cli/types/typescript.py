@@ -13,19 +13,20 @@ from msgspec import inspect as mi
 
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
-from holdfast.server.messages.parts import (
+from holdfast.server.messages.inspection import (
     RECORDS,
     Direction,
     Named,
     Record,
+    RoomMessages,
     file_name,
     inner_types,
     is_array,
     may_be_missing,
+    messages_of,
     named_types,
-    without_words,
+    without_metadata,
 )
-from holdfast.server.messages.spoken import Spoken, spoken_in
 from holdfast.server.messages.version import name_of, version_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
@@ -58,11 +59,11 @@ class Unmappable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Protocol:
+class _RoomTypes:
     """A kind of room and its messages."""
 
     room: type[Room[Any]]
-    spoken: Spoken
+    messages: RoomMessages
 
     @property
     def interface(self) -> str:
@@ -76,23 +77,23 @@ class _Protocol:
 
 def typescript(rooms: Sequence[type[Room[Any]]], source: str) -> str:
     """A module with the messages of these rooms; `source` is the file that they come from."""
-    protocols = [_Protocol(room, spoken_in(room)) for room in sorted(rooms, key=lambda room: room.kind)]
-    writer = _Writer(protocols)
+    kinds = [_RoomTypes(room, messages_of(room)) for room in sorted(rooms, key=lambda room: room.kind)]
+    writer = _Writer(kinds)
     head = f"// Made by `holdfast types {source}`; do not edit. Make it again when the game's messages change.\n"
-    return "\n".join([head, *writer.types(), *map(writer.protocol, protocols)])
+    return "\n".join([head, *writer.types(), *map(writer.room, kinds)])
 
 
 class _Writer:
     """Writes the declarations; knows the TypeScript name of each type."""
 
-    def __init__(self, protocols: Sequence[_Protocol]) -> None:
+    def __init__(self, kinds: Sequence[_RoomTypes]) -> None:
         self._reach = _Reach()
         self._messages: dict[type[Message], mi.Type] = {}
-        for protocol in protocols:
-            self._take(protocol, "toServer", protocol.spoken.to_server)
-            self._take(protocol, "toClient", protocol.spoken.to_client)
-        taken = {name for protocol in protocols for name in (protocol.interface, protocol.constant)}
-        if len(taken) < 2 * len(protocols):
+        for kind in kinds:
+            self._take(kind, "toServer", kind.messages.to_server)
+            self._take(kind, "toClient", kind.messages.to_client)
+        taken = {name for kind in kinds for name in (kind.interface, kind.constant)}
+        if len(taken) < 2 * len(kinds):
             raise Unmappable("two kinds of rooms have classes of the same name: rename one of them")
         self._names = _names_for(self._reach.types, taken)
         halves = {self._name(cls, "toServer") for cls in self._names if self._reach.is_split(cls)}
@@ -100,13 +101,13 @@ class _Writer:
             # TypeScript would merge two interfaces of the same name.
             raise Unmappable(f"two classes would be called {double}: rename one of them")
 
-    def _take(self, protocol: _Protocol, direction: Direction, messages: Iterable[type[Message]]) -> None:
+    def _take(self, kind: _RoomTypes, direction: Direction, messages: Iterable[type[Message]]) -> None:
         wire_names: dict[str, type[Message]] = {}
         for message in messages:
             other = wire_names.setdefault(message.wire_name, message)
             if other is not message:
                 where = f"{other.__module__}.{other.__qualname__} and {message.__module__}.{message.__qualname__}"
-                raise Unmappable(f"{protocol.room.__name__}: {where} are both called {message.wire_name!r}")
+                raise Unmappable(f"{kind.room.__name__}: {where} are both called {message.wire_name!r}")
             self._messages[message] = _info(message)
             self._reach.add(self._messages[message], direction)
 
@@ -122,25 +123,25 @@ class _Writer:
                 declared.append(self._declared(name, kind, self._reach.directions(cls)[0]))
         return declared
 
-    def protocol(self, protocol: _Protocol) -> str:
+    def room(self, kind: _RoomTypes) -> str:
         """The interface of one kind of room, and its version."""
-        version = version_of(protocol.spoken)
+        version = version_of(kind.messages)
         sides: list[tuple[Direction, tuple[type[Message], ...]]] = [
-            ("toServer", protocol.spoken.to_server),
-            ("toClient", protocol.spoken.to_client),
+            ("toServer", kind.messages.to_server),
+            ("toClient", kind.messages.to_client),
         ]
-        kind = _closed(json.dumps(protocol.room.kind))
-        lines = [f"/** Rooms of the kind {kind}. */", f"export interface {protocol.interface} {{"]
+        name = _closed(json.dumps(kind.room.kind))
+        lines = [f"/** Rooms of the kind {name}. */", f"export interface {kind.interface} {{"]
         for side, messages in sides:
             bodies = [
                 f"    {_key(message.wire_name)}: {self._type(self._messages[message], side, message.__name__)};"
                 for message in messages
             ]
             lines += [f"  {side}: {{", *bodies, "  };"] if bodies else [f"  {side}: Record<never, never>;"]
-        lines += [f"  version: typeof {protocol.constant};", "}", ""]
+        lines += [f"  version: typeof {kind.constant};", "}", ""]
         lines += [
             f"/** Version {name_of(version)} of these messages: give it when you create and join rooms. */",
-            f"export const {protocol.constant} = {json.dumps(version)};",
+            f"export const {kind.constant} = {json.dumps(version)};",
         ]
         return "\n".join(lines) + "\n"
 
@@ -174,7 +175,7 @@ class _Writer:
         return f"[{', '.join(parts)}]"
 
     def _type(self, kind: mi.Type, side: Direction, place: str) -> str:
-        kind = without_words(kind)
+        kind = without_metadata(kind)
         match kind:
             case mi.StructType() | mi.DataclassType() | mi.TypedDictType() | mi.NamedTupleType() | mi.EnumType():
                 return self._name(kind.cls, side)
@@ -200,7 +201,7 @@ class _Writer:
                 raise Unmappable(f"{place} has a type that cannot be written in TypeScript: {what}")
 
     def _mapping(self, key: mi.Type, value: str, side: Direction, place: str) -> str:
-        key = without_words(key)
+        key = without_metadata(key)
         if isinstance(key, _TEXT_KEYS):
             return f"Record<string, {value}>"
         values: Iterable[Any] = ()

@@ -1,1 +1,1 @@
-"""What a kind of room and its clients say to each other, and the version of it."""
+"""The messages of a kind of room, and their version."""

@@ -1,9 +1,9 @@
-"""The version of a room's messages: what a client was made for, and whether that is still so.
+"""The version of a room's messages, and whether a client built for one version is compatible with another.
 
-A version is a list of short fingerprints, one for each fact that a client goes by: "move takes x and y, both floats",
-"moved always has a field who, a string". A client is understood while every fact it was made for is still one of the
-server's. So the server may learn new messages and new optional fields, and tell more than before; what is renamed,
-removed, of another type, newly required or no longer always sent is another version.
+A version is a list of short fingerprints, one for each fact that a client relies on: "move takes x and y, both floats",
+"moved always has a field who, a string". A client is compatible while the server's version has every fact of its own.
+So a server may add messages and optional fields, and send more than before. It is incompatible if anything is renamed,
+removed, of another type, newly required or no longer always sent.
 """
 
 import hashlib
@@ -15,31 +15,77 @@ from typing import Any, get_args, get_origin
 
 from msgspec import inspect as mi
 
+from holdfast.core.errors import OtherVersion
 from holdfast.core.messages import Message
+from holdfast.core.room import Room
+from holdfast.logs import get_logger
 from holdfast.schemas.requests import MESSAGE_VERSION_CHARS_MAX
-from holdfast.server.messages.parts import (
+from holdfast.server.messages.inspection import (
     Direction,
     Record,
+    RoomMessages,
     file_name,
     inner_types,
     is_array,
     may_be_missing,
+    messages_of,
     named_types,
-    without_words,
+    without_metadata,
 )
-from holdfast.server.messages.spoken import Spoken
+
+log = get_logger("holdfast.server")
 
 NAME_CHARS = 8
-"""How long the name of a version is: what people compare."""
-# Three bytes: among a thousand facts, one change in sixteen thousand is not seen.
+"""The length of a version's name, which people compare."""
+# Three bytes: among a thousand facts, one change in sixteen thousand goes unnoticed.
 _FACT_BYTES, _FACT_CHARS = 3, 4
 FACTS_MAX = (MESSAGE_VERSION_CHARS_MAX - NAME_CHARS - 1) // _FACT_CHARS
-"""Of more than these a version has no list, and must be the same."""
+"""A version with more facts has no list, and is compatible only with itself."""
+
+# A game has a few versions; clients that make them up must not fill the memory.
+_LOGGED_MAX = 64
 
 
-def version_of(spoken: Spoken) -> str:
-    """The version of these messages, as clients give it."""
-    facts = sorted({*_facts("toServer", spoken.to_server), *_facts("toClient", spoken.to_client)})
+class MessageVersions:
+    """The versions of the kinds of rooms, each computed when it is first needed."""
+
+    def __init__(self) -> None:
+        self._own: dict[type[Room[Any]], str] = {}
+        self._logged: set[tuple[str, str]] = set()
+
+    def check(self, room_type: type[Room[Any]], version: str) -> None:
+        """Reject an incompatible client, or log it, as the room says; clients without a version are accepted."""
+        if not version:
+            return
+        own = self._own.get(room_type)
+        if own is None:
+            own = self._own[room_type] = _version_of(room_type)
+        if is_compatible(version, own):
+            return
+        theirs, ours = name_of(version), name_of(own) or "none"
+        if room_type.other_version == "refuse":
+            raise OtherVersion(
+                f"this client was made for version {theirs} of {room_type.kind}'s messages, the server has {ours}:"
+                " run `holdfast types` and build the client again"
+            )
+        if len(self._logged) < _LOGGED_MAX and (room_type.kind, theirs) not in self._logged:
+            self._logged.add((room_type.kind, theirs))
+            log.warning(
+                "clients were made for another version of messages", kind=room_type.kind, theirs=theirs, ours=ours
+            )
+
+
+def _version_of(room_type: type[Room[Any]]) -> str:
+    try:
+        return version_of(messages_of(room_type))
+    except (TypeError, NameError):
+        # A message has a type that msgspec does not support, so `holdfast types` never wrote a version for it.
+        return ""
+
+
+def version_of(messages: RoomMessages) -> str:
+    """The version of these messages, as clients send it."""
+    facts = sorted({*_facts("toServer", messages.to_server), *_facts("toClient", messages.to_client)})
     name = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:NAME_CHARS]
     if len(facts) > FACTS_MAX:
         return name
@@ -51,10 +97,10 @@ def name_of(version: str) -> str:
     return version[:NAME_CHARS]
 
 
-def is_understood(version: str, *, by: str) -> bool:
-    """Whether a client with this version is understood by a server with that one."""
-    have_lists = "." in version and "." in by
-    return version == by or (have_lists and _fingerprints(version) <= _fingerprints(by))
+def is_compatible(version: str, server_version: str) -> bool:
+    """Whether a client with this version can talk to a server with that one."""
+    have_lists = "." in version and "." in server_version
+    return version == server_version or (have_lists and _fingerprints(version) <= _fingerprints(server_version))
 
 
 def _fingerprint(fact: str) -> str:
@@ -67,7 +113,7 @@ def _fingerprints(version: str) -> set[str]:
 
 
 def _facts(direction: Direction, messages: tuple[type[Message], ...]) -> Iterator[str]:
-    """What a client goes by, each as a sentence."""
+    """The facts that a client relies on, each as a sentence."""
     infos = mi.multi_type_info(messages)
     records = {
         cls: kind
@@ -83,11 +129,11 @@ def _facts(direction: Direction, messages: tuple[type[Message], ...]) -> Iterato
 
 
 def _record_facts(name: str, direction: Direction, record: Record, names: dict[Any, str]) -> Iterator[str]:
-    """One fact for what the server needs, and one or two for each other field: it may be there, it always is."""
+    """One fact for the fields that the server requires, and for each other field that it may be or always is there."""
     tag = f"{getattr(record, 'tag_field', None)}={getattr(record, 'tag', None)!r}"
     needed = []
     for place, field in enumerate(record.fields):
-        # In an array it is the place that counts.
+        # In an array the position counts.
         fact = f"{place if is_array(record) else field.encode_name}: {_words(field.type, names)}"
         if direction == "toServer" and field.required:
             needed.append(fact)
@@ -99,8 +145,8 @@ def _record_facts(name: str, direction: Direction, record: Record, names: dict[A
 
 
 def _words(kind: mi.Type, names: dict[Any, str]) -> str:
-    """A type as text, the same for the same type. Limits are no part of it: what breaks one is refused in words."""
-    kind = without_words(kind)
+    """A type as text, the same for equal types. Without its limits: values beyond them get an error of their own."""
+    kind = without_metadata(kind)
     match kind:
         case mi.StructType() | mi.DataclassType() | mi.TypedDictType() | mi.NamedTupleType():
             return names[kind.cls]
@@ -123,14 +169,14 @@ def _words(kind: mi.Type, names: dict[Any, str]) -> str:
 
 
 def _names_for(classes: Iterable[Any]) -> dict[Any, str]:
-    """What each class is called: with its file only if another has the same name, so that a class can be moved."""
+    """The name of each class; with its file only if two have the same name, so that a class can be moved."""
     names = {cls: _class_name(cls) for cls in classes}
     uses = Counter(names.values())
     return {cls: name if uses[name] == 1 else _class_name(cls, with_file=True) for cls, name in names.items()}
 
 
 def _class_name(cls: Any, *, with_file: bool = False) -> str:
-    """A class's, or that of a generic one with its arguments; without the module, which may be `__main__` elsewhere."""
+    """The name of a class, with the arguments of a generic one; without its module, which may be `__main__`."""
     arguments = get_args(cls)
     if arguments:
         of = ", ".join(_class_name(each, with_file=with_file) for each in arguments)

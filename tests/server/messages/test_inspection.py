@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from holdfast.cli.demo import arena as demo
-from holdfast.server.messages.spoken import Spoken, spoken_in
+from holdfast.server.messages.inspection import RoomMessages, messages_of
 
 MESSAGE = "from holdfast import Message\nclass {name}(Message):\n    text: str\n"
 ROOM = "from holdfast import PlayerData, Room\nclass Arena(Room[PlayerData]): ...\n"
@@ -34,7 +34,7 @@ class Loaded:
         return importlib.import_module(name)
 
 
-def sent(spoken: Spoken) -> list[str]:
+def sent(spoken: RoomMessages) -> list[str]:
     return [message.wire_name for message in spoken.to_client]
 
 
@@ -51,7 +51,7 @@ def test_messages_of_modules_that_are_imported_count_wherever_in_the_package_the
         },
     )
 
-    assert sent(spoken_in(module.Arena)) == ["heard", "said", "whispered"]
+    assert sent(messages_of(module.Arena)) == ["heard", "said", "whispered"]
 
 
 def test_what_is_imported_by_name_from_a_library_counts_but_not_the_rest_of_the_library(loaded: Loaded) -> None:
@@ -63,11 +63,11 @@ def test_what_is_imported_by_name_from_a_library_counts_but_not_the_rest_of_the_
         },
     )
 
-    assert sent(spoken_in(module.Arena)) == ["borrowed"]
+    assert sent(messages_of(module.Arena)) == ["borrowed"]
 
 
 def test_a_room_of_ours_sends_what_stands_beside_it() -> None:
-    spoken = spoken_in(demo.Arena)
+    spoken = messages_of(demo.Arena)
 
     assert spoken.to_server
     assert {message.__module__ for message in spoken.to_client} == {demo.__name__}
@@ -76,4 +76,4 @@ def test_a_room_of_ours_sends_what_stands_beside_it() -> None:
 def test_nothing_of_holdfast_s_own_is_a_message_of_the_game(loaded: Loaded) -> None:
     module = loaded("spoken_all", {"spoken_all.py": "from holdfast import *\nimport holdfast\n" + ROOM})
 
-    assert spoken_in(module.Arena) == Spoken((), ())
+    assert messages_of(module.Arena) == RoomMessages((), ())
