@@ -84,5 +84,5 @@ def test_what_is_no_network_is_refused(name: str) -> None:
 
 
 def test_one_name_instead_of_a_list_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"as in \['10.0.0.0/8'\]"):
+    with pytest.raises(ValueError, match=r"as in \('10.0.0.0/8',\)"):
         AddressShares(0.25, "10.0.0.0/8")
