@@ -1,8 +1,8 @@
-"""What happens on a node, as data: the events that games, operators and the node's own records are told of.
+"""What happens on a node, as data: events for games, operators and the node's own records.
 
-Each has a name for the wire ("session.dropped") and the same fields everywhere: handlers of `server.on`, the stream of
-events over HTTP, a session's timeline. None of them ever holds a secret. A `reason` is always one of `Reason`, and the
-one that the client was told.
+Each has a name on the wire ("session.dropped") and the same fields everywhere: handlers of `server.on`, the stream of
+events over HTTP, a session's timeline. None of them ever contains a secret. A `reason` is always one of `Reason`, the
+same that the client was told.
 """
 
 from typing import Any
@@ -18,12 +18,12 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ty
 
     @property
     def name(self) -> str:
-        """What it is called on the wire: "session.dropped"."""
+        """Its name on the wire: "session.dropped"."""
         return str(self.__struct_config__.tag)
 
     @property
     def body(self) -> dict[str, Any]:
-        """Everything else that it says, by field."""
+        """Its other fields, by name."""
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "at"}
 
 
@@ -31,7 +31,7 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ty
 
 
 class ConnectionRefused(Event, frozen=True, kw_only=True, tag="connection.refused"):
-    """Somebody was turned away before they had a session; the reason is what they were told."""
+    """A connection was refused before it had a session; the client was told the same reason."""
 
     connection: str
     transport: str
@@ -43,7 +43,7 @@ class ConnectionRefused(Event, frozen=True, kw_only=True, tag="connection.refuse
 
 
 class SessionEvent(Event, frozen=True, kw_only=True):
-    """Something of one session. These come in order: `SessionOpened` or `Restored` first, `Ended` or `Released` last.
+    """An event of one session. They are in order: `SessionOpened` or `Restored` first, `Ended` or `Released` last.
 
     A `PlayerLeft` may follow the end, if the room is in the middle of a turn then.
     """
@@ -53,7 +53,7 @@ class SessionEvent(Event, frozen=True, kw_only=True):
 
 
 class SessionOpened(SessionEvent, frozen=True, kw_only=True, tag="session.opened"):
-    """A player has signed in, or an agent was opened; `is_reset` if it came back to a session that is gone."""
+    """A player has signed in, or an agent was opened; `is_reset` if it tried to resume a session that is gone."""
 
     connection: str
     transport: str
@@ -62,23 +62,23 @@ class SessionOpened(SessionEvent, frozen=True, kw_only=True, tag="session.opened
 
 
 class Authenticated(SessionEvent, frozen=True, kw_only=True, tag="session.authenticated"):
-    """Who it is was proven: at the start, and again when a guest is linked to an account."""
+    """The player's identity was proven: at sign-in, and again when a guest is linked to an account."""
 
     scheme: str
     roles: list[str] = []
 
 
 class Dropped(SessionEvent, frozen=True, kw_only=True, tag="session.dropped"):
-    """The session has lost its connection, and waits for its player."""
+    """The session has lost its connection and waits for its player."""
 
     connection: str
     reason: str
     grace_s: float
-    """How long it waits."""
+    """How long the session waits."""
     silent_s: float = 0.0
-    """Since the client was last heard."""
+    """Time since the client last sent something."""
     pings: int = 0
-    """Those that were not answered since then."""
+    """Unanswered pings since then."""
     latency_ms: float = 0.0
     """The smoothed round-trip time."""
     last_ms: float = 0.0
@@ -86,12 +86,12 @@ class Dropped(SessionEvent, frozen=True, kw_only=True, tag="session.dropped"):
     worst_ms: float = 0.0
     """The longest round trip of the session."""
     code: int = 0
-    """What the client or the network ended the link with, as in WebSocket: 1001 is a page that was closed, 1006 a link
-    that broke without a word. 0 if the server ended it."""
+    """The code with which the client or the network closed the connection, as in WebSocket: 1001 is a page that was
+    closed, 1006 a connection that broke without a close frame. 0 if the server closed it."""
 
 
 class Resumed(SessionEvent, frozen=True, kw_only=True, tag="session.resumed"):
-    """The player is back; the outcome is "resumed" or "resynced"."""
+    """The player has returned; the outcome is "resumed" or "resynced"."""
 
     connection: str
     transport: str
@@ -102,31 +102,31 @@ class Resumed(SessionEvent, frozen=True, kw_only=True, tag="session.resumed"):
 
 
 class RolledBack(SessionEvent, frozen=True, kw_only=True, tag="session.rolled_back"):
-    """The client knows more than the store, which went back in time: it is "resynced", or "reset" to a new session."""
+    """The client has newer state than the store, which was rolled back: it is "resynced" or "reset"."""
 
     outcome: str
     room: str = ""
     age_s: float | None = None
-    """How old the room's state was when the server came back with it, as far as that is known."""
+    """How old the room's state was when it was recovered, if that is known."""
     peer: str = ""
 
 
 class Superseded(SessionEvent, frozen=True, kw_only=True, tag="session.superseded"):
-    """A newer connection speaks for the session; the old one was told."""
+    """A newer connection has taken over the session; the old one was told."""
 
     connection: str
 
 
 class Ended(SessionEvent, frozen=True, kw_only=True, tag="session.ended"):
-    """The session is over: its seat is freed, its token is dead."""
+    """The session has ended: its seat is freed, its token is revoked."""
 
     reason: str
     message: str = ""
-    """What the player was told beside the reason."""
+    """The message to the player beside the reason."""
 
 
 class Restored(SessionEvent, frozen=True, kw_only=True, tag="session.restored"):
-    """The session came back from the store, as a former server has left it, and waits for its player."""
+    """The session was recovered from the store and waits for its player."""
 
     grace_s: float
     room: str = ""
@@ -134,47 +134,47 @@ class Restored(SessionEvent, frozen=True, kw_only=True, tag="session.restored"):
 
 
 class Released(SessionEvent, frozen=True, kw_only=True, tag="session.released"):
-    """This server has let the session go, but it is not over: it waits in the store, or another server has it."""
+    """This server no longer has the session, but it has not ended: it is in the store or on another server."""
 
     reason: str
 
 
 class TokenReused(SessionEvent, frozen=True, kw_only=True, tag="token.reused"):
-    """Somebody presented a token that was used before: the session is revoked."""
+    """A used token was presented again: the session is revoked."""
 
     peer: str
 
 
 class Resynced(SessionEvent, frozen=True, kw_only=True, tag="session.resynced"):
-    """More piled up for the client than may be kept: it gets the present state instead."""
+    """The client's backlog exceeded its limit: the client gets the current state instead."""
 
 
-# Limits and the door
+# Limits and admission
 
 
 class LimitExceeded(Event, frozen=True, kw_only=True, tag="limit.exceeded"):
-    """Somebody reached a limit; `action` is what was done: "warned", "dropped", "disconnected" or "refused"."""
+    """A limit was reached; `action` is what was done: "warned", "dropped", "disconnected" or "refused"."""
 
     limit: str
     action: str
     times: int = 1
-    """How often, since it was told last."""
+    """How often since the last such event."""
     address: str = ""
     session: str = ""
     player: str = ""
 
 
 class SignInFailed(Event, frozen=True, kw_only=True, tag="sign_in.failed"):
-    """A credential proved nothing, or its owner is not welcome."""
+    """A credential was wrong, or its owner may not enter."""
 
     scheme: str
-    """Empty if nobody here knows it."""
+    """Empty if it is unknown."""
     reason: str
     address: str = ""
 
 
 class Banned(Event, frozen=True, kw_only=True, tag="ban.set"):
-    """A player or a range of addresses is not welcome any more. `until` of 0 is for good."""
+    """A player or a range of addresses was banned. `until` 0 means permanently."""
 
     subject: str
     why: str = ""
@@ -182,7 +182,7 @@ class Banned(Event, frozen=True, kw_only=True, tag="ban.set"):
 
 
 class BanLifted(Event, frozen=True, kw_only=True, tag="ban.lifted"):
-    """They are welcome again."""
+    """A ban was lifted."""
 
     subject: str
 
@@ -191,13 +191,13 @@ class BanLifted(Event, frozen=True, kw_only=True, tag="ban.lifted"):
 
 
 class RoomEvent(Event, frozen=True, kw_only=True):
-    """Something of one room."""
+    """An event of one room."""
 
     room: str
 
 
 class RoomCreated(RoomEvent, frozen=True, kw_only=True, tag="room.created"):
-    """A room is there."""
+    """A room was created."""
 
     kind: str
     creator: str = ""
@@ -210,17 +210,17 @@ class RoomStarted(RoomEvent, frozen=True, kw_only=True, tag="room.started"):
 
 
 class RoomUpdated(RoomEvent, frozen=True, kw_only=True, tag="room.updated"):
-    """Its entry in the directory has changed."""
+    """Its listing in the directory has changed."""
 
     version: int
 
 
 class RoomRecovered(RoomEvent, frozen=True, kw_only=True, tag="room.recovered"):
-    """It is back from the store."""
+    """It was recovered from the store."""
 
     kind: str
     age_s: float = 0.0
-    """How old the state is that it came back with: what happened after that is lost. 0 if nothing is."""
+    """How old the recovered state is: everything later is lost. 0 if nothing is lost."""
 
 
 ROOM_FAILURES = ("create_failed", "activation_timeout", "unhealthy", "abandoned", "set_aside")
@@ -228,10 +228,10 @@ ROOM_FAILURES = ("create_failed", "activation_timeout", "unhealthy", "abandoned"
 
 
 class RoomFailed(RoomEvent, frozen=True, kw_only=True, tag="room.failed"):
-    """It ends, or never began, because its code failed or it was not well.
+    """It ends, or never started, because its code failed or it was unhealthy.
 
-    `why` is "create_failed", "activation_timeout", "unhealthy", "abandoned" (its last turn did not end in time) or
-    "set_aside" (it could not be brought back from the store, where it still is); the log says more.
+    `why` is "create_failed", "activation_timeout", "unhealthy", "abandoned" (its last turn did not finish in time) or
+    "set_aside" (it could not be recovered from the store, where it still is); the log has details.
     """
 
     kind: str
@@ -239,50 +239,50 @@ class RoomFailed(RoomEvent, frozen=True, kw_only=True, tag="room.failed"):
 
 
 class RoomReleased(RoomEvent, frozen=True, kw_only=True, tag="room.released"):
-    """This server has let it go, but it is not over: it waits in the store, or another server has it."""
+    """This server no longer has the room, but it has not ended: it is in the store or on another server."""
 
     reason: str
 
 
 class RoomEnded(RoomEvent, frozen=True, kw_only=True, tag="room.ended"):
-    """It is over: "ended", or "failed" if that was not in order. The reason is the game's own, or one of ours."""
+    """It has ended: "ended", or "failed" after an error. The reason is the game's own, or one of `Reason`."""
 
     status: str
     reason: str = ""
 
 
 class HostChanged(RoomEvent, frozen=True, kw_only=True, tag="host.changed"):
-    """Another player is its host; nobody, if that is empty."""
+    """The room has a new host; empty if it has none."""
 
     player: str = ""
 
 
 class SeatReserved(RoomEvent, frozen=True, kw_only=True, tag="seat.reserved"):
-    """A seat is kept for a player."""
+    """A seat is reserved for a player."""
 
     player: str
 
 
 class SeatTaken(RoomEvent, frozen=True, kw_only=True, tag="seat.taken"):
-    """A player has a seat, or is back in it."""
+    """A player has taken a seat, or returned to it."""
 
     player: str
 
 
 class SeatHeld(RoomEvent, frozen=True, kw_only=True, tag="seat.held"):
-    """The seat's player has dropped, and it waits for them."""
+    """The seat's player has dropped, and the seat is held."""
 
     player: str
 
 
 class SeatFreed(RoomEvent, frozen=True, kw_only=True, tag="seat.freed"):
-    """The seat is anybody's again."""
+    """The seat is free again."""
 
     player: str
 
 
 class SeatExpired(RoomEvent, frozen=True, kw_only=True, tag="seat.expired"):
-    """The player for whom it was reserved did not come in time."""
+    """The player with the reservation did not join in time."""
 
     player: str
 
@@ -295,19 +295,19 @@ class PlayerJoined(SessionEvent, frozen=True, kw_only=True, tag="player.joined")
 
 
 class PlayerLeft(SessionEvent, frozen=True, kw_only=True, tag="player.left"):
-    """The session's player gave the seat up, or lost it."""
+    """The session's player gave up the seat, or lost it."""
 
     room: str
     reason: str
     message: str = ""
-    """What the player was told beside the reason."""
+    """The message to the player beside the reason."""
 
 
 # The node
 
 
 class PlacementChanged(Event, frozen=True, kw_only=True, tag="placement.changed"):
-    """A placement went on, or ended."""
+    """The state of a placement has changed."""
 
     placement: str
     status: str
@@ -315,20 +315,20 @@ class PlacementChanged(Event, frozen=True, kw_only=True, tag="placement.changed"
 
 
 class NodeReady(Event, frozen=True, kw_only=True, tag="node.ready"):
-    """The node takes players and rooms."""
+    """The node accepts players and rooms."""
 
     node: str
 
 
 class NodeDraining(Event, frozen=True, kw_only=True, tag="node.draining"):
-    """The node takes nobody new, and stops within so many seconds."""
+    """The node admits no new players and stops within `deadline_s`."""
 
     node: str
     deadline_s: float
 
 
 class NodeHealth(Event, frozen=True, kw_only=True, tag="node.health"):
-    """The node is well again, or is not."""
+    """The node is healthy again, or no longer."""
 
     node: str
     is_healthy: bool
