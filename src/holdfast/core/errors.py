@@ -13,7 +13,7 @@
     │   ├── AlreadySeated        this session has a seat; leave it first
     │   ├── Duplicate            this player is in the room already and the room allows one
     │   ├── NotSeated            there is no seat to act from
-    │   ├── OtherVersion         the client was made for other messages than the room's
+    │   ├── OtherVersion         the client was built for other messages than the room's
     │   ├── Invalid              an argument or a message body does not fit
     │   ├── Throttled            a limit was reached; try later
     │   └── Failed               a hook or handler of the game raised
@@ -109,7 +109,7 @@ class NotSeated(Refused):
 
 
 class OtherVersion(Refused):
-    """The client was made for other messages than those of the room: make its types again, and build it again."""
+    """The client was built for other messages than those of the room: run `holdfast types` and build it again."""
 
     code = "other_version"
 

@@ -75,7 +75,7 @@ class Room(Generic[D]):
     join_role: str = ""
     """Which role a player needs to take a seat, to reserve some or to wait for one; empty: none."""
     other_version: OtherVersionPolicy = "refuse"
-    """A client that was made for other messages than the room's is refused, or let in with a warning in the log."""
+    """A client that was built for other messages than the room's is refused, or let in with a warning in the log."""
     sends: ClassVar[Sequence[type[Message]] | None] = None
     """The messages it sends, for `holdfast types`; None: those of the project that no room's handler takes."""
 

@@ -1,4 +1,4 @@
-"""A client that was made for other messages is told so when it makes or joins a room, in words."""
+"""A client that was built for other messages is refused when it creates or joins a room, and told what to do."""
 
 import logging
 from enum import Enum
@@ -67,7 +67,7 @@ def test_a_client_that_would_be_misunderstood_is_refused_with_what_to_do(how: st
                 await getattr(bob, how)(info.id if how == "join" else "arena", message_version=OLD)
 
             assert str(refusal.value) == (
-                f"this client was made for version {name_of(OLD)} of arena's messages, the server has {name_of(OURS)}:"
+                f"this client was built for version {name_of(OLD)} of arena's messages, the server has {name_of(OURS)}:"
                 " run `holdfast types` and build the client again"
             )
             assert refusal.value.code == "other_version"
@@ -90,7 +90,7 @@ def test_a_room_that_only_warns_lets_it_in_and_says_so_once(caplog: pytest.LogCa
         run(play())
 
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "another version of messages" in line
+    assert "another version of the messages" in line
     assert f"kind=lenient theirs={name_of(OLD)}" in line
 
 

@@ -65,13 +65,13 @@ class MessageVersions:
         theirs, ours = name_of(version), name_of(own) or "none"
         if room_type.other_version == "refuse":
             raise OtherVersion(
-                f"this client was made for version {theirs} of {room_type.kind}'s messages, the server has {ours}:"
+                f"this client was built for version {theirs} of {room_type.kind}'s messages, the server has {ours}:"
                 " run `holdfast types` and build the client again"
             )
         if len(self._logged) < _LOGGED_MAX and (room_type.kind, theirs) not in self._logged:
             self._logged.add((room_type.kind, theirs))
             log.warning(
-                "clients were made for another version of messages", kind=room_type.kind, theirs=theirs, ours=ours
+                "clients were built for another version of the messages", kind=room_type.kind, theirs=theirs, ours=ours
             )
 
 
