@@ -247,7 +247,7 @@ class Network(MemoryNetwork):
 
         A proxy does this if it connects to the server after its client has hung up and dialed again.
         """
-        transport = await self.dial(_Nobody(), url, dialects=[link.end("client").dialect], limits=limits)
+        transport = await self.dial(_Discard(), url, dialects=[link.end("client").dialect], limits=limits)
         transport.send(link.hello)
         await asyncio.sleep(stay_s)
         transport.abort()
@@ -291,7 +291,7 @@ def _on_its_machine(method: Callable[..., None], args: tuple[Any, ...], home: Co
         machine.run(Call(method, args, home))
 
 
-class _Nobody:
+class _Discard:
     """A receiver that ignores everything."""
 
     def opened(self, transport: Transport) -> None: ...

@@ -101,7 +101,9 @@ def of_node(command: Callable[..., None]) -> Callable[..., None]:
     return with_node
 
 
-limit_option = click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
+limit_option = click.option(
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help="List at most this many."
+)
 
 _OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),

@@ -51,7 +51,7 @@ def show_list(items: Sequence[Item], columns: Sequence[Column], *, as_json: bool
     if not items:
         click.echo(empty)
         return
-    console = console_of(PIPE_COLUMNS)
+    console = _console(PIPE_COLUMNS)
     headings = [column if isinstance(column, str) else column[0] for column in columns]
     rows = _fitted([[printable(_cell(item, column)) for column in columns] for item in items], headings, console.width)
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
@@ -93,7 +93,7 @@ def show_one(item: Item, *, as_json: bool) -> None:
     for name, value in item.items():
         shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else _plain(name, value)
         table.add_row(Text(name, style="dim"), Text(printable(shown)))
-    console_of(PIPE_COLUMNS).print(table)
+    _console(PIPE_COLUMNS).print(table)
 
 
 def _plain(name: str, value: Any) -> str:
@@ -109,7 +109,7 @@ def show_timeline(timeline: Item, *, as_json: bool) -> None:
     if as_json:
         show_json(timeline)
         return
-    console = console_of(_PROSE_COLUMNS)
+    console = _console(_PROSE_COLUMNS)
     head = f"Session {timeline['session']} of player {timeline['player']}: {timeline['status']}"
     console.print(Text(printable(head), style="bold"))
     console.print()
@@ -138,7 +138,7 @@ def _dated(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str, dict[str, 
         last = day
 
 
-def console_of(pipe_columns: int) -> Console:
+def _console(pipe_columns: int) -> Console:
     """The terminal, or a console of this width where there is none."""
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -2,29 +2,36 @@
 
 import asyncio
 import re
-import time
 from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from holdfast.cli.operate.node import Node, limit_option, of_node
 from holdfast.cli.operate.rooms import create_room, end_room, list_running, show_room, show_seats
-from holdfast.cli.operate.showing import PIPE_COLUMNS, console_of, show_json, span
+from holdfast.cli.operate.showing import Column, ago, show_list
 from holdfast.cli.rooms import stored
 from holdfast.cli.rooms.stored import StoredRoom, opened
 from holdfast.cli.startup import counted
 from holdfast.core.records import Unreadable
 from holdfast.core.room_file import NotARoom, from_text, to_text
-from holdfast.core.tagged import seconds_text
+from holdfast.core.tagged import seconds_of, seconds_text
 from holdfast.schemas.room import RoomFile
 from holdfast.stores.port import Store
 
 _KIB = 1024
 _ID = re.compile(r"\w[\w-]{0,63}", re.ASCII)
+
+
+_STORED: list[Column] = [
+    "id",
+    ("kind", lambda fact: fact.get("kind", "cannot be read")),
+    "phase",
+    ("seats", lambda fact: f"{fact['seats']} of {fact['max_players']}" if "seats" in fact else ""),
+    "index",
+    ("saved", lambda fact: ago(seconds_of(fact["saved_at"])) if "saved_at" in fact else ""),
+    ("size", lambda fact: _size(fact["bytes"])),
+]
 
 
 @click.group()
@@ -67,14 +74,9 @@ def list_rooms(
         return
     if kind or where or order_by:
         raise click.UsageError("--kind, --where and --order-by search a running node; they do not work with a STORE.")
-    found = asyncio.run(_all(store))
-    facts = [_facts(room) for room in found]
-    if as_json:
-        show_json(facts)
-    elif not found:
-        click.echo(f"There are no rooms in {store}.")
-    else:
-        console_of(PIPE_COLUMNS).print(_table(found, now=time.time()))
+    facts = [_facts(room) for room in asyncio.run(_all(store))]
+    show_list(facts, _STORED, as_json=as_json, empty=f"There are no rooms in {store}.")
+    if not as_json:
         for fact in facts:
             if "problem" in fact:
                 click.echo(f"Room {fact['id']} cannot be read: {fact['problem']}.", err=True)
@@ -102,25 +104,6 @@ def _facts(room: StoredRoom) -> dict[str, Any]:
         "saved_at": seconds_text(record.saved_at),
         "bytes": room.size,
     }
-
-
-def _table(rooms: list[StoredRoom], *, now: float) -> Table:
-    """A row for each room; `now` by the wall clock."""
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    table.add_column("id", no_wrap=True)
-    table.add_column("kind", no_wrap=True)
-    table.add_column("phase", no_wrap=True)
-    for name in ("seats", "index", "saved", "size"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for room in rooms:
-        fact, size = _facts(room), _size(room.size)
-        if "problem" in fact:
-            table.add_row(room.id, Text("cannot be read", style="red"), "", "", "", "", size)
-        else:
-            seats = f"{fact['seats']} of {fact['max_players']}"
-            age = f"{span(now - room.record.saved_at)} ago"
-            table.add_row(room.id, fact["kind"], fact["phase"], seats, str(fact["index"]), age, size)
-    return table
 
 
 def _size(size: float) -> str:
