@@ -46,7 +46,7 @@ async def test_who_has_a_key_signs_in_and_out(page: Page) -> None:
 
         await field.fill("a-key-of-somebody-else")
         await page.get_by_role("button", name="Sign in").click()
-        await expect(page.get_by_role("alert")).to_have_text("This key is not known here.")
+        await expect(page.get_by_role("alert")).to_have_text("This API key is not valid.")
         await field.fill(KEY)
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
@@ -131,7 +131,7 @@ async def test_a_kick_asks_first_and_escape_is_no(page: Page, stage: Stage) -> N
         pass
     assert room.left is not None
     assert (room.left.reason, room.left.message) == ("kicked", "be nice")
-    await expect(page.get_by_text("Nobody sits here.")).to_be_visible(timeout=SOON_MS)
+    await expect(page.get_by_text("No players.")).to_be_visible(timeout=SOON_MS)
 
 
 async def test_a_room_is_watched_and_spoken_to(page: Page, stage: Stage) -> None:
@@ -174,7 +174,7 @@ async def test_rooms_are_filtered_by_the_grammar_and_a_mistake_is_told(page: Pag
     await expect(page.locator(".row")).to_have_count(1, timeout=SOON_MS)
 
     await page.get_by_label("Where").fill("players > 1")
-    await expect(page.get_by_text("No room is like this.")).to_be_visible(timeout=SOON_MS)
+    await expect(page.get_by_text("No matching rooms.")).to_be_visible(timeout=SOON_MS)
     await page.get_by_label("Where").fill("players >")
 
     await expect(page.locator(".problem")).to_contain_text("column", timeout=SOON_MS)
@@ -204,7 +204,7 @@ async def test_a_test_player_joins_sends_drops_and_is_back(page: Page, stage: St
     await expect(page.locator(".row")).to_have_count(2, timeout=SOON_MS)
     await page.get_by_role("link", name="Playground").click()
     await page.locator(".test-player").get_by_role("button", name="Leave").click()
-    await expect(page.get_by_text("Nobody plays yet.")).to_be_visible()
+    await expect(page.get_by_text("No test players yet.")).to_be_visible()
 
 
 async def test_where_other_pages_only_may_connect_the_playground_says_what_to_do(page: Page) -> None:
@@ -220,7 +220,7 @@ async def test_of_five_thousand_sessions_a_few_are_in_the_page(page: Page, stage
     for number in range(5_000):
         stage.server.open_agent(f"npc-{number:04}")
     await stage.open(page, "sessions")
-    await expect(page.get_by_text("5,000 in all")).to_be_visible(timeout=SOON_MS)
+    await expect(page.get_by_text("5,000 in total")).to_be_visible(timeout=SOON_MS)
     view = page.get_by_role("region", name="Sessions")
 
     await expect(page.locator(".row").first).to_be_visible(timeout=SOON_MS)
@@ -274,7 +274,7 @@ async def test_everything_is_reached_with_the_keyboard(page: Page, stage: Stage)
 
 
 async def test_a_server_that_is_gone_is_told_and_found_again(page: Page) -> None:
-    lost = page.get_by_text("Connection to the server lost, trying again")
+    lost = page.get_by_text("Connection to the server lost, retrying")
     async with staged() as stage:
         await stage.open(page)
         await expect(page.locator(".number").first).to_be_visible(timeout=SOON_MS)

@@ -18,11 +18,11 @@ async def test_an_address_that_means_nothing_is_told(page: Page) -> None:
     async with staged() as stage:
         for path in ("players/%", "constructor", "nothing"):
             await stage.open(page, path)
-            await expect(page.get_by_text("There is no such page.")).to_be_visible()
+            await expect(page.get_by_text("Page not found.")).to_be_visible()
         await stage.open(page, "rooms/..")
-        await expect(page.get_by_text("No URL can name this id")).to_be_visible()
+        await expect(page.get_by_text("This id cannot be part of a URL")).to_be_visible()
         await stage.open(page, "players/..")
-        await expect(page.get_by_text("No URL can name this id").first).to_be_visible()
+        await expect(page.get_by_text("This id cannot be part of a URL").first).to_be_visible()
 
 
 async def test_a_state_that_is_too_large_hides_nothing_else(page: Page) -> None:

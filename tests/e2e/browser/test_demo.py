@@ -116,7 +116,7 @@ async def test_a_page_that_is_loaded_again_has_the_same_ship(game: Page) -> None
     sent = await number(game, "sent")
     await game.reload()
 
-    await expect(game.locator("#log")).to_contain_text("loaded again: same ship")
+    await expect(game.locator("#log")).to_contain_text("reloaded: same ship")
     await sails(game, "ArrowLeft")
     assert await game.inner_text("#ships .own .name") == ship
     assert await number(game, "sent") > sent

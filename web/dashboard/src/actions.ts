@@ -1,4 +1,4 @@
-// What is done to players from several pages.
+// Actions on players that several pages offer.
 
 import { act, path } from "./api";
 import { attempt, confirm, field } from "./ui/dialog";
@@ -8,24 +8,17 @@ const HOURS: [string, string][] = [
   ["3600", "One hour"],
   ["86400", "One day"],
   ["604800", "One week"],
-  ["", "For good"],
+  ["", "Permanently"],
 ];
 
-/** Ban a player, if the operator is sure. */
+/** Ban a player, after a confirmation. */
 export async function askToBan(player: string): Promise<void> {
   const told = await confirm({
     title: "Ban this player?",
-    text: [
-      "All sessions of ",
-      h("b", null, player),
-      " end at once, and they cannot sign in again until the ban is over.",
-    ],
+    text: ["All sessions of ", h("b", null, player), " end at once, and they cannot sign in again until the ban ends."],
     fields: [
-      field(
-        "For how long",
-        h("select", { name: "for_s" }, ...HOURS.map(([value, name]) => h("option", { value }, name))),
-      ),
-      field("Why", h("input", { name: "why", maxlength: 256 }), "The player is told this."),
+      field("Duration", h("select", { name: "for_s" }, ...HOURS.map(([value, name]) => h("option", { value }, name)))),
+      field("Reason", h("input", { name: "why", maxlength: 256 }), "Shown to the player."),
     ],
     action: "Ban player",
     isDangerous: true,
@@ -37,12 +30,12 @@ export async function askToBan(player: string): Promise<void> {
   }
 }
 
-/** Sign a player out everywhere, if the operator is sure. */
+/** Sign a player out everywhere, after a confirmation. */
 export async function askToSignOut(player: string): Promise<void> {
   const told = await confirm({
     title: "Sign this player out everywhere?",
-    text: ["All sessions of ", h("b", null, player), " end at once. They may sign in again."],
-    fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "The player is told this."),
+    text: ["All sessions of ", h("b", null, player), " end at once. They can sign in again."],
+    fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "Shown to the player."),
     action: "Sign out",
     isDangerous: true,
   });

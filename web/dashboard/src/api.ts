@@ -1,4 +1,4 @@
-// The HTTP API, and the few of its answers that this page shows. The key is kept for this tab alone and sent as a header:
+// The HTTP API, and those of its answers that this page shows. The key is kept for this tab alone and sent as a header:
 // never in a URL, never as a cookie, so no other page can make this browser use it.
 
 export interface NodeInfo {
@@ -163,7 +163,7 @@ export interface EventInfo {
   body: Record<string, unknown>;
 }
 
-/** The server said no, and why; or it did not answer at all (code "unreachable"). */
+/** A refusal by the server; or it did not answer at all (code "unreachable"). */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -194,7 +194,7 @@ export function setKey(value: string): void {
   }
 }
 
-/** What to do when the server asks for another key. */
+/** Called when the server asks for another key. */
 export function onRefused(then: () => void): void {
   refused = then;
 }
@@ -239,10 +239,10 @@ export async function act<T = void>(method: string, path: string, query: Query =
   return (answer.status === 204 ? undefined : await answer.json()) as T;
 }
 
-/** A path with ids in it: path`/v1/rooms/${id}`. Raises for an id that a URL would take for a way up its path. */
+/** A path with ids in it: path`/v1/rooms/${id}`. Throws for an id that a URL would resolve as a parent path. */
 export function path(parts: TemplateStringsArray, ...ids: string[]): string {
   if (ids.some((id) => id === "" || id === "." || id === "..")) {
-    throw new Error("no URL can name this id");
+    throw new Error("this id cannot be part of a URL");
   }
   return parts.reduce((so_far, text, index) => so_far + encodeURIComponent(ids[index - 1] ?? "") + text);
 }

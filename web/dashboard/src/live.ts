@@ -3,19 +3,19 @@
 import { ask, type EventInfo, Problem } from "./api";
 
 const RETRY_S = [0.5, 1, 2, 4];
-/** The server says something every 15 s: after this long without a word it is gone, whatever the socket says. */
+/** The server sends something every 15 s: after this long in silence it is gone, even if the socket is open. */
 const SILENCE_S = 40;
 
 export interface Live {
-  /** Something happened. */
+  /** An event arrived. */
   event: (event: EventInfo) => void;
-  /** The stream runs, or it broke off and is tried again; why, if the server said so. */
+  /** The stream is open, or it broke and is retried; with the reason, if the server gave one. */
   state?: (isUp: boolean, why?: Problem) => void;
-  /** It is over for good: what is watched is gone, or the key does not open it. */
+  /** The stream has ended: its subject is gone, or the key does not allow it. */
   over?: (problem: Problem) => void;
 }
 
-/** Follow a stream until stopped; when it breaks off it is begun again. */
+/** Read a stream until stopped, and reconnect when it breaks. */
 export function live(path: string, on: Live): () => void {
   let stopped = false;
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -81,7 +81,7 @@ function unlessSilent<T>(word: Promise<T>): Promise<T> {
   return Promise.race([word, silence]).finally(() => clearTimeout(timer));
 }
 
-/** The data of the events in a text that comes in pieces. */
+/** The data of the events in a text that arrives in chunks. */
 export class Lines {
   private rest = "";
 

@@ -1,4 +1,4 @@
-// The frame around all pages: navigation, sign-in, the one stream of overviews, and what to say when the server is gone.
+// The frame around all pages: navigation, sign-in, the stream of overviews, and the notice when the server is gone.
 
 import "./style/base.css";
 import "./style/frame.css";
@@ -29,7 +29,7 @@ import { fill, h } from "./ui/dom";
 import { nothing } from "./ui/parts";
 import { themeButton } from "./ui/theme";
 
-// By the address: the list, and one of it.
+// By path: the list page, and the page of one entry.
 const PAGES: Record<string, [string, Page, Page?]> = {
   "": ["Overview", overview],
   sessions: ["Sessions", sessions, session],
@@ -42,11 +42,11 @@ const PAGES: Record<string, [string, Page, Page?]> = {
   playground: ["Playground", playground],
 };
 
-/** Enough for what pages show of them, also of a storm. */
+/** Enough for what pages show, even during a storm. */
 const EVENTS_MAX = 500;
 
 const view = h("main", { id: "view", tabindex: -1 });
-const LOST = "Connection to the server lost, trying again …";
+const LOST = "Connection to the server lost, retrying …";
 const lost = h("div", { class: "lost", role: "alert", hidden: true }, LOST);
 const where = h("span", { class: "where" });
 const account = h("div", { class: "account" });
@@ -87,7 +87,7 @@ function toggleMenu(isOpen = menu.getAttribute("aria-expanded") === "false"): vo
 
 function show(): void {
   const { name, parameter, page } = placeOf(location.hash, PAGES);
-  const [title, list, one] = page ?? ["No such page", missing];
+  const [title, list, one] = page ?? ["Page not found", missing];
   close();
   close = () => {};
   fill(view);
@@ -100,14 +100,14 @@ function show(): void {
   try {
     close = (parameter !== "" && one !== undefined ? one : list)(view, parameter, shared);
   } catch (error) {
-    // An id that cannot be asked for.
+    // An id that cannot be requested.
     fill(view, nothing(reasonOf(error), h("a", { href: "#/" }, "Back to the overview")));
   }
   window.scrollTo(0, 0);
 }
 
 const missing: Page = (root) => {
-  root.append(nothing("There is no such page.", h("a", { href: "#/" }, "Back to the overview")));
+  root.append(nothing("Page not found.", h("a", { href: "#/" }, "Back to the overview")));
   return () => {};
 };
 
@@ -136,7 +136,7 @@ function frame(): void {
     account,
     hasKey()
       ? h("button", { onclick: () => signOut() }, "Sign out")
-      : h("small", null, "No key is set up: only this machine may ask."),
+      : h("small", null, "No API key is set: only this machine has access."),
   );
 }
 
@@ -170,13 +170,10 @@ async function start(): Promise<void> {
     node = await get<NodeInfo>("/v1/node");
   } catch (error) {
     if (error instanceof Problem && error.status === 401) {
-      // It has shown the sign-in already.
+      // The sign-in page is shown already.
       return;
     }
-    fill(
-      document.body,
-      h("div", { class: "lost" }, `${error instanceof Problem ? error.message : error} Trying again …`),
-    );
+    fill(document.body, h("div", { class: "lost" }, `${error instanceof Problem ? error.message : error} Retrying …`));
     setTimeout(() => void start(), 2000);
     return;
   }
@@ -199,7 +196,7 @@ async function start(): Promise<void> {
     },
     state: (isUp, why) => {
       lost.hidden = isUp;
-      lost.textContent = why === undefined ? LOST : `${reasonOf(why)}: trying again …`;
+      lost.textContent = why === undefined ? LOST : `${reasonOf(why)}: retrying …`;
     },
     over: (problem) => {
       lost.hidden = false;
@@ -213,6 +210,6 @@ async function start(): Promise<void> {
 onRefused(() => {
   const had = hasKey();
   setKey("");
-  showSignIn(had ? "This key is not known here." : "");
+  showSignIn(had ? "This API key is not valid." : "");
 });
 void start();

@@ -1,22 +1,22 @@
-// A bad network, played to the client: its WebSocket is wrapped, and what goes through it is held back.
+// A simulated bad network: it wraps the client's WebSocket and delays its payloads.
 //
-// WebSocket runs over TCP, which loses nothing: it sends again, and what comes after has to wait. So a loss can only be
-// played as such a wait, and nothing ever arrives in another order.
+// WebSocket runs over TCP, which retransmits lost packets while everything behind them waits. So loss can only be
+// simulated as that delay, and nothing is ever reordered.
 
-/** How long TCP waits, at the least, before it sends again (RFC 6298 says a second, systems say 200 ms). */
+/** The shortest time before TCP retransmits (RFC 6298 says a second, systems use 200 ms). */
 const SEND_AGAIN_MS = 200;
 
-/** How bad it is: one way, for every payload. Change it at any time. */
+/** The conditions, one way, for every payload. Change them at any time. */
 export class Network {
   latencyMs = 0;
   jitterMs = 0;
-  /** Of 100 payloads, so many are lost once. */
+  /** The percentage of payloads that are lost once. */
   lossPercent = 0;
   isDown = false;
 
   constructor(private readonly random: () => number = Math.random) {}
 
-  /** How long a payload is on its way. */
+  /** How long a payload is in transit. */
   delayMs(): number {
     const way = this.latencyMs + this.random() * this.jitterMs;
     const isLost = this.random() * 100 < this.lossPercent;
@@ -24,7 +24,7 @@ export class Network {
   }
 }
 
-/** Holds payloads back, and keeps their order. */
+/** Delays payloads, and keeps their order. */
 export class Pipe {
   private readonly waiting: (() => void)[] = [];
   private lastAt = 0;
@@ -44,14 +44,14 @@ export class Pipe {
     setTimeout(() => this.next(), this.lastAt - now);
   }
 
-  /** What is still on its way never arrives. */
+  /** Payloads in transit never arrive. */
   cut(): void {
     this.isCut = true;
     this.waiting.length = 0;
   }
 
   private next(): void {
-    // Whichever timer fires: the oldest comes first.
+    // Whichever timer fires, the oldest payload goes first.
     const arrive = this.waiting.shift();
     if (!this.isCut) {
       arrive?.();
@@ -98,7 +98,7 @@ export function socketsOf(network: Network, Real: typeof WebSocket = WebSocket) 
     }
 
     send(payload: string | Uint8Array<ArrayBuffer>): void {
-      // It may be used again by its sender before it is on its way.
+      // The sender may reuse the buffer before it is sent.
       const content = typeof payload === "string" ? payload : payload.slice();
       this.up.push(() => this.real?.readyState === 1 && this.real.send(content));
     }

@@ -1,10 +1,10 @@
-// What the overviews of the last minutes mean: rates and quantiles, from the differences of two looks.
+// Rates and quantiles of the last minutes, from the differences between two snapshots.
 
 import type { Overview, Spread } from "./api";
 
-/** Ten minutes, one look a second. */
+/** Ten minutes, one snapshot a second. */
 export const KEPT = 600;
-/** Round trips and commits are measured now and then: their quantiles are of this many seconds. */
+/** Round trips and commits are measured rarely: their quantiles cover this many seconds. */
 const WINDOW_S = 10;
 
 export interface Sample {
@@ -25,7 +25,7 @@ export interface Sample {
   lag99: number | null;
 }
 
-/** The looks that are remembered, and what follows from each. */
+/** The snapshots that are kept, and the values derived from each. */
 export class History {
   private readonly looks: Overview[] = [];
   readonly samples: Sample[] = [];
@@ -37,7 +37,7 @@ export class History {
   add(look: Overview): void {
     const before = this.looks.at(-1);
     if (before !== undefined && (look.totals.connections ?? 0) < (before.totals.connections ?? 0)) {
-      // Another start of the server: nothing is to be compared with what was before.
+      // The server was restarted: older snapshots cannot be compared.
       this.looks.length = 0;
     }
     this.looks.push(look);
@@ -80,7 +80,7 @@ export class History {
   }
 }
 
-/** The value below which this share of the values lies, of those that came after `before`; null if none came. */
+/** The quantile of the values that were counted after `before`; null if there are none. */
 export function quantileOf(now: Spread | undefined, before: Spread | undefined, share: number): number | null {
   if (now === undefined) {
     return null;

@@ -1,16 +1,16 @@
-// What a page is: it fills an element, and says how to stop.
+// A page fills an element, and returns a function that stops it.
 
 import type { EventInfo, Overview } from "./api";
 import type { History } from "./numbers";
 
 export interface Shared {
-  /** What the numbers of the node were in the last minutes. */
+  /** The node's numbers of the last minutes. */
   history: History;
-  /** Called with every new look at the node, until stopped. */
+  /** Called with every new snapshot of the node, until stopped. */
   onOverview: (then: (overview: Overview) => void) => () => void;
-  /** What happened on the node since the dashboard was opened; the newest last, and not too many. */
+  /** Events since the dashboard was opened, the newest last, up to a limit. */
   events: EventInfo[];
 }
 
-/** Show yourself in `root`; the function that is returned stops everything that was begun. */
+/** Render into `root`; the returned function stops everything that was started. */
 export type Page = (root: HTMLElement, parameter: string, shared: Shared) => () => void;

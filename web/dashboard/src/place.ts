@@ -1,9 +1,9 @@
-// Which page an address means.
+// Parses the page's path from the URL.
 
 export interface Place<T> {
   name: string;
   parameter: string;
-  /** Undefined if no page has this address. */
+  /** Undefined if there is no such page. */
   page: T | undefined;
 }
 
@@ -13,7 +13,7 @@ export function placeOf<T>(hash: string, pages: Record<string, T>): Place<T> {
     const parameter = decodeURIComponent(rest.join("/"));
     return { name, parameter, page: Object.hasOwn(pages, name) ? pages[name] : undefined };
   } catch {
-    // Typed by hand: a percent sign with nothing behind it.
+    // Typed by hand: an incomplete percent escape.
     return { name, parameter: "", page: undefined };
   }
 }

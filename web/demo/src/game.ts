@@ -1,16 +1,16 @@
-/** The game as this page sees it: what the room said last, what we asked for since, and whether the numbers add up. */
+/** The game's state on this page: the room's last view, our unanswered commands, and the counts of messages. */
 
 import type { ArenaMessages, Ship, View } from "./messages";
 
 export const SIZE = 100;
-/** As far as our ship goes in one command. */
+/** How far a ship moves in one command. */
 const STEP = 1.6;
 const SAVED = "holdfast-demo-game";
 
 export type Place = [number, number];
 type Steer = ArenaMessages["toServer"]["steer"];
 
-/** Counts numbered messages as they come in, as the room does with ours. */
+/** Counts numbered messages as they arrive, as the room does with ours. */
 export class Tally {
   last = 0;
   lost = 0;
@@ -36,7 +36,7 @@ export class Game {
   /** Commands that the room has not answered yet: our ship is drawn where they will take it. */
   private pending: Steer[] = [];
 
-  /** What a page that is loaded again must know: which ship is ours, and how far the numbers have come. */
+  /** What a reloaded page must know: our ship, and the last numbers. */
   constructor(private readonly storage: Storage) {
     const saved = storage.getItem(SAVED);
     if (saved !== null) {
@@ -80,7 +80,7 @@ export class Game {
     return this.view?.ships[this.ship];
   }
 
-  /** Where our ship is once everything that we asked for is done. */
+  /** Our ship's position after all unanswered commands. */
   get place(): Place | null {
     const own = this.own;
     if (own === undefined) return null;
@@ -100,7 +100,7 @@ export class Game {
     return this.views.doubled + (this.own?.steered.doubled ?? 0);
   }
 
-  /** The seat is gone: the next one begins anew. */
+  /** The seat is gone: the next one starts from zero. */
   forget(): void {
     this.ship = "";
     this.view = null;

@@ -1,8 +1,8 @@
-/** The demo's own small API: this page's link, and the server's fate. Served by the process that restarts the server. */
+/** The demo's own small API: this page's connection, and the server's process. Served by the process that restarts the server. */
 
 export interface Status {
   room: string;
-  /** The server's process; null while it is away. */
+  /** The server's process id; null while it is down. */
   pid: number | null;
   crashes: number;
   back_after_s: number;

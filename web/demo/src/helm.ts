@@ -1,4 +1,4 @@
-/** Where the player wants to go: keys, or a pointer that is held down on the sea. */
+/** Steering: keys, or a pointer held down on the sea. */
 
 import type { Place } from "./game";
 
@@ -12,14 +12,14 @@ const KEYS: Record<string, Place> = {
   KeyA: [-1, 0],
   KeyD: [1, 0],
 };
-/** A pointer this near to the ship has nothing more to say. */
+/** A pointer this near to the ship does not steer. */
 const NEAR = 1.2;
 
 export class Helm {
   private readonly held = new Set<string>();
   private target: Place | null = null;
 
-  /** `toSea` says which place of the sea is under a point of the screen. */
+  /** `toSea` maps a point of the screen to the sea. */
   constructor(canvas: HTMLCanvasElement, toSea: (x: number, y: number) => Place) {
     addEventListener("keydown", (event) => {
       if (!(event.code in KEYS) || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -48,7 +48,7 @@ export class Helm {
     }
   }
 
-  /** From where the ship is; null if nobody is at the helm. */
+  /** The direction from the ship's position; null without input. */
   course(from: Place): Place | null {
     let [x, y] = [0, 0];
     for (const key of this.held) {

@@ -1,4 +1,4 @@
-/** The demo: sail, break things, and see that nothing is lost and nothing comes twice. */
+/** The demo: sail, break things, and see that nothing is lost or duplicated. */
 
 import { type ClientRoom, type ClientSession, connect, type Outcome } from "holdfast";
 import { Game } from "./game";
@@ -24,7 +24,7 @@ let room: ClientRoom<ArenaMessages> | null = null;
 let isPlugged = true;
 let server: Status | null = null;
 let droppedAt: number | null = null;
-/** When there was a way back: the plug is in again, or the server up. What the resume took is counted from then. */
+/** When reconnecting became possible: plugged in again, or the server is up. The resume is timed from then. */
 let openSince = 0;
 const figure = { replayed: 0, drops: 0, backMs: null as number | null, rttMs: 0 };
 
@@ -36,31 +36,31 @@ async function begin(): Promise<void> {
   byId<HTMLAnchorElement>("dashboard").href = up.dashboard;
   session = await connect(link.url, { afterRefresh: "replay" });
   if (link.isOld && session.outcome?.kind === "new") {
-    // A duplicated tab: the link that it has copied is the first one's.
+    // A duplicated tab has copied the first one's link.
     session.close();
     forgetLink();
     return begin();
   }
   session.on("drop", dropped);
   session.on("resume", resumed);
-  session.on("close", (error) => ended(`The session is over: ${error.message}`));
+  session.on("close", (error) => ended(`The session has ended: ${error.message}`));
   const seat = session.roomAs<ArenaMessages>();
   if (seat !== null) {
     const replayed = session.outcome?.replayed ?? 0;
     figure.replayed += replayed;
-    tell(`This page was loaded again: same ship, ${messages(replayed)} replayed.`, "good");
+    tell(`This page was reloaded: same ship, ${messages(replayed)} replayed.`, "good");
     take(seat);
   } else {
     await join();
   }
 }
 
-/** A session that is new is not tried again if nobody answers: wait for a server that is on its way back. */
+/** A new session does not retry: wait until the server has restarted. */
 async function serverUp(): Promise<Status> {
   while (true) {
     const now = await status();
     if (now.pid !== null) return now;
-    notice("The server was killed. Starting it again …", "bad");
+    notice("The server was killed. Restarting …", "bad");
     await new Promise((resolve) => setTimeout(resolve, STATUS_MS));
   }
 }
@@ -76,7 +76,7 @@ function take(seat: ClientRoom<ArenaMessages>): void {
   seat.on("launched", (message) => game.launched(message));
   seat.on("view", (view) => game.seen(view));
   seat.on("holdfast.refused", ({ message }) => tell(`The room refused a command: ${message}`, "bad"));
-  seat.on("holdfast.left", ({ reason }) => ended(`Your seat is gone: ${reason}`));
+  seat.on("holdfast.left", ({ reason }) => ended(`Your seat was freed: ${reason}`));
   notice("");
 }
 
@@ -98,7 +98,8 @@ function resumed(outcome: Outcome): void {
     return;
   }
   figure.replayed += outcome.replayed;
-  const what = outcome.kind === "resumed" ? `${messages(outcome.replayed)} replayed` : "caught up with the state";
+  const what =
+    outcome.kind === "resumed" ? `${messages(outcome.replayed)} replayed` : "caught up with the current state";
   tell(`Back after ${duration(awayMs)}: ${what}, ${game.lost} lost, ${game.doubled} doubled.`, "good");
   notice("");
 }
@@ -110,17 +111,17 @@ function messages(count: number): string {
 function ended(text: string): void {
   room = null;
   tell(text, "bad");
-  notice(`${text}. Load the page again to sail on.`, "bad");
+  notice(`${text}. Reload the page to continue.`, "bad");
 }
 
-/** What is wrong at the moment, in words; nothing if all is well. */
+/** Shows the current problem, or nothing. */
 function explain(): void {
   if (room === null || session.connected) return;
   const away = droppedAt === null ? "" : duration(performance.now() - droppedAt);
-  if (!isPlugged) notice(`Unplugged for ${away}. Sail on: what you do now is sent when you are back.`, "warn");
+  if (!isPlugged) notice(`Unplugged for ${away}. Keep sailing: your commands are sent when you reconnect.`, "warn");
   else if (server === null) notice("The demo has ended. Start it again with: holdfast demo", "bad");
-  else if (server.pid === null) notice("The server was killed. Starting it again …", "bad");
-  else notice(`Coming back … ${away}`, "warn");
+  else if (server.pid === null) notice("The server was killed. Restarting …", "bad");
+  else notice(`Reconnecting … ${away}`, "warn");
 }
 
 async function watchServer(): Promise<void> {
@@ -142,7 +143,7 @@ async function watchServer(): Promise<void> {
 
 let changes = Promise.resolve();
 
-/** One after the other: two clicks must not overtake each other on their way. */
+/** One after the other: two clicks must not overtake each other. */
 function request(what: Parameters<typeof change>[1]): Promise<void> {
   changes = changes.then(() => change(link.link, what)).catch(failed);
   return changes;
@@ -154,12 +155,12 @@ byId("plug").addEventListener("click", async () => {
   button.setAttribute("aria-pressed", `${!isPlugged}`);
   button.replaceChildren(
     line("b", isPlugged ? "Pull the plug" : "Plug it in"),
-    line("small", isPlugged ? "cut this page’s link" : "let it come back"),
+    line("small", isPlugged ? "cut this page’s connection" : "let it reconnect"),
   );
   if (isPlugged) openSince = performance.now();
   else tell("You pulled the plug: this page’s connection is reset.", "warn");
   await request({ is_plugged: isPlugged });
-  // As the browser says it of a real network.
+  // As the browser does for a real network.
   if (isPlugged) dispatchEvent(new Event("online"));
 });
 
@@ -174,12 +175,12 @@ byId("lag").addEventListener("click", async () => {
 byId("crash").addEventListener("click", async () => {
   const pid = server?.pid;
   if (!pid) return;
-  tell(`kill -9 ${pid}: the server is dead.`, "bad");
+  tell(`kill -9 ${pid}: the server was killed.`, "bad");
   await crash().catch(failed);
 });
 
 byId("another").addEventListener("click", () => {
-  // With no opener the new tab begins with a storage of its own: another player, not this one again.
+  // Without an opener the new tab has its own storage: another player, not this one again.
   window.open(location.href, "_blank", "noopener");
 });
 
@@ -189,7 +190,7 @@ function line(tag: "b" | "small", text: string): HTMLElement {
   return element;
 }
 
-// The course of things
+// Main loop
 
 setInterval(() => {
   const place = game.place;
@@ -212,13 +213,13 @@ function frame(now: number): void {
 }
 requestAnimationFrame(frame);
 
-// Left, and shown again as it was: its session was given up then, and is found again by a new page.
+// Restored from the back/forward cache: its session was abandoned, and a reload resumes it.
 addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
 
 begin().catch(failed);
 
 function failed(error: unknown): void {
   const text = error instanceof Error ? error.message : `${error}`;
-  tell(`No game: ${text}`, "bad");
-  notice(`No game: ${text}. Is \`holdfast demo\` still running? Then load the page again.`, "bad");
+  tell(`The game could not start: ${text}`, "bad");
+  notice(`The game could not start: ${text}. Check that \`holdfast demo\` is running, then reload the page.`, "bad");
 }

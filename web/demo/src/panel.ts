@@ -1,4 +1,4 @@
-/** The strip beside the game: figures, what just happened, who is on the water. */
+/** The panel beside the game: figures, log, players. */
 
 import type { Game } from "./game";
 import { colorOf } from "./sea";
@@ -27,7 +27,7 @@ export function tell(text: string, tone: Tone = ""): void {
   while (log.childElementCount > LOG_MAX) log.lastElementChild?.remove();
 }
 
-/** What matters right now, over the sea; empty when all is well. */
+/** The notice over the sea; empty when all is well. */
 export function notice(text: string, tone: Tone = ""): void {
   const element = byId("notice");
   if (element.textContent !== text) element.textContent = text;
@@ -72,7 +72,7 @@ export function ships(game: Game): void {
       mark.style.background = colorOf(id);
       const name = document.createElement("span");
       name.className = "name";
-      name.textContent = ship.name + (id === game.ship ? " (you)" : "") + (ship.is_here ? "" : ", away");
+      name.textContent = ship.name + (id === game.ship ? " (you)" : "") + (ship.is_here ? "" : ", disconnected");
       const coins = document.createElement("span");
       coins.textContent = `${ship.coins}`;
       line.append(mark, name, coins);

@@ -1,9 +1,9 @@
-/** Draws the sea: ships with their wakes, coins, and who is away. */
+/** Draws the sea: ships with their wakes, coins, and disconnected players. */
 
 import { type Game, type Place, SIZE } from "./game";
 
 const WAKE_MAX = 26;
-/** How much of the way to its newest place a ship is drawn along, each frame. */
+/** The fraction of the way to its newest position that a ship moves each frame. */
 const GLIDE = 0.22;
 
 interface Drawn {
@@ -43,7 +43,7 @@ export class Sea {
     this.fit();
   }
 
-  /** Which place of the sea is under a point of the screen. */
+  /** Maps a point of the screen to the sea. */
   readonly toSea = (x: number, y: number): Place => {
     const box = this.canvas.getBoundingClientRect();
     return [(x - box.left - this.left) / this.scale, (y - box.top - this.top) / this.scale];
@@ -205,7 +205,7 @@ export class Sea {
     context.font = `${isOwn ? 700 : 500} 13px system-ui, sans-serif`;
     context.textAlign = "center";
     context.fillStyle = "#e6f1f5";
-    const label = `${name}${isOwn ? " (you)" : ""}${isHere ? "" : ": away, seat held"}`;
+    const label = `${name}${isOwn ? " (you)" : ""}${isHere ? "" : ": disconnected, seat held"}`;
     const half = context.measureText(label).width / 2 + 6;
     const inside = Math.min(Math.max(x, half), this.canvas.clientWidth - half) - x;
     context.fillText(label, inside, y < 60 ? 42 : -30);

@@ -1,4 +1,4 @@
-// Who is not welcome.
+// The list of bans.
 
 import { act, type BanInfo, get, path } from "../api";
 import type { Page } from "../page";
@@ -15,7 +15,7 @@ interface Bans {
   hasMore: boolean;
 }
 
-/** As many as are shown, page by page. */
+/** Loads as many as are shown, page by page. */
 async function load(): Promise<Bans> {
   const bans: BanInfo[] = [];
   let cursor = "";
@@ -29,23 +29,23 @@ async function load(): Promise<Bans> {
 
 export const bans: Page = (root) => {
   const shown = h("div", null, loading());
-  root.append(heading("Bans", h("button", { class: "danger", onclick: () => ban() }, "Ban somebody")), card("", shown));
+  root.append(heading("Bans", h("button", { class: "danger", onclick: () => ban() }, "Add a ban")), card("", shown));
   const show = part(shown, (all: Bans) =>
     all.bans.length === 0
-      ? nothing("Nobody is banned.", "Ban a player from their session, or an address from here.")
+      ? nothing("There are no bans.", "Ban a player on the page of their session, or an address here.")
       : [
           table(
             "Bans",
-            ["Who", "Why", "Since", "Until", ""],
+            ["Player or address", "Reason", "Since", "Until", ""],
             all.bans.map((each) => [
               h("code", null, each.subject),
               each.why || "–",
               date(each.since),
-              each.until > 0 ? date(each.until) : "for good",
+              each.until > 0 ? date(each.until) : "permanent",
               h("button", { class: "small", "data-key": each.subject, onclick: () => lift(each.subject) }, "Lift"),
             ]),
           ),
-          all.hasMore && h("p", { class: "faint" }, `These are the first ${all.bans.length}: more are not shown.`),
+          all.hasMore && h("p", { class: "faint" }, `Only the first ${all.bans.length} are shown.`),
         ],
   );
   const look = async (): Promise<void> => {
@@ -56,8 +56,8 @@ export const bans: Page = (root) => {
     }
   };
   const lift = async (subject: string): Promise<void> => {
-    const text = [h("code", null, subject), " may sign in again. Sessions that the ban has ended stay ended."];
-    if (await confirm({ title: "Lift this ban?", text, action: "Lift the ban" })) {
+    const text = [h("code", null, subject), " can sign in again. Sessions ended by the ban stay ended."];
+    if (await confirm({ title: "Lift this ban?", text, action: "Lift ban" })) {
       await attempt(() => act("DELETE", path`/v1/bans/${subject}`), "The ban was lifted.");
       await look();
     }
@@ -65,10 +65,10 @@ export const bans: Page = (root) => {
   const ban = async (): Promise<void> => {
     const told = await confirm({
       title: "Ban a player or an address?",
-      text: "Their sessions end at once, and nobody gets in from there.",
+      text: "Their sessions end at once, and they cannot sign in again until the ban ends.",
       fields: [
         field(
-          "Who",
+          "Type",
           h(
             "select",
             { name: "what" },
@@ -76,8 +76,12 @@ export const bans: Page = (root) => {
             h("option", { value: "player" }, "Player"),
           ),
         ),
-        field("Name", h("input", { name: "name", required: true }), "As in 203.0.113.0/24, or a player's id."),
-        field("Why", h("input", { name: "why", maxlength: 256 }), "They are told this."),
+        field(
+          "Address or player",
+          h("input", { name: "name", required: true }),
+          "For example 203.0.113.0/24, or a player's id.",
+        ),
+        field("Reason", h("input", { name: "why", maxlength: 256 }), "Shown to the player."),
       ],
       action: "Ban",
       isDangerous: true,

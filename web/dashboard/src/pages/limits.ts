@@ -1,4 +1,4 @@
-// Limits that were reached, what was done about it, and where each is set.
+// Limits that were reached, the action taken, and the value of each.
 
 import { get, type LimitHit, type Overview, type Settings } from "../api";
 import type { Page } from "../page";
@@ -12,18 +12,18 @@ export const limits: Page = (root, _, shared) => {
   const events = h("div");
   root.append(
     heading("Limits hit", h("a", { href: "#/settings", class: "button" }, "All limits")),
-    h("div", { class: "columns" }, card("Since the start", hits), card("As they happen", events)),
+    h("div", { class: "columns" }, card("Since the start", hits), card("Live", events)),
   );
   const values = new Map<string, number | string>();
   const show = part(hits, (all: (LimitHit & { value: string })[]) =>
     all.length === 0
       ? nothing(
-          "No limit was reached.",
-          "When a client does too much of something, it shows here what, and what was done.",
+          "No limit has been reached.",
+          "When a client exceeds a limit, the limit and the action taken appear here.",
         )
       : table(
-          "Limits that were reached",
-          ["Limit", "Set to", "What was done", "Times"],
+          "Limits reached",
+          ["Limit", "Value", "Action", "Times"],
           [...all]
             .sort((one, other) => other.times - one.times)
             .map((each) => [
@@ -34,7 +34,10 @@ export const limits: Page = (root, _, shared) => {
             ]),
         ),
   );
-  const showEvents = eventList(events, "Each time a limit is reached, it is told here, and who reached it.");
+  const showEvents = eventList(
+    events,
+    "Each time a limit is reached, it appears here, with the client that reached it.",
+  );
   const look = (overview: Overview): void => {
     show(overview.limits.map((each) => ({ ...each, value: String(values.get(each.limit) ?? "–") })));
     showEvents(shared.events.filter((event) => event.type === "limit.exceeded"));
@@ -47,7 +50,7 @@ export const limits: Page = (root, _, shared) => {
       look(shared.history.last);
     }
   };
-  // Without them the table is good enough.
+  // The table is useful without the values too.
   get<Settings>("/v1/settings").then(know, () => {});
   return shared.onOverview(look);
 };

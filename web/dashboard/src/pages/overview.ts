@@ -1,4 +1,4 @@
-// The node at a glance: numbers that move, and what happened last.
+// The node at a glance: live numbers, and the latest events.
 
 import type { Overview } from "../api";
 import type { Sample } from "../numbers";
@@ -17,7 +17,7 @@ export const overview: Page = (root, _, shared) => {
       "Players online",
       [
         ["players", "good", "players"],
-        ["away", "warn", "away"],
+        ["disconnected", "warn", "away"],
       ],
       count,
     ),
@@ -63,10 +63,10 @@ export const overview: Page = (root, _, shared) => {
     health,
     numbers,
     h("div", { class: "charts" }, ...charts.map((each) => each.chart.element)),
-    h("div", { class: "columns" }, card("Resumes by outcome", outcomes), card("What happens", events)),
+    h("div", { class: "columns" }, card("Resumes by outcome", outcomes), card("Events", events)),
   );
   const showOutcomes = part(outcomes, drawOutcomes);
-  const showEvents = eventList(events, "Joins, drops, resumes and more are told here as they happen.");
+  const showEvents = eventList(events, "Joins, drops, resumes and more appear here as they happen.");
   const showHealth = part(health, drawHealth);
   const show = (look: Overview): void => {
     const { samples } = shared.history;
@@ -113,9 +113,9 @@ function drawNumbers(root: HTMLElement, look: Overview, now: Sample): void {
   const perSecond = (value: number | null): string => (value === null ? "–" : `${compact(value)}/s`);
   const kinds = Object.entries(look.rooms).filter(([, each]) => each > 0);
   const shown: [string, string, string][] = [
-    ["Players online", count(look.players), `${count(now.connected)} connected · ${count(now.away)} away`],
+    ["Players online", count(look.players), `${count(now.connected)} connected · ${count(now.away)} disconnected`],
     ["Rooms", count(now.rooms), kinds.map(([kind, each]) => `${count(each)} ${kind}`).join(" · ") || "none yet"],
-    ["Messages", perSecond(now.applied), `${compact(totals("messages_applied"))} applied in all`],
+    ["Messages", perSecond(now.applied), `${compact(totals("messages_applied"))} applied in total`],
     ["Frames out", perSecond(now.sent), `${perSecond(now.received)} in`],
     ["Round trip", took(now.roundTrip), `95 %: ${took(now.roundTrip95)}`],
     ["Drops", count(totals("drops")), `${perSecond(now.drops)} now`],
@@ -124,11 +124,7 @@ function drawNumbers(root: HTMLElement, look: Overview, now: Sample): void {
       count(totals("resumed") + totals("resynced") + totals("reset")),
       `${counted(totals("messages_replayed"), "message")} sent again`,
     ],
-    [
-      "Commit, 99 %",
-      took(now.commit99),
-      now.commit === null ? "nothing was saved just now" : `median ${took(now.commit)}`,
-    ],
+    ["Commit, 99 %", took(now.commit99), now.commit === null ? "no recent commits" : `median ${took(now.commit)}`],
   ];
   if (root.childElementCount !== shown.length) {
     const card = ([name]: [string, string, string]) =>
@@ -148,22 +144,22 @@ function drawHealth([isReady, isHealthy, reasons]: [boolean, boolean, string[]])
   if (isReady && isHealthy) {
     return null;
   }
-  const what = isHealthy ? "This node takes no new rooms" : "This node is not healthy";
-  return h("p", { class: "warning", role: "alert" }, `${what}: ${reasons.join("; ") || "it does not say why"}.`);
+  const what = isHealthy ? "This node accepts no new rooms" : "This node is unhealthy";
+  return h("p", { class: "warning", role: "alert" }, `${what}: ${reasons.join("; ") || "no reason given"}.`);
 }
 
 function drawOutcomes([resumed, resynced, reset, drops]: [number, number, number, Record<string, number>]) {
   const all = resumed + resynced + reset;
   if (all === 0 && Object.keys(drops).length === 0) {
-    return nothing("Nobody has dropped yet.", "When a connection breaks, this shows how its player came back.");
+    return nothing("No drops yet.", "When a connection breaks, the outcome of its resume appears here.");
   }
   const row = (name: string, value: number, about: string) => {
     const meter = h("meter", { min: 0, max: Math.max(1, all), value, class: name, "aria-label": name });
     return h("div", { class: "outcome" }, badge(name), meter, h("b", null, count(value)), h("small", null, about));
   };
   return [
-    row("resumed", resumed, "with everything they missed"),
-    row("resynced", resynced, "with the state of now: too much was missed"),
+    row("resumed", resumed, "with all missed messages"),
+    row("resynced", resynced, "with the current state: too many messages were missed"),
     row("reset", reset, "to a new session"),
     h("h3", null, "Why connections dropped"),
     ...Object.entries(drops)

@@ -1,4 +1,4 @@
-// Rooms that were asked for by matchmakers, and how far each is.
+// Rooms requested by matchmakers, and the state of each.
 
 import { act, get, type PlacementInfo, Problem, path, type QueueInfo } from "../api";
 import type { Page } from "../page";
@@ -15,13 +15,13 @@ export const placements: Page = (root) => {
     all.length === 0
       ? nothing(
           "There are no queues.",
-          "A server has queues if it is given some: ",
+          "Pass queues to the server: ",
           h("code", null, "Server(queues=[Queue(…)])"),
           ".",
         )
       : table(
           "Queues",
-          ["Queue", "Destinations", "Gives up after", "Pending"],
+          ["Queue", "Destinations", "Timeout", "Pending"],
           all.map((each) => [
             h("b", null, each.name),
             each.destinations.join(", "),
@@ -32,7 +32,7 @@ export const placements: Page = (root) => {
   );
   const showList = part(list, (all: PlacementInfo[]) =>
     all.length === 0
-      ? nothing("Nothing was placed lately.", "A backend starts one with ", h("code", null, "POST /v1/placements"), ".")
+      ? nothing("No recent placements.", "A backend starts one with ", h("code", null, "POST /v1/placements"), ".")
       : table(
           "Placements",
           ["Placement", "Status", "Queue", "Players", "Room", "Started", ""],
@@ -61,13 +61,13 @@ export const placements: Page = (root) => {
   const stop = async (placement: string): Promise<void> => {
     if (
       await confirm({
-        title: "Give this placement up?",
+        title: "Stop this placement?",
         text: id(placement),
         action: "Stop placement",
         isDangerous: true,
       })
     ) {
-      await attempt(() => act("DELETE", path`/v1/placements/${placement}`), "It was given up.");
+      await attempt(() => act("DELETE", path`/v1/placements/${placement}`), "The placement was stopped.");
       await look();
     }
   };

@@ -1,4 +1,4 @@
-// One player: their sessions and rooms, and what became of the latest session.
+// One player: their sessions and rooms, and the latest session explained.
 
 import { askToBan, askToSignOut } from "../actions";
 import { get, type PlayerInfo, Problem, path, type TimelineInfo } from "../api";
@@ -27,14 +27,14 @@ export const player: Page = (root, player_id) => {
   const showExplained = part(explained, (told: TimelineInfo) => [
     h("p", { class: "verdict" }, told.explanation),
     told.advice !== "" && h("p", { class: "advice" }, told.advice),
-    h("p", null, "Its whole timeline: ", sessionLink(told.session)),
+    h("p", null, "Full timeline: ", sessionLink(told.session)),
   ]);
   return every(2, async () => {
     try {
       showAbout(await get<PlayerInfo>(path`/v1/players/${player_id}`));
     } catch (error) {
       if (error instanceof Problem && error.code === "not_found") {
-        fill(about, nothing("This player is not here.", "They have no session and no seat on this node."));
+        fill(about, nothing("Player not found.", "This player has no session and no seat on this node."));
       } else {
         showProblem(about, error);
       }
@@ -43,10 +43,7 @@ export const player: Page = (root, player_id) => {
       showExplained(await get<TimelineInfo>(path`/v1/players/${player_id}/timeline`));
     } catch (error) {
       if (error instanceof Problem && error.code === "not_found") {
-        fill(
-          explained,
-          nothing("No session is remembered.", "Timelines are kept for a while after a session has ended."),
-        );
+        fill(explained, nothing("No session found.", "Timelines are kept for a while after a session has ended."));
       } else {
         showProblem(explained, error);
       }

@@ -1,4 +1,4 @@
-// Who is here.
+// All players on the node.
 
 import { get, type PlayerInfo } from "../api";
 import type { Page } from "../page";
@@ -8,7 +8,7 @@ import { List, PAGE } from "../ui/list";
 import { cell, heading, nothing, whenTyped, wide } from "../ui/parts";
 
 export const players: Page = (root, _, shared) => {
-  const search = h("input", { type: "search", placeholder: "A part of a player's id", "aria-label": "Search players" });
+  const search = h("input", { type: "search", placeholder: "Part of a player's id", "aria-label": "Search players" });
   const total = h("span", { class: "total" });
   const list = new List<PlayerInfo>({
     label: "Players",
@@ -27,8 +27,8 @@ export const players: Page = (root, _, shared) => {
     ],
     empty: () =>
       search.value === ""
-        ? nothing("Nobody is here.", "A player is here with a session, a seat, or a seat that is kept for them.")
-        : nothing("No player is called so.", "Search for a part of the id, with its capital letters."),
+        ? nothing("There are no players.", "Players with a session, a seat or a reserved seat appear here.")
+        : nothing("No matching players.", "Search for part of the id; case matters."),
   });
   whenTyped(search, () => list.reset());
   const showTotal = (): void => {

@@ -1,4 +1,4 @@
-// Play as test players: join a room, send what it understands, watch what comes back, and make the network bad.
+// Test players: join a room, send its messages, watch the answers, and simulate a bad network.
 
 import { get, type KindInfo, type RoomInfo, type Settings } from "../api";
 import type { Page } from "../page";
@@ -9,12 +9,12 @@ import { TestPlayer } from "./test_player";
 
 const PLAYERS_MAX = 8;
 
-// They play on while other pages are looked at: that is how to see what the server knows of them.
+// They stay connected while other pages are open, so that their sessions can be inspected there.
 const players = h("div", { class: "test-players" });
 
 export const playground: Page = (root, room_id) => {
   const form = h("div", null, loading());
-  root.append(heading("Playground"), h("div", { class: "play" }, card("A test player", form), players));
+  root.append(heading("Playground"), h("div", { class: "play" }, card("New test player", form), players));
   showHint();
   void Promise.all([
     get<Settings>("/v1/settings"),
@@ -45,7 +45,7 @@ function drawForm(settings: Settings, kinds: KindInfo[], rooms: RoomInfo[], room
   const scheme = h("select", { onchange: () => showFields() }, ...settings.auth.map((each) => h("option", null, each)));
   scheme.value = settings.auth.includes("guest") ? "guest" : (settings.auth[0] ?? "");
   const credential = h("input", { type: "password", autocomplete: "off" });
-  const credentialField = field("Credential", credential, "What this way to sign in asks for; empty: a new player.");
+  const credentialField = field("Credential", credential, "The credential for this scheme; empty: a new player.");
   const problem = h("p", { class: "problem", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Join as a test player");
   const showFields = (): void => {
@@ -57,7 +57,7 @@ function drawForm(settings: Settings, kinds: KindInfo[], rooms: RoomInfo[], room
     event.preventDefault();
     problem.textContent = "";
     if (players.querySelectorAll(".test-player").length >= PLAYERS_MAX) {
-      problem.textContent = `${PLAYERS_MAX} test players are as many as there may be here: leave with one first.`;
+      problem.textContent = `At most ${PLAYERS_MAX} test players are possible: let one leave first.`;
       return;
     }
     button.disabled = true;
@@ -84,14 +84,14 @@ function drawForm(settings: Settings, kinds: KindInfo[], rooms: RoomInfo[], room
     field("Server", url),
     field("Room", where),
     idField,
-    settings.auth.length > 1 && field("Sign in as", scheme),
+    settings.auth.length > 1 && field("Authentication", scheme),
     credentialField,
     problem,
     button,
     h(
       "small",
       null,
-      "It is a real player over a real WebSocket, with the JavaScript client. It plays on while you look at other pages, and leaves when you close this tab.",
+      "A test player is a real session over a real WebSocket, with the JavaScript client. It stays connected while you look at other pages, and leaves when you close this tab.",
     ),
   );
 }
@@ -100,7 +100,7 @@ function nameOf(room: RoomInfo): string {
   return `${room.kind}: ${room.name || room.id} (${room.players} of ${room.max_players})`;
 }
 
-/** Where clients connect; a server that listens everywhere is where this page came from. */
+/** Where clients connect; if the server listens on every address, the host of this page. */
 function addressOf(settings: Settings): string {
   const url = settings.urls.websocket ?? `ws://${location.hostname}:7777`;
   return url.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`);
@@ -109,7 +109,7 @@ function addressOf(settings: Settings): string {
 function originHint(settings: Settings): string {
   return settings.origins.length === 0 || settings.origins.includes(location.origin)
     ? ""
-    : `The server names the pages that may connect, and this one is not among them: --origin ${location.origin}`;
+    : `This page's origin is not allowed. Start the server with --origin ${location.origin}`;
 }
 
 function showHint(): void {
@@ -118,8 +118,8 @@ function showHint(): void {
   if (!hasPlayers) {
     players.append(
       nothing(
-        "Nobody plays yet.",
-        "Join with a test player: then send messages, cut the connection, and see that nothing is lost.",
+        "No test players yet.",
+        "Join as a test player, send messages, cut the connection, and see that nothing is lost.",
       ),
     );
   }

@@ -1,4 +1,4 @@
-// One room: who sits in it, its state as a tree that moves, what is said in it, and what can be done to it.
+// One room: its seats, its live state as a tree, its messages, and actions.
 
 import { act, get, Problem, path, type RoomInfo, type RoomState, type SeatInfo } from "../api";
 import type { Page } from "../page";
@@ -9,7 +9,7 @@ import { badge, card, facts, heading, id, loading, nothing, playerLink, sessionL
 import { Traffic } from "../ui/traffic";
 import { Tree } from "../ui/tree";
 
-/** How long a server is left alone that did not show the state: to make it holds up the games. */
+/** The pause after a refusal to show the state: reading it blocks the games. */
 const REFUSED_S = 30;
 
 export const room: Page = (root, room_id) => {
@@ -56,14 +56,14 @@ export const room: Page = (root, room_id) => {
       const isHere = info.status !== "ended" && info.status !== "failed";
       showActions([isHere, info.is_locked]);
       if (!isHere) {
-        fill(seats, nothing("The room is over.", info.reason && `Why: ${info.reason}.`));
+        fill(seats, nothing("The room has ended.", info.reason && `Reason: ${info.reason}.`));
         return;
       }
       showSeats((await get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`)).seats);
       await lookInside();
     } catch (error) {
       if (error instanceof Problem && error.code === "not_found" && info === null) {
-        fill(about, nothing("There is no such room.", "It may have ended a while ago."));
+        fill(about, nothing("Room not found.", "It may have ended a while ago."));
         fill(seats);
         showActions([false, false]);
       } else {
@@ -90,8 +90,8 @@ export const room: Page = (root, room_id) => {
   const kick = async (player: string): Promise<void> => {
     const told = await confirm({
       title: "Kick this player?",
-      text: [h("b", null, player), " loses the seat and what goes with it."],
-      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "The player is told this."),
+      text: [h("b", null, player), " loses the seat and its data."],
+      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "Shown to the player."),
       action: "Kick",
       isDangerous: true,
     });
@@ -106,14 +106,14 @@ export const room: Page = (root, room_id) => {
   };
   const broadcast = async (): Promise<void> => {
     const told = await confirm({
-      title: "Say something to everybody in this room",
-      text: "It is sent as a message of the game: its clients must know the type.",
+      title: "Broadcast to this room",
+      text: "The message is sent as one of the game's own: clients must know its type.",
       fields: [
         field("Type", h("input", { name: "type", value: "notice", required: true, maxlength: 64, class: "code" })),
         field(
           "Body",
           h("textarea", { name: "body", rows: 4, class: "code", spellcheck: "false", value: '{"text": "Hello"}' }),
-          "JSON, an object.",
+          "A JSON object.",
         ),
       ],
       action: "Send to everybody",
@@ -122,18 +122,18 @@ export const room: Page = (root, room_id) => {
       await attempt(async () => {
         const request = { type: String(told.get("type")), body: JSON.parse(String(told.get("body"))) as unknown };
         await act("POST", path`/v1/rooms/${room_id}/broadcast`, {}, request);
-      }, "It was sent to everybody in the room.");
+      }, "The message was sent to everybody in the room.");
     }
   };
   const lock = (locked: boolean): Promise<void> =>
     attempt(
       () => act("PATCH", path`/v1/rooms/${room_id}`, {}, { locked }),
-      locked ? "The room takes nobody new." : "The room takes players again.",
+      locked ? "The room is locked." : "The room is unlocked.",
     ).then(look);
   const end = async (): Promise<void> => {
     const told = await confirm({
       title: "End this room?",
-      text: "Everybody leaves it, then it is gone, with its state.",
+      text: "All players leave, and the room is deleted with its state.",
       fields: field("Reason", h("input", { name: "reason", maxlength: 256 })),
       action: "End room",
       isDangerous: true,
@@ -156,7 +156,7 @@ export const room: Page = (root, room_id) => {
       const link = h("a", { href: URL.createObjectURL(whole), download: `${room_id}.json` });
       link.click();
       URL.revokeObjectURL(link.href);
-    }, "The room was written to a file, for reading.");
+    }, "The room was exported to a file, for reading.");
   const stop = every(1, look);
   return () => {
     stop();
@@ -164,7 +164,7 @@ export const room: Page = (root, room_id) => {
   };
 };
 
-/** What there is to see: empty things are left out. */
+/** The visible parts; empty ones are left out. */
 function pictured(room: RoomState): Record<string, unknown> {
   const shown: Record<string, unknown> = {};
   if (room.state !== null) {
@@ -184,10 +184,10 @@ function drawAbout(info: RoomInfo) {
     ["Kind", info.kind],
     ["Players", `${info.players} of ${info.max_players}`],
     ["Code", h("code", null, info.code || "–")],
-    ["Visible to", info.visibility === "public" ? "everybody" : info.visibility],
+    ["Visibility", info.visibility],
     ["Password", info.has_password ? "yes" : "no"],
     ["Host", playerLink(info.host)],
-    ["Made", date(info.created_at)],
+    ["Created", date(info.created_at)],
     ["Properties", properties.length > 0 ? h("code", null, properties.join(", ")) : "–"],
     ["Id", id(info.id)],
   );
@@ -195,7 +195,7 @@ function drawAbout(info: RoomInfo) {
 
 function drawSeats(seats: SeatInfo[], kick: (player: string) => void) {
   if (seats.length === 0) {
-    return nothing("Nobody sits here.", "The room ends by itself if that stays so.");
+    return nothing("No players.", "An empty room ends by itself.");
   }
   return table(
     "Seats",

@@ -1,4 +1,4 @@
-// All rooms, found with the grammar that games and backends search with.
+// All rooms, searched with the query language of games and backends.
 
 import { get, type KindInfo, type RoomInfo } from "../api";
 import type { Page } from "../page";
@@ -46,13 +46,10 @@ export const rooms: Page = (root, _, shared) => {
     ],
     empty: () =>
       where.value !== "" || kind.value !== ""
-        ? nothing(
-            "No room is like this.",
-            "Fields are players, open_seats, kind, phase, name, is_locked and properties.…",
-          )
+        ? nothing("No matching rooms.", "Fields are players, open_seats, kind, phase, name, is_locked and properties.…")
         : nothing(
             "There are no rooms.",
-            "Make one in the ",
+            "Create one in the ",
             h("a", { href: "#/playground" }, "playground"),
             ", or let a client join.",
           ),
@@ -63,12 +60,12 @@ export const rooms: Page = (root, _, shared) => {
   };
   whenTyped(where, () => list.reset());
   const showTotal = (): void => {
-    total.textContent = `${count(shared.history.last?.node.rooms ?? 0)} in all`;
+    total.textContent = `${count(shared.history.last?.node.rooms ?? 0)} in total`;
   };
   showTotal();
   const know = (told: { kinds: KindInfo[] }): void =>
     kind.append(...told.kinds.map((each) => h("option", { value: each.kind }, each.kind)));
-  // Without them all kinds are shown.
+  // The page works without the kinds too.
   get<{ kinds: KindInfo[] }>("/v1/kinds").then(know, () => {});
   root.append(
     heading(["Rooms ", total]),

@@ -1,4 +1,4 @@
-// One session: what it is, what happened to it in plain words, and what can be done about it.
+// One session: its state, its timeline explained in plain words, and actions.
 
 import { askToBan } from "../actions";
 import { act, get, Problem, path, type SessionInfo, type TimelineInfo } from "../api";
@@ -49,7 +49,7 @@ export const session: Page = (root, session_id) => {
     } catch (error) {
       info = null;
       if (error instanceof Problem && error.code === "not_found") {
-        fill(about, nothing("This session is over.", "Its timeline is kept for a while."));
+        fill(about, nothing("This session has ended.", "Its timeline is kept for a while."));
       } else {
         showProblem(about, error);
       }
@@ -66,10 +66,7 @@ export const session: Page = (root, session_id) => {
       showTimeline(told);
     } catch (error) {
       if (error instanceof Problem && error.code === "not_found") {
-        fill(
-          explained,
-          nothing("Nothing is known of this session.", "It was never here, or it was over too long ago."),
-        );
+        fill(explained, nothing("Session not found.", "It never existed here, or it ended too long ago."));
       } else {
         showProblem(explained, error);
       }
@@ -78,11 +75,11 @@ export const session: Page = (root, session_id) => {
   const logPackets = (isOn: boolean) =>
     attempt(
       () => act(isOn ? "PUT" : "DELETE", path`/v1/packet-log/${session_id}`),
-      isOn ? "Its packets go to the node's log for ten minutes." : "Its packets are logged no more.",
+      isOn ? "Its packets are logged for ten minutes." : "The packet log is off.",
     ).then(look);
   const drop = async (): Promise<void> => {
     const text =
-      "Its connection is closed, as if the network had. The seat is held, and the client comes back by itself.";
+      "The connection is cut, as by a network failure. The seat is held, and the client reconnects by itself.";
     if (await confirm({ title: "Drop this connection?", text, action: "Drop connection" })) {
       await attempt(() => act("POST", path`/v1/sessions/${session_id}/drop`), "The connection was closed.");
       await look();
@@ -92,12 +89,8 @@ export const session: Page = (root, session_id) => {
     const seat = info;
     const told = await confirm({
       title: "Kick from the room?",
-      text: [
-        "The player ",
-        h("b", null, seat?.player ?? ""),
-        " loses the seat and what goes with it. The session lives on.",
-      ],
-      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "The player is told this."),
+      text: ["The player ", h("b", null, seat?.player ?? ""), " loses the seat and its data. The session continues."],
+      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "Shown to the player."),
       action: "Kick",
       isDangerous: true,
     });
@@ -113,8 +106,8 @@ export const session: Page = (root, session_id) => {
   const end = async (): Promise<void> => {
     const told = await confirm({
       title: "End this session?",
-      text: "For good: the connection closes, the seat is freed, and nobody comes back with this session's token.",
-      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "The player is told this."),
+      text: "This cannot be undone: the connection closes, the seat is freed, and the session's token is revoked.",
+      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "Shown to the player."),
       action: "End session",
       isDangerous: true,
     });
@@ -137,7 +130,7 @@ function drawAbout(info: SessionInfo) {
     ["Round trip", milliseconds(info.latency_ms)],
     ["Transport", info.transport || "–"],
     ["Age", span(info.age_s)],
-    ["Last said something", `${span(info.idle_s)} ago`],
+    ["Last input", `${span(info.idle_s)} ago`],
     ["Drops / resumes", `${info.drops} / ${info.resumes}`],
     ["Flags", info.flags.join(", ").replaceAll("_", " ") || "–"],
   );
@@ -147,13 +140,13 @@ function drawExplained(told: TimelineInfo) {
   return [
     h("p", { class: "verdict" }, told.explanation),
     told.advice !== "" && h("p", { class: "advice" }, told.advice),
-    h("p", { class: "faint" }, "Times in these sentences are UTC."),
+    h("p", { class: "faint" }, "Times are UTC."),
   ];
 }
 
 function drawTimeline(told: TimelineInfo) {
   return [
-    told.forgotten > 0 && h("p", { class: "faint" }, `Older entries that are not kept any more: ${told.forgotten}.`),
+    told.forgotten > 0 && h("p", { class: "faint" }, `${told.forgotten} older entries are not kept.`),
     h(
       "ol",
       { class: "timeline" },

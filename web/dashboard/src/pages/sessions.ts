@@ -1,4 +1,4 @@
-// Everybody's sessions: thousands of them, found by what is typed.
+// All sessions: thousands of them, with a filter.
 
 import { get, type SessionInfo } from "../api";
 import type { Page } from "../page";
@@ -8,7 +8,7 @@ import { List, PAGE } from "../ui/list";
 import { badge, cell, heading, nothing, whenTyped, wide } from "../ui/parts";
 
 const STATES = ["", "connected", "disconnected", "preconnect"];
-const STATE_NAMES: Record<string, string> = { "": "Any status", disconnected: "Away" };
+const STATE_NAMES: Record<string, string> = { "": "Any status", disconnected: "Disconnected" };
 
 export const sessions: Page = (root, _, shared) => {
   const search = h("input", {
@@ -44,9 +44,9 @@ export const sessions: Page = (root, _, shared) => {
     ],
     empty: () =>
       search.value !== "" || status.value !== ""
-        ? nothing("No session is like this.", "Search for a part of a session's, a player's or a room's id.")
+        ? nothing("No matching sessions.", "Search for part of a session's, a player's or a room's id.")
         : nothing(
-            "Nobody is here.",
+            "There are no sessions.",
             "A session begins when a client connects. Try it in the ",
             h("a", { href: "#/playground" }, "playground"),
             ".",
@@ -54,7 +54,7 @@ export const sessions: Page = (root, _, shared) => {
   });
   whenTyped(search, () => list.reset());
   const showTotal = (): void => {
-    total.textContent = `${count(shared.history.last?.node.sessions ?? 0)} in all`;
+    total.textContent = `${count(shared.history.last?.node.sessions ?? 0)} in total`;
   };
   showTotal();
   root.append(heading(["Sessions ", total]), h("div", { class: "filters" }, search, status), list.element);

@@ -1,4 +1,4 @@
-// How this node was set up: what is in force, and what was changed.
+// The settings of this node, and which of them differ from the defaults.
 
 import { get, type KindInfo, type Settings } from "../api";
 import type { Page } from "../page";
@@ -27,23 +27,23 @@ export const settings: Page = (root) => {
       limits,
       table(
         "Limits",
-        ["Limit", "In force", "Default"],
+        ["Limit", "Value", "Default"],
         shown.map((each) => [
           h("code", null, each.name),
           each.value === each.default ? value(each.value) : h("b", { class: "changed" }, value(each.value)),
           h("span", { class: "faint" }, value(each.default)),
         ]),
       ),
-      shown.length === 0 && h("p", { class: "faint" }, "No limit is like this."),
+      shown.length === 0 && h("p", { class: "faint" }, "No matching limits."),
     );
   };
   root.append(
-    heading("Settings in force"),
+    heading("Settings"),
     card("Node", node),
     card("Kinds of rooms", kinds),
     card(
       "Limits",
-      h("div", { class: "filters" }, search, h("label", { class: "check" }, only, "Only changed ones")),
+      h("div", { class: "filters" }, search, h("label", { class: "check" }, only, "Only changed limits")),
       limits,
     ),
   );
@@ -73,11 +73,14 @@ function drawNode(told: Settings) {
       "Clients connect to",
       h("div", { class: "stack" }, ...Object.values(told.urls).map((url) => h("code", null, url))),
     ],
-    ["Pages that may connect", told.origins.join(", ") || "of all sites"],
-    ["Ways to sign in", told.auth.join(", ")],
-    ["Store", told.store || "none: rooms end with the process"],
+    ["Allowed origins", told.origins.join(", ") || "all"],
+    ["Authentication", told.auth.join(", ")],
+    ["Store", told.store || "none: rooms are lost when the process ends"],
     ["Grace without a seat", span(told.grace_s)],
-    ["Too many sessions", told.too_many_sessions === "replace" ? "the oldest ends" : "the new one is refused"],
+    [
+      "Too many sessions of a player",
+      told.too_many_sessions === "replace" ? "the oldest ends" : "the new one is rejected",
+    ],
   );
 }
 

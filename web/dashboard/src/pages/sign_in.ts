@@ -1,4 +1,4 @@
-// The key to the API, asked for when the server wants one.
+// The form for the API key, shown when the server requires one.
 
 import { setKey } from "../api";
 import { field } from "../ui/dialog";
@@ -24,7 +24,7 @@ export function signIn(problem: string, then: () => void): HTMLElement {
     h(
       "p",
       { class: "faint" },
-      "The server's keys are set where it is started: ",
+      "Keys are set when the server is started: ",
       h("code", null, "HOLDFAST_API_KEY"),
       " or ",
       h("code", null, "HttpApi(keys=…)"),

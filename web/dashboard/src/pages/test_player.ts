@@ -1,4 +1,4 @@
-// One test player: a session of the JavaScript client behind a network that can be made bad.
+// One test player: a session of the JavaScript client behind a simulated network.
 
 import { type ClientRoom, type ClientSession, connect } from "holdfast";
 import type { KindInfo } from "../api";
@@ -31,8 +31,8 @@ export class TestPlayer {
   private readonly lines = new Lines();
   private readonly only = h("input", {
     type: "search",
-    placeholder: "Only these types",
-    "aria-label": "Only these types",
+    placeholder: "Filter by type",
+    "aria-label": "Filter by type",
   });
   private readonly timer: number;
 
@@ -79,7 +79,7 @@ export class TestPlayer {
       h("div", { class: "filters" }, h("h3", null, "Traffic"), this.only),
       this.lines.element,
     );
-    this.note("Joined over a new connection.");
+    this.note("Joined.");
     this.listen();
     this.timer = window.setInterval(() => {
       this.latency.textContent = session.connected ? milliseconds(session.latencyMs) : "";
@@ -89,13 +89,13 @@ export class TestPlayer {
   private listen(): void {
     const { session, room } = this;
     room.on("*", (body, type) => this.show("out", type, body));
-    room.on("holdfast.left", ({ reason, message }) => this.over(`The seat is gone: ${words(reason)}. ${message}`));
+    room.on("holdfast.left", ({ reason, message }) => this.over(`The seat was freed: ${words(reason)}. ${message}`));
     session.on("drop", ({ reason }) => {
       fill(this.status, badge("disconnected"));
-      this.note(`The connection is lost (${words(reason)}).`);
+      this.note(`Connection lost (${words(reason)}).`);
     });
     session.on("reconnecting", ({ attempt: number, waitS }) =>
-      this.note(`Attempt ${number} to come back, in ${waitS.toFixed(1)} s.`),
+      this.note(`Reconnect attempt ${number} in ${waitS.toFixed(1)} s.`),
     );
     session.on("resume", ({ kind, replayed, reason }) => {
       fill(this.status, badge("connected"));
@@ -103,7 +103,7 @@ export class TestPlayer {
         `Back: ${kind}${kind === "resumed" ? `, ${replayed} messages were sent again` : ""}${reason ? ` (${words(reason)})` : ""}.`,
       );
     });
-    session.on("close", (error) => this.over(`The session is over: ${reasonOf(error)}`));
+    session.on("close", (error) => this.over(`The session has ended: ${reasonOf(error)}`));
   }
 
   private note(text: string): void {
@@ -120,13 +120,18 @@ export class TestPlayer {
   private sendForm(): HTMLElement {
     const messages = this.options.kinds.find((each) => each.kind === this.room.kind)?.messages ?? [];
     if (messages.length === 0) {
-      return h("div", null, h("h3", null, "Send"), h("p", { class: "faint" }, "This kind of room takes no messages."));
+      return h(
+        "div",
+        null,
+        h("h3", null, "Send"),
+        h("p", { class: "faint" }, "This kind of room accepts no messages."),
+      );
     }
     const body = h("div");
     let form = new MessageForm(messages[0]?.schema ?? {});
     const type = h(
       "select",
-      { "aria-label": "Type of message", onchange: () => choose() },
+      { "aria-label": "Message type", onchange: () => choose() },
       ...messages.map((each) =>
         h("option", { value: each.type }, each.role === "" ? each.type : `${each.type} (${each.role} only)`),
       ),
@@ -167,13 +172,13 @@ export class TestPlayer {
       slider("Jitter", 500, " ms", (value) => {
         this.network.jitterMs = value;
       }),
-      slider("Loss, shown as delay", 30, " %", (value) => {
+      slider("Loss, simulated as delay", 30, " %", (value) => {
         this.network.lossPercent = value;
       }),
       h(
         "small",
         null,
-        "WebSocket runs over TCP, which loses nothing: what is lost is sent again, and all that comes after waits for it. So loss is played as that wait.",
+        "WebSocket runs over TCP, which retransmits lost packets while everything behind them waits. So loss is simulated as that delay.",
       ),
     );
   }
@@ -211,13 +216,13 @@ async function seat(session: ClientSession, { how, target }: TestPlayerOptions):
     case "new":
       return session.join((await session.create(target)).id);
     default:
-      // Codes are for people to type, and shorter than any id.
+      // Codes are shorter than any id.
       return session.join(target.length <= CODE_CHARS_MAX ? { code: target } : target);
   }
 }
 
 function slider(label: string, max: number, unit: string, set: (value: number) => void): Child {
-  // No <output>: a label would be taken for that one's.
+  // Not an <output>: a label would be associated with it.
   const shown = h("b", null, `0${unit}`);
   const input = h("input", {
     type: "range",

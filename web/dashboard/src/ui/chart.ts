@@ -1,4 +1,4 @@
-// A line or two over the last minutes.
+// A chart of the last minutes.
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -80,13 +80,13 @@ export class Chart {
     this.told();
   }
 
-  /** A colour of the style sheet, as the canvas takes it: with light or dark decided. */
+  /** A colour of the style sheet, resolved for the canvas in the current theme. */
   private colour(name: string): string {
     this.probe.style.color = `var(--${name})`;
     return getComputedStyle(this.probe).color;
   }
 
-  /** The values under the pointer, or else the newest. */
+  /** The values under the pointer, or the newest. */
   private told(): void {
     const index = this.plot.cursor.idx ?? this.plot.data[0].length - 1;
     for (const [number, label] of this.legend.entries()) {

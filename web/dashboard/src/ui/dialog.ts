@@ -1,4 +1,4 @@
-// Questions before something is taken from somebody, and short words about what was done.
+// Confirmation dialogs, and short messages about the result of an action.
 
 import { Problem } from "../api";
 import { type Child, fill, h } from "./dom";
@@ -6,13 +6,13 @@ import { type Child, fill, h } from "./dom";
 export interface Question {
   title: string;
   text: Child;
-  /** What the button says: the deed, not "OK". */
+  /** The label of the button: the action, not "OK". */
   action: string;
   isDangerous?: boolean;
   fields?: Child;
 }
 
-/** Ask; what was filled in, or null if the answer is no. Escape and Cancel are no. */
+/** Ask; returns the form's data, or null after Cancel or Escape. */
 export function confirm(question: Question): Promise<FormData | null> {
   return new Promise((answer) => {
     const form = h(
@@ -44,14 +44,14 @@ export function confirm(question: Question): Promise<FormData | null> {
   });
 }
 
-/** A field of a question. */
+/** A field of a dialog. */
 export function field(label: string, input: HTMLElement, hint = ""): HTMLElement {
   return h("label", { class: "field" }, h("span", null, label), input, hint !== "" && h("small", null, hint));
 }
 
 const shown = h("div", { class: "toasts", role: "status", "aria-live": "polite" });
 
-/** Say that something was done, or was not. */
+/** Show the result of an action. */
 export function say(text: string, isBad = false): void {
   if (!shown.isConnected) {
     document.body.append(shown);
@@ -61,7 +61,7 @@ export function say(text: string, isBad = false): void {
   setTimeout(() => line.remove(), isBad ? 8000 : 4000);
 }
 
-/** Do something, and say how it went. Whether it was done. */
+/** Run an action, show its result, and return whether it succeeded. */
 export async function attempt(work: () => Promise<unknown>, done: string): Promise<boolean> {
   try {
     await work();
@@ -75,10 +75,10 @@ export async function attempt(work: () => Promise<unknown>, done: string): Promi
 
 export function reasonOf(error: unknown): string {
   const text = error instanceof Problem || error instanceof Error ? error.message : String(error);
-  return text === "" ? "That did not work." : `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return text === "" ? "The action failed." : `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
-/** Say why there is nothing to see, where it would be. A server that does not answer is told of above all pages. */
+/** Show an error in place of the content. An unreachable server is reported above all pages. */
 export function showProblem(place: Element, error: unknown): void {
   if (!(error instanceof Problem) || error.status !== 0) {
     fill(place, h("p", { class: "problem" }, reasonOf(error)));

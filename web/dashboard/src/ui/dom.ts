@@ -1,4 +1,4 @@
-// Elements, made by hand. Everything becomes text or an attribute: no string is ever read as HTML.
+// Creates elements. Everything becomes text or an attribute: no string is ever parsed as HTML.
 
 export type Child = Node | string | number | null | undefined | false | Child[];
 type Props = Record<string, string | number | boolean | null | undefined | ((event: never) => void)>;
@@ -33,13 +33,13 @@ export function put(parent: Element, ...children: Child[]): void {
   }
 }
 
-/** Put other children in the place of those that there are. */
+/** Replace all children of an element. */
 export function fill(parent: Element, ...children: Child[]): void {
   parent.replaceChildren();
   put(parent, ...children);
 }
 
-/** A part of a page that is drawn again only when what it shows has changed, or something else stands in its place. */
+/** A part of a page that is redrawn only when its data has changed, or something else has replaced it. */
 export function part<T>(element: HTMLElement, draw: (value: T) => Child): (value: T) => void {
   let last = "";
   let drawn: ChildNode | null = null;
@@ -47,7 +47,7 @@ export function part<T>(element: HTMLElement, draw: (value: T) => Child): (value
     const now = JSON.stringify(value);
     if (now !== last || element.firstChild !== drawn) {
       last = now;
-      // Whoever is on a button with the keyboard stays on it.
+      // Keep the keyboard focus on the same button.
       const path = focusPath(element);
       fill(element, draw(value));
       drawn = element.firstChild;
@@ -67,7 +67,7 @@ function focusAt(root: Element, key: string | null): void {
   }
 }
 
-/** Call again and again until stopped, never two at a time; a hidden page asks for nothing. */
+/** Call repeatedly until stopped, never two at a time; a hidden page is not refreshed. */
 export function every(seconds: number, work: () => Promise<void>): () => void {
   let timer = 0;
   let stopped = false;

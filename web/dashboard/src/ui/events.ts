@@ -1,4 +1,4 @@
-// What happened last on the node, drawn with every overview.
+// The latest events of the node, redrawn with every overview.
 
 import type { EventInfo } from "../api";
 import { h, part } from "./dom";
@@ -11,8 +11,8 @@ const SHOWN_MAX = 40;
 export function eventList(element: HTMLElement, empty: string): (events: EventInfo[]) => void {
   const draw = part(element, (events: EventInfo[]) =>
     events.length === 0
-      ? nothing("Nothing yet.", empty)
-      : h("ol", { class: "events", tabindex: 0, "aria-label": "What happened last" }, ...events.map(drawEvent)),
+      ? nothing("No events yet.", empty)
+      : h("ol", { class: "events", tabindex: 0, "aria-label": "Latest events" }, ...events.map(drawEvent)),
   );
   return (events) => draw(events.slice(-SHOWN_MAX).reverse());
 }

@@ -1,4 +1,4 @@
-// A form for any message, from the JSON Schema of its body. What a form has no field for is typed as JSON.
+// A form for any message, from the JSON Schema of its body. Values without a form field are typed as JSON.
 
 import type { Schema } from "../api";
 import { h } from "./dom";
@@ -13,7 +13,7 @@ export class MessageForm {
     this.read = made.read;
   }
 
-  /** The body as it was filled in; raises with a sentence if that is no JSON. */
+  /** The body as filled in; throws a readable error if it is not valid JSON. */
   value(): Record<string, unknown> {
     return (this.read() ?? {}) as Record<string, unknown>;
   }
@@ -103,7 +103,7 @@ function choice(values: unknown[], chosen: unknown): Input {
 }
 
 function orNull(inner: Input, name: string, isNull: boolean): Input {
-  // The label around them both is the checkbox's.
+  // The label around both belongs to the checkbox.
   inner.element.setAttribute("aria-label", name);
   const none = h("input", { type: "checkbox", checked: !isNull, "aria-label": "give a value" });
   const show = (): void => {
@@ -126,7 +126,7 @@ function json(schema: Schema, empty: unknown): Input {
       try {
         return JSON.parse(input.value) as unknown;
       } catch {
-        throw new Error(`This is no JSON: ${input.value.slice(0, 40)}`);
+        throw new Error(`Invalid JSON: ${input.value.slice(0, 40)}`);
       }
     },
   };

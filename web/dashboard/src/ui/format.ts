@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Formats numbers and times for people.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -7,12 +7,12 @@ export function count(value: number): string {
   return whole.format(value);
 }
 
-/** So many of something: "1 message", "2 messages". */
+/** A number with a noun: "1 message", "2 messages". */
 export function counted(value: number, noun: string): string {
   return `${whole.format(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
-/** A number that has little room. */
+/** A number in short form. */
 export function compact(value: number): string {
   return value >= 10_000 ? short.format(value) : value >= 100 || value === 0 ? whole.format(value) : digits(value);
 }
@@ -21,7 +21,7 @@ function digits(value: number): string {
   return String(Number(value.toPrecision(2)));
 }
 
-/** A time that something takes. */
+/** A duration. */
 export function took(seconds: number | null): string {
   if (seconds === null || Number.isNaN(seconds)) {
     return "–";
@@ -54,7 +54,7 @@ export function span(seconds: number): string {
 const time = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
-/** A moment of today, in this browser's time zone. */
+/** A time of day, in this browser's time zone. */
 export function clock(at: number): string {
   return time.format(at * 1000);
 }
@@ -71,7 +71,7 @@ export function bytes(value: number): string {
       : `${digits(value / 1_048_576)} MiB`;
 }
 
-/** A name of ours, as words: "messages_per_s" is "messages per s". */
+/** An identifier as words: "messages_per_s" is "messages per s". */
 export function words(name: string): string {
   return name.replaceAll("_", " ").replaceAll(".", " ");
 }

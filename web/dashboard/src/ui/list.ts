@@ -1,10 +1,10 @@
-// A list of any length: only the rows that can be seen are in the page, and only the pages that are near are asked for.
+// A list of any length: only visible rows are in the document, and only nearby pages are loaded.
 
 import { reasonOf } from "./dialog";
 import { every, fill, h, put } from "./dom";
 
 const ROW = 48;
-/** Rows beyond the visible ones, so that the keyboard always finds a next one. */
+/** Rows beyond the visible ones, so that keyboard navigation always finds a next one. */
 const SPARE = 8;
 const REFRESH_S = 2;
 export const PAGE = 100;
@@ -22,7 +22,7 @@ export interface ListOptions<T> {
   id: (item: T) => string;
   link: (item: T) => string;
   cells: (item: T) => HTMLElement[];
-  /** What to say when there is nothing. */
+  /** The text of an empty list. */
   empty: () => Node;
 }
 
@@ -55,7 +55,7 @@ export class List<T> {
     this.stop = every(REFRESH_S, () => this.refresh());
   }
 
-  /** Begin again: something else is asked for. */
+  /** Start again, with a different query. */
   reset(): void {
     this.generation += 1;
     this.pages = [];
@@ -77,7 +77,7 @@ export class List<T> {
     void this.more();
   }
 
-  /** Ask again for what can be seen. */
+  /** Reload the visible rows. */
   private async refresh(): Promise<void> {
     const generation = this.generation;
     if (this.pages.length === 0) {
@@ -109,7 +109,7 @@ export class List<T> {
     await this.more();
   }
 
-  /** Ask for further pages until there is enough below what can be seen. */
+  /** Load further pages until there is enough below the visible rows. */
   private async more(): Promise<void> {
     const generation = this.generation;
     if (this.isLoading) {
@@ -180,7 +180,7 @@ export class List<T> {
         this.rows.delete(id);
       }
     }
-    // In the page they stand in the order in which they are seen: so the keyboard and screen readers go.
+    // Document order is visual order, for keyboard navigation and screen readers.
     let previous: Element | null = null;
     for (const item of shown) {
       const row = this.rows.get(this.options.id(item))?.row;

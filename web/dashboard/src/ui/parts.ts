@@ -1,8 +1,8 @@
-// The few pieces that all pages are made of.
+// The components that all pages use.
 
 import { type Child, h } from "./dom";
 
-// One colour for each meaning, whatever it is the state of.
+// One colour for each meaning, for all kinds of states.
 const TONES: Record<string, string> = {
   connected: "good",
   taken: "good",
@@ -31,7 +31,7 @@ const TONES: Record<string, string> = {
   timed_out: "bad",
   reset: "bad",
 };
-const WORDS: Record<string, string> = { disconnected: "away", timed_out: "timed out" };
+const WORDS: Record<string, string> = { timed_out: "timed out" };
 
 /** A state, in its colour. */
 export function badge(state: string): HTMLElement {
@@ -55,7 +55,7 @@ export function facts(...pairs: [string, Child][]): HTMLElement {
   );
 }
 
-/** Nothing is here: say so, and what would change that. */
+/** An empty state: what is missing, and what to do. */
 export function nothing(title: string, ...hint: Child[]): HTMLElement {
   return h("div", { class: "nothing" }, h("strong", null, title), h("p", null, ...hint));
 }
@@ -84,7 +84,7 @@ export function playerLink(player: string): Child {
   return player === "" ? "–" : link(`#/players/${encodeURIComponent(player)}`, player);
 }
 
-/** A column that narrow screens leave out. */
+/** A column that narrow screens hide. */
 export function wide(...children: Child[]): HTMLElement {
   return h("span", { class: "wide" }, ...children);
 }
@@ -93,7 +93,7 @@ export function cell(...children: Child[]): HTMLElement {
   return h("span", null, ...children);
 }
 
-/** Named, because it can be scrolled with the keyboard: who comes to it is told where they are. */
+/** Labelled, because it can be scrolled with the keyboard, and screen readers announce the label. */
 export function table(name: string, columns: string[], rows: Child[][]): HTMLElement {
   return h(
     "div",
@@ -107,7 +107,7 @@ export function table(name: string, columns: string[], rows: Child[][]): HTMLEle
   );
 }
 
-/** Call only when nothing has been typed for a moment. */
+/** Debounce: call only after a pause in typing. */
 export function whenTyped(input: HTMLInputElement, then: () => void): void {
   let timer = 0;
   input.addEventListener("input", () => {

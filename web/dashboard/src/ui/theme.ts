@@ -1,4 +1,4 @@
-// Dark or light: as the system says, or as was chosen here.
+// Dark or light: the system's theme, or the one chosen here.
 
 import { h } from "./dom";
 

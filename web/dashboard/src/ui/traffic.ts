@@ -1,4 +1,4 @@
-// Messages as they pass, newest first; asked for only while somebody looks.
+// Live messages, newest first; streamed only while somebody watches.
 
 import type { EventInfo } from "../api";
 import { live } from "../live";
@@ -18,7 +18,7 @@ export interface Line {
   bytes?: number;
 }
 
-/** Lines of messages, with a bound. */
+/** A bounded list of messages. */
 export class Lines {
   readonly element = h("ol", { class: "lines", tabindex: 0, "aria-label": "Messages" });
 
@@ -35,7 +35,7 @@ export class Lines {
           line.direction === "in" ? "→" : "←",
         ),
         line.who !== undefined && h("span", { class: "who" }, line.who),
-        h("b", null, line.type || `(${bytes(line.bytes ?? 0)}, too long to be shown)`),
+        h("b", null, line.type || `(${bytes(line.bytes ?? 0)}, too long to show)`),
         h("code", { title: text }, text),
       ),
     );
@@ -49,11 +49,11 @@ export class Lines {
   }
 }
 
-/** A stream of messages of the server, with a switch. */
+/** A stream of messages from the server, with a switch. */
 export class Traffic {
   readonly element: HTMLElement;
   private readonly lines = new Lines();
-  private readonly status = h("span", { class: "faint" }, "Nobody watches: it costs the server nothing.");
+  private readonly status = h("span", { class: "faint" }, "Not watching.");
   private readonly button = h("button", { "aria-pressed": "false", onclick: () => this.toggle() }, "Watch messages");
   private stop: (() => void) | null = null;
   private waiting: Line[] = [];
@@ -79,7 +79,7 @@ export class Traffic {
       this.close();
       this.status.textContent = "Stopped.";
     } else {
-      this.status.textContent = "Watching: what is said from now on is shown here.";
+      this.status.textContent = "Watching: new messages appear here.";
       this.stop = live(this.path, {
         event: (event) => this.heard(event),
         over: (problem) => {
@@ -96,7 +96,7 @@ export class Traffic {
 
   private heard(event: EventInfo): void {
     if (event.type === "gap") {
-      this.lines.note(`${event.body.left_out} messages were too many to show.`);
+      this.lines.note(`${event.body.left_out} messages were left out.`);
       return;
     }
     const body = event.body as { direction: string; type: string; body: unknown; player: string; bytes: number };
@@ -109,7 +109,7 @@ export class Traffic {
       bytes: body.bytes,
     });
     this.waiting.splice(0, this.waiting.length - SHOWN_MAX);
-    // Thousands may come in a second; the screen shows sixty pictures.
+    // Thousands may arrive in a second; the screen shows sixty frames.
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       for (const line of this.waiting.splice(0)) {

@@ -1,4 +1,4 @@
-// Any JSON as a tree that stays as it was opened while its values change.
+// Any JSON as a tree that keeps its open nodes while its values change.
 
 import { h } from "./dom";
 import { counted } from "./format";
@@ -19,7 +19,7 @@ export class Tree {
   }
 }
 
-/** One value, and what is inside it. */
+/** One value and its children. */
 class Branch {
   readonly element: HTMLElement;
   private readonly text = h("span", { class: "value" });
