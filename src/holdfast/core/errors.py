@@ -79,7 +79,7 @@ class Conflict(Refused):
 
 
 class Expired(Refused):
-    """It was kept for a while, and that is over: a reservation, a cursor, a place in line."""
+    """It no longer exists: the room created with an idempotency key has ended, or a watch is closed."""
 
     code = "expired"
 

@@ -40,7 +40,7 @@ KINDS: Mapping[str, Kind] = {
     "duplicate": Kind(409, "The player is in the room already"),
     "not_seated": Kind(409, "The player has no seat there"),
     "other_version": Kind(409, "The client was built for other messages than the room's"),
-    "expired": Kind(410, "It was kept for a while, and has expired"),
+    "expired": Kind(410, "The room created with this key has ended"),
     "precondition_failed": Kind(412, "It has a different version now"),
     "too_large": Kind(413, "The body is too large"),
     "path_too_long": Kind(414, "The path is too long"),

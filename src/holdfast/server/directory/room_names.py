@@ -99,7 +99,7 @@ class RoomNames:
             await asyncio.wait([making])
             made.room_id = making.result()
         if made.room_id in self._ended:
-            raise Expired(f"the room that was made with the key {once.key!r} has ended: use a new one")
+            raise Expired(f"the room created with the key {once.key!r} has ended: use a new key")
         return made.room_id
 
     def _has_made(self, key: tuple[str, str], made: _Made, making: "asyncio.Task[str]") -> None:
