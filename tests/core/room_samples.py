@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from holdfast.core.limits import Limits
-from holdfast.core.player import Player, Seat, SeatEvent, seat_of
+from holdfast.core.player import Player, Seat, SeatStep, seat_of
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, context_of
 from holdfast.core.room_context import RoomContext
@@ -43,7 +43,7 @@ class Desk(Places):
 
     def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
         self.freed.append((seat.player_id, reason, message))
-        seat.happened(SeatEvent.FREED)
+        seat.happened(SeatStep.FREED)
         context_of(self.room).seats.remove(seat)
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Bomb:
@@ -99,7 +99,7 @@ def an_arena() -> tuple[Arena, Desk]:
 def seated(room: Room[Hero], player_id: str) -> Player[Hero]:
     """A newcomer who passed the rules and took the seat."""
     player = reserved(room, player_id)
-    seat_of(player).happened(SeatEvent.TAKEN)
+    seat_of(player).happened(SeatStep.TAKEN)
     context_of(room).seats.occupation_changed()
     return player
 

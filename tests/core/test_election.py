@@ -6,18 +6,18 @@ from itertools import permutations
 import pytest
 
 from holdfast.core.election import Election, elect
-from holdfast.core.player import Player, SeatEvent, seat_of
+from holdfast.core.player import Player, SeatStep, seat_of
 from tests.cases import every_case
 from tests.core.samples import Hero, a_player
 
 
 def seated(player_id: str, *, is_away: bool = False, latency_ms: float = 0.0) -> Player[Hero]:
     player = a_player(player_id)
-    seat_of(player).happened(SeatEvent.TAKEN)
+    seat_of(player).happened(SeatStep.TAKEN)
     if latency_ms:
         player.session.latency.add(latency_ms)
     if is_away:
-        seat_of(player).happened(SeatEvent.DROPPED)
+        seat_of(player).happened(SeatStep.DROPPED)
     return player
 
 

@@ -5,7 +5,7 @@ import pytest
 from holdfast.core.errors import Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.ownership import Orphans, Ownership
-from holdfast.core.player import Player, SeatEvent, seat_of
+from holdfast.core.player import Player, SeatStep, seat_of
 from tests.core.samples import Hero, a_player
 
 
@@ -94,12 +94,12 @@ def test_a_loop_over_the_objects_may_destroy_them() -> None:
 def test_a_drop_and_a_return_change_nothing_about_what_a_player_owns() -> None:
     objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
-    seat_of(ada).happened(SeatEvent.TAKEN)
+    seat_of(ada).happened(SeatStep.TAKEN)
     objects.own(ada, "sword")
 
-    seat_of(ada).happened(SeatEvent.DROPPED)
+    seat_of(ada).happened(SeatStep.DROPPED)
     while_away = objects.owner_of("sword")
-    seat_of(ada).happened(SeatEvent.RETURNED)
+    seat_of(ada).happened(SeatStep.RETURNED)
 
     assert while_away is ada
     assert objects.owner_of("sword") is ada
@@ -197,7 +197,7 @@ def test_when_the_heir_hook_raises_nothing_stays_with_the_one_who_left() -> None
 def test_a_player_who_has_left_can_be_given_nothing() -> None:
     objects: Ownership[Hero] = Ownership(Limits())
     ghost = a_player("ada")
-    seat_of(ghost).happened(SeatEvent.FREED)
+    seat_of(ghost).happened(SeatStep.FREED)
 
     with pytest.raises(ValueError, match="has left"):
         objects.own(ghost, "sword")

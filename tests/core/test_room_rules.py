@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.player import SeatEvent, seat_of
+from holdfast.core.player import SeatStep, seat_of
 from holdfast.core.reasons import Reason
 from holdfast.core.room import context_of
 from tests.core.room_samples import Arena, an_arena, reserved, seated
@@ -70,7 +70,7 @@ def test_the_end_of_a_round_resets_the_present_and_frees_the_seats_of_the_absent
     room.start()
     here.data.hp = away.data.hp = 1
     here.data.name = away.data.name = "kept"
-    seat_of(away).happened(SeatEvent.DROPPED)
+    seat_of(away).happened(SeatStep.DROPPED)
 
     room.end()
 
@@ -114,7 +114,7 @@ def test_a_reset_that_raises_harms_no_other_player_and_is_not_hidden() -> None:
     room, desk = an_arena()
     cursed, away, here = (seated(room, player_id) for player_id in ("ada", "bob", "cyd"))
     cursed.data = Cursed()
-    seat_of(away).happened(SeatEvent.DROPPED)
+    seat_of(away).happened(SeatStep.DROPPED)
     here.data.hp = 1
     room.start()
 

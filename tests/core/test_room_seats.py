@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
-from holdfast.core.player import Player, SeatEvent, seat_of
+from holdfast.core.player import Player, SeatStep, seat_of
 from holdfast.core.room import Room, context_of
 from holdfast.core.session import PlayerId
 from tests.core.room_samples import an_arena, ids, reserved, seated
@@ -31,7 +31,7 @@ def test_a_held_player_is_still_one_of_the_players() -> None:
     room, _ = an_arena()
     ada = seated(room, "ada")
 
-    seat_of(ada).happened(SeatEvent.DROPPED)
+    seat_of(ada).happened(SeatStep.DROPPED)
 
     assert room.players == (ada,)
     assert room.player("ada") is ada
@@ -43,7 +43,7 @@ def test_a_reserved_seat_becomes_a_player_when_it_is_taken() -> None:
     ada = reserved(room, "ada")
     before = room.players
 
-    seat_of(ada).happened(SeatEvent.TAKEN)
+    seat_of(ada).happened(SeatStep.TAKEN)
     context_of(room).seats.occupation_changed()
 
     assert before == ()
@@ -99,7 +99,7 @@ def test_a_room_is_full_when_every_seat_is_reserved_taken_or_held() -> None:
     room, _ = an_arena()
     reserved(room, "ada")
     seated(room, "bob")
-    seat_of(seated(room, "cyd")).happened(SeatEvent.DROPPED)
+    seat_of(seated(room, "cyd")).happened(SeatStep.DROPPED)
 
     assert context_of(room).seats.used == 3
     assert not context_of(room).open_seats

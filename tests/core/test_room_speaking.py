@@ -1,7 +1,7 @@
 """What a room says to its players."""
 
 from holdfast.core.messages import Message
-from holdfast.core.player import SeatEvent, seat_of
+from holdfast.core.player import SeatStep, seat_of
 from tests.core.room_samples import an_arena, reserved, seated
 from tests.core.samples import Mailbox, Places, a_player
 
@@ -34,7 +34,7 @@ def test_a_broadcast_reaches_the_held_and_not_the_reserved() -> None:
     log: list[tuple[str, Message]] = []
     held, waiting = seated(room, "ada"), reserved(room, "bob")
     seat_of(held).outlet, seat_of(waiting).outlet = Mailbox("ada", log), Mailbox("bob", log)
-    seat_of(held).happened(SeatEvent.DROPPED)
+    seat_of(held).happened(SeatStep.DROPPED)
 
     room.broadcast(Said("hi"))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Session, SessionEvent, SessionFlags
+from holdfast.core.session import Session, SessionFlags, SessionStep
 from holdfast.core.tables import IllegalTransition
 from holdfast.core.tokens import TOKEN_BYTES
 from tests.core.samples import a_connection, a_session
@@ -73,7 +73,7 @@ def test_the_status_words_are_the_documented_ones() -> None:
     seen.append(session.status)
     session.detach(now=2.0)
     seen.append(session.status)
-    session.finish(SessionEvent.EXPIRED, Reason.GRACE_ENDED)
+    session.finish(SessionStep.EXPIRED, Reason.GRACE_ENDED)
     seen.append(session.status)
 
     assert seen == ["preconnect", "connected", "disconnected", "ended"]
@@ -212,8 +212,8 @@ def test_no_session_expires_before_it_was_away_for_its_grace(grace_s: float, ste
 # The end
 
 
-@pytest.mark.parametrize("event", [SessionEvent.ENDED, SessionEvent.EXPIRED])
-def test_an_ended_session_is_ended_for_good(event: SessionEvent) -> None:
+@pytest.mark.parametrize("event", [SessionStep.ENDED, SessionStep.EXPIRED])
+def test_an_ended_session_is_ended_for_good(event: SessionStep) -> None:
     session = a_connected_session()
     session.detach(now=1.0)
 
@@ -226,7 +226,7 @@ def test_an_ended_session_is_ended_for_good(event: SessionEvent) -> None:
     with pytest.raises(IllegalTransition):
         session.attach(a_connection("c-2"), now=2.0)
     with pytest.raises(IllegalTransition):
-        session.finish(SessionEvent.ENDED, Reason.BYE)
+        session.finish(SessionStep.ENDED, Reason.BYE)
     assert session.end_reason is Reason.KICKED
     assert session.epoch == 1
 
@@ -234,7 +234,7 @@ def test_an_ended_session_is_ended_for_good(event: SessionEvent) -> None:
 def test_a_connected_session_lets_go_of_its_connection_when_it_ends() -> None:
     session = a_connected_session()
 
-    session.finish(SessionEvent.ENDED, Reason.KICKED)
+    session.finish(SessionStep.ENDED, Reason.KICKED)
 
     assert session.connection is None
 
@@ -243,7 +243,7 @@ def test_a_connected_session_cannot_run_out_of_grace() -> None:
     session = a_connected_session()
 
     with pytest.raises(IllegalTransition):
-        session.finish(SessionEvent.EXPIRED, Reason.GRACE_ENDED)
+        session.finish(SessionStep.EXPIRED, Reason.GRACE_ENDED)
 
     assert session.status == "connected"
 

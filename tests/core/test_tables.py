@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.connection import CONNECTION_TABLE, ConnectionEvent, ConnectionState
+from holdfast.core.connection import CONNECTION_TABLE, ConnectionState, ConnectionStep
 from holdfast.core.placement import PLACEMENT_TABLE, PlacementEvent, PlacementState
-from holdfast.core.player import SEAT_TABLE, SeatEvent, SeatState, seat_of
+from holdfast.core.player import SEAT_TABLE, SeatState, SeatStep, seat_of
 from holdfast.core.reasons import Reason
 from holdfast.core.room_listing import ROOM_TABLE, RoomStatus, RoomStep
-from holdfast.core.session import SESSION_TABLE, Session, SessionEvent, SessionState
+from holdfast.core.session import SESSION_TABLE, Session, SessionState, SessionStep
 from holdfast.core.tables import IllegalTransition, Table
 from tests.cases import every_case
 from tests.core.samples import a_connection, a_player, a_session
@@ -68,9 +68,9 @@ ENDS = {
 }
 
 MACHINES: list[tuple[Table[Any, Any], type[Enum], type[Enum]]] = [
-    (CONNECTION_TABLE, ConnectionState, ConnectionEvent),
-    (SESSION_TABLE, SessionState, SessionEvent),
-    (SEAT_TABLE, SeatState, SeatEvent),
+    (CONNECTION_TABLE, ConnectionState, ConnectionStep),
+    (SESSION_TABLE, SessionState, SessionStep),
+    (SEAT_TABLE, SeatState, SeatStep),
     (ROOM_TABLE, RoomStatus, RoomStep),
     (PLACEMENT_TABLE, PlacementState, PlacementEvent),
 ]
@@ -96,15 +96,15 @@ def states_reachable(rows: dict[str, dict[str, str]], start: str) -> set[str]:
     return reached
 
 
-def tell(session: Session, event: SessionEvent) -> None:
+def tell(session: Session, event: SessionStep) -> None:
     match event:
-        case SessionEvent.ATTACHED:
+        case SessionStep.ATTACHED:
             session.attach(a_connection("c-2"), now=3.0)
-        case SessionEvent.DETACHED:
+        case SessionStep.DETACHED:
             session.detach(now=3.0)
-        case SessionEvent.RESTORED:
+        case SessionStep.RESTORED:
             session.restored(now=3.0)
-        case SessionEvent.EXPIRED | SessionEvent.ENDED:
+        case SessionStep.EXPIRED | SessionStep.ENDED:
             session.finish(event, Reason.GRACE_ENDED)
 
 
@@ -163,7 +163,7 @@ def test_an_end_can_be_reached_from_every_state(table: Table[Any, Any]) -> None:
 
 def test_a_refused_event_says_which_machine_was_in_which_state() -> None:
     with pytest.raises(IllegalTransition, match="a seat that is freed cannot be returned") as refused:
-        SEAT_TABLE.after(SeatState.FREED, SeatEvent.RETURNED)
+        SEAT_TABLE.after(SeatState.FREED, SeatStep.RETURNED)
 
     assert (refused.value.machine, refused.value.state, refused.value.event) == ("seat", "freed", "returned")
 
@@ -172,7 +172,7 @@ def test_a_refused_event_says_which_machine_was_in_which_state() -> None:
 
 
 @every_case(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is CONNECTION_TABLE])
-def test_a_refused_event_leaves_the_connection_as_it_was(state: ConnectionState, event: ConnectionEvent) -> None:
+def test_a_refused_event_leaves_the_connection_as_it_was(state: ConnectionState, event: ConnectionStep) -> None:
     connection = a_connection()
     connection.state = state
 
@@ -183,7 +183,7 @@ def test_a_refused_event_leaves_the_connection_as_it_was(state: ConnectionState,
 
 
 @every_case(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is SEAT_TABLE])
-def test_a_refused_event_leaves_the_seat_as_it_was(state: SeatState, event: SeatEvent) -> None:
+def test_a_refused_event_leaves_the_seat_as_it_was(state: SeatState, event: SeatStep) -> None:
     player = a_player()
     seat_of(player).state = state
 
@@ -194,14 +194,14 @@ def test_a_refused_event_leaves_the_seat_as_it_was(state: SeatState, event: Seat
 
 
 @every_case(("state", "event"), [(state, event) for table, state, event in ILLEGAL if table is SESSION_TABLE])
-def test_a_refused_event_leaves_the_session_as_it_was(state: SessionState, event: SessionEvent) -> None:
+def test_a_refused_event_leaves_the_session_as_it_was(state: SessionState, event: SessionStep) -> None:
     session = a_session()
     if state in (SessionState.CONNECTED, SessionState.DISCONNECTED):
         session.attach(a_connection(), now=1.0)
     if state is SessionState.DISCONNECTED:
         session.detach(now=2.0)
     if state is SessionState.ENDED:
-        session.finish(SessionEvent.ENDED, Reason.KICKED)
+        session.finish(SessionStep.ENDED, Reason.KICKED)
     before = (session.state, session.connection, session.epoch, session.expires_at, session.drops, session.end_reason)
 
     with pytest.raises(IllegalTransition):
@@ -232,7 +232,7 @@ def test_a_connection_goes_the_long_way_through_all_its_states() -> None:
     seen = [connection.state.value]
 
     for event in ("welcomed", "seated", "closed", "lost"):
-        connection.happened(ConnectionEvent(event))
+        connection.happened(ConnectionStep(event))
         seen.append(connection.state.value)
 
     assert seen == ["connecting", "connected", "in_game", "disconnecting", "disconnected"]

@@ -189,7 +189,7 @@ class _Seated(NamedTuple):
     seat: ClientSeat
 
 
-class Seats:
+class SeatCalls:
     """The seats of a session by channel, oldest first. Only the newest is taken, but the others can still be read."""
 
     def __init__(self, exchange: Exchange, messages: Iterable[type[Message]], *, latest_max: int) -> None:

@@ -13,7 +13,7 @@ from holdfast.client.events import Noticed, SeatEvent, Welcomed
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.journal import SessionJournal
 from holdfast.client.protocol import RESET, ClientProtocol
-from holdfast.client.room import Changes, ClientRoom, Seats, several, update_of
+from holdfast.client.room import Changes, ClientRoom, SeatCalls, several, update_of
 from holdfast.client.subscriptions import Placement, RoomWatch, Subscriptions, WaitlistPlace
 from holdfast.core.errors import Expired, NotFound, Refused, RoomFull
 from holdfast.core.messages import Message
@@ -29,7 +29,7 @@ from holdfast.schemas.requests import (
     CreateOptions,
     Join,
     JoinOrCreate,
-    Link,
+    LinkAccount,
     Mine,
     PlacedPlayer,
     Release,
@@ -91,7 +91,7 @@ class ClientSession:
         self.on_stopping: Callable[[float], None] | None = None
         """Called when the server says that it stops within so many seconds; the session may come back after that."""
         self._exchange = Exchange(protocol, options, journal=journal, happened=self._happened, dropped=self._dropped)
-        self._seats = Seats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
+        self._seats = SeatCalls(self._exchange, messages, latest_max=options.limits.latest_kept_max)
         self._subscriptions = Subscriptions(self._exchange)
         self._watch_numbers = count(1)
 
@@ -134,7 +134,7 @@ class ClientSession:
         `NotAllowed` if `auth` proves nothing. The guest's credential does not sign in any more, and other sessions of
         the guest end.
         """
-        await self._exchange.request(Link(auth.scheme, auth.credential), partial(self._linked, auth))
+        await self._exchange.request(LinkAccount(auth.scheme, auth.credential), partial(self._linked, auth))
         # A saved session is stored with its new token before this is written, which makes the old one worthless.
         await self._exchange.ask(Confirm(), object)
 

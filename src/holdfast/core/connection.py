@@ -21,7 +21,7 @@ class ConnectionState(Enum):
     DISCONNECTED = "disconnected"
 
 
-class ConnectionEvent(Enum):
+class ConnectionStep(Enum):
     """What can happen to a connection."""
 
     WELCOMED = "welcomed"
@@ -31,7 +31,7 @@ class ConnectionEvent(Enum):
     LOST = "lost"
 
 
-_S, _E = ConnectionState, ConnectionEvent
+_S, _E = ConnectionState, ConnectionStep
 
 CONNECTION_TABLE = Table(
     "connection",
@@ -126,7 +126,7 @@ class Connection:
     def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
         """Tell the client why, and end."""
 
-    def happened(self, event: ConnectionEvent) -> None:
+    def happened(self, event: ConnectionStep) -> None:
         """Take one step of the table."""
         self.state = CONNECTION_TABLE.after(self.state, event)
 

@@ -22,7 +22,7 @@ class SeatState(Enum):
     EXPIRED = "expired"
 
 
-class SeatEvent(Enum):
+class SeatStep(Enum):
     """What can happen to a seat."""
 
     TAKEN = "taken"
@@ -32,7 +32,7 @@ class SeatEvent(Enum):
     EXPIRED = "expired"
 
 
-_S, _E = SeatState, SeatEvent
+_S, _E = SeatState, SeatStep
 
 SEAT_TABLE = Table(
     "seat",
@@ -89,7 +89,7 @@ class Seat:
         """The room."""
         return self.runner.room
 
-    def happened(self, event: SeatEvent) -> None:
+    def happened(self, event: SeatStep) -> None:
         """Take one step of the seat's table."""
         self.state = SEAT_TABLE.after(self.state, event)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.reasons import Reason
-from holdfast.core.session import PlayerId, Session, SessionEvent, SessionId, SessionState
+from holdfast.core.session import PlayerId, Session, SessionId, SessionState, SessionStep
 
 
 class SessionRegistry:
@@ -70,5 +70,5 @@ class SessionRegistry:
         if session.connection is not None:
             self._by_connection.pop(session.connection.id, None)
         expired = reason is Reason.GRACE_ENDED and session.state is SessionState.DISCONNECTED
-        session.finish(SessionEvent.EXPIRED if expired else SessionEvent.ENDED, reason)
+        session.finish(SessionStep.EXPIRED if expired else SessionStep.ENDED, reason)
         return True

@@ -34,7 +34,7 @@ class SessionState(Enum):
     ENDED = "ended"
 
 
-class SessionEvent(Enum):
+class SessionStep(Enum):
     """What can happen to a session."""
 
     ATTACHED = "attached"
@@ -44,7 +44,7 @@ class SessionEvent(Enum):
     ENDED = "ended"
 
 
-_S, _E = SessionState, SessionEvent
+_S, _E = SessionState, SessionStep
 
 SESSION_TABLE = Table(
     "session",
@@ -285,7 +285,7 @@ class Session:
 
     def attach(self, connection: Connection, now: float) -> Connection | None:
         """A new connection takes over; the old one, if any, is returned and has no more say."""
-        self.state = SESSION_TABLE.after(self.state, SessionEvent.ATTACHED)
+        self.state = SESSION_TABLE.after(self.state, SessionStep.ATTACHED)
         old, self.connection = self.connection, connection
         self.flags &= ~_OF_A_CONNECTION
         if connection.is_encrypted:
@@ -300,7 +300,7 @@ class Session:
 
     def detach(self, now: float) -> None:
         """The connection is gone; the grace begins."""
-        self.state = SESSION_TABLE.after(self.state, SessionEvent.DETACHED)
+        self.state = SESSION_TABLE.after(self.state, SessionStep.DETACHED)
         self.connection = None
         self.dropped_at = now
         self.expires_at = now + self.grace_s
@@ -313,7 +313,7 @@ class Session:
 
     def restored(self, now: float) -> None:
         """The server came back and remembers the session; a fresh grace begins."""
-        self.state = SESSION_TABLE.after(self.state, SessionEvent.RESTORED)
+        self.state = SESSION_TABLE.after(self.state, SessionStep.RESTORED)
         self.dropped_at = now
         self.expires_at = now + self.grace_s
 
@@ -332,7 +332,7 @@ class Session:
         """Whether the grace has passed: a return in between has cleared or moved the deadline."""
         return self.expires_at is not None and now >= self.expires_at
 
-    def finish(self, event: SessionEvent, reason: Reason) -> None:
+    def finish(self, event: SessionStep, reason: Reason) -> None:
         """The end; nothing follows it."""
         self.state = SESSION_TABLE.after(self.state, event)
         self.connection = None

@@ -250,7 +250,7 @@ class Ban(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What they are told."""
 
 
-class Link(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LinkAccount(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Let a credential prove this guest from now on: the same player, with an account. The credential is a secret."""
 
     scheme: Name
@@ -273,7 +273,7 @@ REQUESTS: dict[str, type[Struct]] = {
     "join": Join,
     "join_or_create": JoinOrCreate,
     "leave": Leave,
-    "link": Link,
+    "link": LinkAccount,
     "mine": Mine,
     "release": Release,
     "reserve": Reserve,

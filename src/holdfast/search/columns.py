@@ -8,10 +8,10 @@ from typing import Any
 
 from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import AGES, PROPERTIES, TERMS, Operator, Term, Value
-from holdfast.search.row import Place
+from holdfast.search.row import RowPlace
 from holdfast.search.values import ELEMENT, Key, is_whole, key_of, keys_of
 
-Bucket = list[Place]
+Bucket = list[RowPlace]
 """Rooms, oldest first. A plain list: to move the tail of a hundred thousand still takes microseconds."""
 Span = tuple[int, int]
 """From one place in a sorted list to before another."""
@@ -91,7 +91,7 @@ class Column:
         buckets = [self._buckets[key] for key in self.keys[start:end]]
         return buckets if len(buckets) == 1 or size_of(buckets) <= size_max else None
 
-    def move(self, place: Place, before: Collection[Key], after: Collection[Key]) -> None:
+    def move(self, place: RowPlace, before: Collection[Key], after: Collection[Key]) -> None:
         """A room has other keys than before."""
         for key in before:
             if key not in after:
@@ -100,7 +100,7 @@ class Column:
             if key not in before:
                 self._add(key, place)
 
-    def _add(self, key: Key, place: Place) -> None:
+    def _add(self, key: Key, place: RowPlace) -> None:
         self._count(key, 1)
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -109,7 +109,7 @@ class Column:
         else:
             insort(bucket, place, key=by_birth)
 
-    def _discard(self, key: Key, place: Place) -> None:
+    def _discard(self, key: Key, place: RowPlace) -> None:
         self._count(key, -1)
         bucket = self._buckets[key]
         del bucket[bisect_left(bucket, place.birth, key=by_birth)]
@@ -144,22 +144,22 @@ class Columns:
         column = self._of_properties.get(term.key)
         return Column() if column is None and term.key not in self._without else column
 
-    def add(self, place: Place) -> None:
+    def add(self, place: RowPlace) -> None:
         """A room has come."""
         insort(self.everyone, place, key=by_birth)
         self._move(place, None, place.row)
 
-    def change(self, place: Place, row: RoomInfo) -> None:
+    def change(self, place: RowPlace, row: RoomInfo) -> None:
         """A room has another row."""
         self._move(place, place.row, row)
         place.row = row
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: RowPlace) -> None:
         """A room has gone."""
         del self.everyone[bisect_left(self.everyone, place.birth, key=by_birth)]
         self._move(place, place.row, None)
 
-    def _move(self, place: Place, old: RoomInfo | None, new: RoomInfo | None) -> None:
+    def _move(self, place: RowPlace, old: RoomInfo | None, new: RoomInfo | None) -> None:
         befores = _NONE if old is None else _read(old)
         afters = _NONE if new is None else _read(new)
         for column, was, now in zip(self._of_rooms.values(), befores, afters, strict=True):
@@ -172,7 +172,7 @@ class Columns:
             if was is not now:
                 self._move_property(name, place, keys_of(was), keys_of(now))
 
-    def _move_property(self, name: str, place: Place, before: Collection[Key], after: Collection[Key]) -> None:
+    def _move_property(self, name: str, place: RowPlace, before: Collection[Key], after: Collection[Key]) -> None:
         column = self._of_properties.get(name)
         if column is None:
             if name in self._without or len(self._of_properties) >= self._properties_max:

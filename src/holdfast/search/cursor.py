@@ -9,7 +9,7 @@ from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
 from holdfast.core.tokens import printable
 from holdfast.search.ast import Value
-from holdfast.search.order import Position
+from holdfast.search.order import SortPosition
 from holdfast.search.row import Birth
 from holdfast.search.values import MISSING, key_of
 
@@ -25,13 +25,13 @@ class _Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 _DECODER = msgspec.msgpack.Decoder(_Mark)
 
 
-def write_cursor(position: Position, fingerprint: bytes) -> str:
+def write_cursor(position: SortPosition, fingerprint: bytes) -> str:
     """A position in the search with this fingerprint."""
     keys = [None if key is MISSING else key[1] for key in position.keys]
     return printable(msgspec.msgpack.encode(_Mark(fingerprint, keys, position.birth)))
 
 
-def read_cursor(text: str, fingerprint: bytes, terms: int) -> Position:
+def read_cursor(text: str, fingerprint: bytes, terms: int) -> SortPosition:
     """The position in the search that has this fingerprint and is ordered by so many terms, or `Invalid`."""
     try:
         mark = _DECODER.decode(b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
@@ -40,4 +40,4 @@ def read_cursor(text: str, fingerprint: bytes, terms: int) -> Position:
     is_whole = len(mark.keys) == terms if mark.birth is not None else 0 < len(mark.keys) < terms
     if mark.fingerprint != fingerprint or not is_whole or (mark.birth is not None and isnan(mark.birth[0])):
         raise Invalid("cursor: it is of another search; it can only go on the one that it came from")
-    return Position(tuple(map(key_of, mark.keys)), mark.birth)
+    return SortPosition(tuple(map(key_of, mark.keys)), mark.birth)

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from holdfast.schemas.room import RoomInfo
 from holdfast.search.columns import Columns
 from holdfast.search.query import Query
-from holdfast.search.row import Place, birth_of
-from holdfast.search.search import Found, Search, Visible
+from holdfast.search.row import RowPlace, birth_of
+from holdfast.search.search import Found, PageSearch, Visible
 from holdfast.search.values import LISTS
 
 # Different properties that have a column of their own.
@@ -21,7 +21,7 @@ class Index:
     __slots__ = ("_columns", "_places")
 
     def __init__(self, columns_max: int = COLUMNS_MAX) -> None:
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, RowPlace] = {}
         self._columns = Columns(columns_max)
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class Index:
             self._columns.change(place, row)
         else:
             self.remove(row.id)
-            place = self._places[row.id] = Place(birth_of(row), row)
+            place = self._places[row.id] = RowPlace(birth_of(row), row)
             self._columns.add(place)
 
     def remove(self, room_id: str) -> None:
@@ -63,7 +63,7 @@ class Index:
 
         A cursor is a place in the order, so that a room that does not change is found once, whatever the others do.
         """
-        search = Search(query=query, now=now, limit=limit, budget=budget, visible=visible)
+        search = PageSearch(query=query, now=now, limit=limit, budget=budget, visible=visible)
         return search.page(self._columns, cursor)
 
 

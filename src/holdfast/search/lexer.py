@@ -26,7 +26,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     NUMBER = "number"
@@ -39,7 +39,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """A piece of the text: how it is written, what it means, and the column where it begins."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     value: Value
     column: int
@@ -47,7 +47,7 @@ class Token(NamedTuple):
     @property
     def keyword(self) -> str:
         """A word or symbol as the grammar spells it; empty for anything else."""
-        return self.text.upper() if self.kind in (Kind.WORD, Kind.SYMBOL) else ""
+        return self.text.upper() if self.kind in (TokenKind.WORD, TokenKind.SYMBOL) else ""
 
     @property
     def shown(self) -> str:
@@ -77,12 +77,12 @@ def tokens(source: Source) -> list[Token]:
     """The whole text as tokens; the last is the end."""
     found: list[Token] = []
     position = 0
-    while not found or found[-1].kind is not Kind.END:
+    while not found or found[-1].kind is not TokenKind.END:
         match = _TOKEN.match(source.text, position)
         if match is None:
             raise _unreadable(source, position)
         assert match.lastgroup is not None
-        kind, written = Kind(match.lastgroup), match[match.lastgroup]
+        kind, written = TokenKind(match.lastgroup), match[match.lastgroup]
         column = match.start(match.lastgroup) + 1
         if source.text[column - 1 : column + 1] == "==":
             raise _foreign(source, column, "==")
@@ -91,13 +91,13 @@ def tokens(source: Source) -> list[Token]:
     return found
 
 
-def _value(source: Source, kind: Kind, written: str, column: int) -> Value:
+def _value(source: Source, kind: TokenKind, written: str, column: int) -> Value:
     match kind:
-        case Kind.NUMBER if len(written) > NUMBER_CHARS_MAX:
+        case TokenKind.NUMBER if len(written) > NUMBER_CHARS_MAX:
             raise source.complaint(column, f"expected a number of at most {NUMBER_CHARS_MAX} characters")
-        case Kind.NUMBER:
+        case TokenKind.NUMBER:
             return int(written) if written.lstrip("-").isdigit() else float(written)
-        case Kind.TEXT:
+        case TokenKind.TEXT:
             return _unescaped(source, written, column)
         case _:
             return written

@@ -13,7 +13,7 @@ from holdfast.search.values import MISSING, Key, key_of
 _LOWEST: Key = (-1, None)
 
 
-class Position(NamedTuple):
+class SortPosition(NamedTuple):
     """A place in an order, whether or not a room stands there: a key for each term, and a birth.
 
     Without a birth it is behind all rooms that have these first keys.
@@ -22,12 +22,12 @@ class Position(NamedTuple):
     keys: tuple[Key, ...]
     birth: Birth | None
 
-    def within(self, key: Key) -> "Position | None":
+    def within(self, key: Key) -> "SortPosition | None":
         """What it says of rooms that have its first key; nothing of those that have another."""
-        return Position(self.keys[1:], self.birth) if self.keys[0] == key else None
+        return SortPosition(self.keys[1:], self.birth) if self.keys[0] == key else None
 
 
-BEHIND_ALL = Position((), None)
+BEHIND_ALL = SortPosition((), None)
 
 
 class Rung(NamedTuple):
@@ -90,11 +90,11 @@ class Order:
         """What decides between rooms that are alike in the first term."""
         return Order(self.rungs[1:], is_newest_first=self.is_newest_first)
 
-    def position(self, row: RoomInfo) -> Position:
+    def position(self, row: RoomInfo) -> SortPosition:
         """Where a row stands."""
-        return Position(tuple([rung.key(row) for rung in self.rungs]), birth_of(row))
+        return SortPosition(tuple([rung.key(row) for rung in self.rungs]), birth_of(row))
 
-    def arranged(self, rows: Sequence[RoomInfo], after: Position | None = None) -> Iterator[RoomInfo]:
+    def arranged(self, rows: Sequence[RoomInfo], after: SortPosition | None = None) -> Iterator[RoomInfo]:
         """Rows that come oldest first, in this order and from behind a position on; sorted as far as they are taken."""
         if not self.rungs:
             yield from self._by_age(rows, after)
@@ -107,7 +107,7 @@ class Order:
             elif (within := after.within(key)) not in (None, BEHIND_ALL):
                 yield from rest.arranged(list(alike), within)
 
-    def _by_age(self, rows: Sequence[RoomInfo], after: Position | None) -> Iterable[RoomInfo]:
+    def _by_age(self, rows: Sequence[RoomInfo], after: SortPosition | None) -> Iterable[RoomInfo]:
         if self.is_newest_first:
             rows = rows[::-1]
         if after is None or after.birth is None:

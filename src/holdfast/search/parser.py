@@ -18,7 +18,7 @@ from holdfast.search.ast import (
     Value,
     conjunction,
 )
-from holdfast.search.lexer import Kind, Source, tokens
+from holdfast.search.lexer import Source, TokenKind, tokens
 
 # Parentheses and NOTs within each other: more than people write, far less than the interpreter's stack.
 NESTING_MAX = 32
@@ -73,7 +73,7 @@ class _Parser:
 
     def ends(self) -> bool:
         """Whether everything has been read."""
-        return self._token.kind is Kind.END
+        return self._token.kind is TokenKind.END
 
     def expected(self, what: str) -> Invalid:
         """The complaint that something else stands here."""
@@ -131,7 +131,7 @@ class _Parser:
     def term(self, or_else: str = "") -> Term:
         """A term; `or_else` is what could stand in its place."""
         name = self._token.text
-        if self._token.kind is not Kind.WORD or name not in (PROPERTIES, *TERMS):
+        if self._token.kind is not TokenKind.WORD or name not in (PROPERTIES, *TERMS):
             raise self.expected(or_else + _A_TERM)
         self._next()
         return Term(name, self._key()) if name == PROPERTIES else Term(name)
@@ -139,7 +139,7 @@ class _Parser:
     def _key(self) -> str:
         if not self.takes("."):
             raise self.expected("a dot and the key of a property")
-        if self._token.kind not in (Kind.WORD, Kind.TEXT):
+        if self._token.kind not in (TokenKind.WORD, TokenKind.TEXT):
             raise self.expected("the key of a property, in quotes unless it is a plain word")
         key = str(self._token.value)
         self._next()
@@ -159,9 +159,9 @@ class _Parser:
 
     def _value(self) -> Value:
         value = self._token.value
-        if self._token.kind is Kind.WORD and self._token.keyword in _BOOLEANS:
+        if self._token.kind is TokenKind.WORD and self._token.keyword in _BOOLEANS:
             value = _BOOLEANS[self._token.keyword]
-        elif self._token.kind not in (Kind.NUMBER, Kind.TEXT):
+        elif self._token.kind not in (TokenKind.NUMBER, TokenKind.TEXT):
             raise self.expected(_A_VALUE)
         self._next()
         return value

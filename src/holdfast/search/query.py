@@ -6,7 +6,7 @@ from hashlib import blake2b
 from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import Comparison, Expression, Operator, Term, conjunction
 from holdfast.search.cursor import read_cursor, write_cursor
-from holdfast.search.order import Order, Position
+from holdfast.search.order import Order, SortPosition
 from holdfast.search.parser import parse_order, parse_where
 from holdfast.search.predicate import predicate, weight_of
 
@@ -32,11 +32,11 @@ class Query:
         """The cursor that goes on after this row."""
         return self.cursor_at(self.order.position(row))
 
-    def cursor_at(self, position: Position) -> str:
+    def cursor_at(self, position: SortPosition) -> str:
         """The cursor that goes on after this position."""
         return write_cursor(position, self._fingerprint)
 
-    def position(self, cursor: str) -> Position | None:
+    def position(self, cursor: str) -> SortPosition | None:
         """Where a cursor goes on, None for an empty one, or `Invalid`."""
         return read_cursor(cursor, self._fingerprint, len(self.order.rungs)) if cursor else None
 

@@ -21,7 +21,7 @@ def birth_of(row: RoomInfo) -> Birth:
     return (row.created_at, row.id)
 
 
-class Place(Struct, eq=False, gc=False):
+class RowPlace(Struct, eq=False, gc=False):
     """A room in the columns of an index: its birth, and its row of the moment."""
 
     birth: Birth

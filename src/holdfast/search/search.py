@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdfast.core.errors import Invalid
 from holdfast.schemas.room import RoomInfo
 from holdfast.search.columns import Bucket, Columns, by_birth, size_of
-from holdfast.search.order import Position
+from holdfast.search.order import SortPosition
 from holdfast.search.plan import Plan
 from holdfast.search.query import Query
 from holdfast.search.values import Key
@@ -32,7 +32,7 @@ class Found(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class PageSearch:
     """What a page depends on."""
 
     query: Query
@@ -55,7 +55,7 @@ class Search:
                 break
         return Found(page.found, next_cursor, min(self.budget, page.looked * self.query.cost))
 
-    def _pieces(self, columns: Columns, after: Position | None) -> Iterable[Piece]:
+    def _pieces(self, columns: Columns, after: SortPosition | None) -> Iterable[Piece]:
         order = self.query.order
         plan = Plan(self.query.where, columns, self.now, self.rows_max)
         walker = Walker(columns, plan.spans, self.rows_max)
@@ -107,7 +107,7 @@ class _Page:
 
     __slots__ = ("_piece", "_row", "_search", "found", "looked")
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: PageSearch) -> None:
         self._search = search
         self.found: list[RoomInfo] = []
         self.looked = 0
@@ -116,14 +116,14 @@ class _Page:
         self._row: RoomInfo | None = None
 
     @property
-    def position(self) -> Position:
+    def position(self) -> SortPosition:
         """Where the next page goes on."""
         assert self._piece is not None
         if self._row is None:
             assert isinstance(self._piece, Pile)
             return self._piece.end
         keys, birth = self._search.query.order.position(self._row)
-        return Position((*self._piece.keys, *keys[len(self._piece.keys) :]), birth)
+        return SortPosition((*self._piece.keys, *keys[len(self._piece.keys) :]), birth)
 
     def take(self, piece: Piece) -> bool:
         """Look at the rows of a piece; False if they are more than the page can take."""

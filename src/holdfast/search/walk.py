@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import Term
 from holdfast.search.columns import Bucket, Column, Columns, Span, by_birth, overlap, size_of
-from holdfast.search.order import BEHIND_ALL, Order, Position, Rung
-from holdfast.search.row import Place
+from holdfast.search.order import BEHIND_ALL, Order, Rung, SortPosition
+from holdfast.search.row import RowPlace
 from holdfast.search.values import MISSING, Key
 
 T = TypeVar("T")
@@ -40,10 +40,10 @@ class Pile(NamedTuple):
     rows: Iterable[RoomInfo]
     size: int
     order: Order
-    after: Position | None
+    after: SortPosition | None
     keys: tuple[Key, ...] = ()
     """As of a stretch: the order is that of the terms that follow."""
-    end: Position = BEHIND_ALL
+    end: SortPosition = BEHIND_ALL
 
 
 Piece = Stretch | Pile
@@ -60,7 +60,7 @@ class Walker:
         self._rows_max = rows_max
         self._pile_max = min(PILE_MAX, rows_max)
 
-    def by_age(self, bucket: Bucket, window: Span, order: Order, after: Position | None) -> Bucket:
+    def by_age(self, bucket: Bucket, window: Span, order: Order, after: SortPosition | None) -> Bucket:
         """The rooms of a part of a bucket, oldest or newest first, from behind a position on."""
         if after is not None and after.birth is not None:
             start = bisect_right(bucket, after.birth, key=by_birth)
@@ -69,7 +69,7 @@ class Walker:
         # One more than can be looked at tells that there is more.
         return _ahead(bucket, window, self._rows_max + 1, backwards=order.is_newest_first)
 
-    def walk(self, order: Order, after: Position | None, keys: tuple[Key, ...] = ()) -> Iterator[Piece]:
+    def walk(self, order: Order, after: SortPosition | None, keys: tuple[Key, ...] = ()) -> Iterator[Piece]:
         """All rooms in order, from behind a position on; `keys` are those of the terms that were walked before."""
         if not order.rungs:
             everyone = self._columns.everyone
@@ -87,7 +87,7 @@ class Walker:
             if within != BEHIND_ALL:
                 yield from self.walk(order.rest, within, (*keys, MISSING))
 
-    def _stretch(self, column: Column, order: Order, after: Position | None, keys: tuple[Key, ...]) -> Stretch:
+    def _stretch(self, column: Column, order: Order, after: SortPosition | None, keys: tuple[Key, ...]) -> Stretch:
         """The rooms of a column in its own order."""
         found = self._keys(order.rungs[0], column, after)
         within = _within(after, found[0]) if found else None
@@ -99,13 +99,15 @@ class Walker:
         places = chain.from_iterable(map(reversed, buckets) if order.is_newest_first else buckets)
         return Stretch(rows_of(chain(first, places)), keys)
 
-    def _piles(self, column: Column, order: Order, after: Position | None, keys: tuple[Key, ...]) -> Iterator[Piece]:
+    def _piles(
+        self, column: Column, order: Order, after: SortPosition | None, keys: tuple[Key, ...]
+    ) -> Iterator[Piece]:
         """The rooms of a column in its order, where more terms follow."""
         for batch in self._batches(column, self._keys(order.rungs[0], column, after)):
             buckets = [column[key] for key in batch]
             size = size_of(buckets)
             if size <= self._pile_max:
-                end = Position((*keys, batch[-1]), None)
+                end = SortPosition((*keys, batch[-1]), None)
                 yield Pile(rows_of(chain.from_iterable(buckets)), size, order, after, keys, end)
             else:
                 yield from self.walk(order.rest, _within(after, batch[0]), (*keys, batch[0]))
@@ -123,7 +125,7 @@ class Walker:
         if batch:
             yield batch
 
-    def _keys(self, rung: Rung, column: Column, after: Position | None) -> list[Key]:
+    def _keys(self, rung: Rung, column: Column, after: SortPosition | None) -> list[Key]:
         """The keys of a column in order, from that of a position on, or from behind it if that is behind its rooms."""
         keys = overlap(column.in_order, self._spans.get(rung.term, column.in_order))
         if after is not None:
@@ -144,10 +146,10 @@ def _ahead(items: list[T], span: Span, count: int, *, backwards: bool) -> list[T
     return items[max(start, end - count) : end][::-1] if backwards else items[start : min(end, start + count)]
 
 
-def rows_of(places: Iterable[Place]) -> Iterable[RoomInfo]:
+def rows_of(places: Iterable[RowPlace]) -> Iterable[RoomInfo]:
     """The rows of these rooms."""
     return map(_row, places)
 
 
-def _within(after: Position | None, key: Key) -> Position | None:
+def _within(after: SortPosition | None, key: Key) -> SortPosition | None:
     return None if after is None else after.within(key)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.codec import Codec
-from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId
+from holdfast.core.connection import Connection, ConnectionId, ConnectionStep
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.outlet import Backlog
@@ -131,7 +131,7 @@ class AgentConnection(Connection):
     def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
         if self.is_open:
             self.end_reason = reason
-            self.happened(ConnectionEvent.LOST)
+            self.happened(ConnectionStep.LOST)
             self._lost(self)
 
 
@@ -172,7 +172,7 @@ class Agent:
     def _attach(self) -> Connection:
         services, now = self._services, self._now()
         connection = AgentConnection(services.next_connection_id(), now, services.lifecycle.lost)
-        connection.happened(ConnectionEvent.WELCOMED)
+        connection.happened(ConnectionStep.WELCOMED)
         services.lifecycle.registry.attach(self.session, connection, now)
         return connection
 

@@ -99,7 +99,7 @@ class Settings:
     tracing: "Tracing | None"
 
 
-class Parts:
+class ServerParts:
     """The parts of one running server. No part sees this: it is for `Server`, for tests and for tools."""
 
     def __init__(self, settings: Settings) -> None:

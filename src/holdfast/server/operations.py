@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from holdfast.core.session import Session
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.node import SettingsInfo
-from holdfast.server.compose import Parts
+from holdfast.server.compose import ServerParts
 from holdfast.server.operate.accounts import AccountOperations
 from holdfast.server.operate.node import NodeOverview, limits_in_force, store_kind
 from holdfast.server.operate.operations import Operations
@@ -15,7 +15,7 @@ from holdfast.server.operate.sessions import SessionOperations
 from holdfast.transports.listeners import Listeners
 
 
-def operations_of(parts: Parts, listeners: Listeners) -> Operations:
+def operations_of(parts: ServerParts, listeners: Listeners) -> Operations:
     """Everything that can be operated on this server."""
     settings, clock, started_at = parts.settings, parts.clock, parts.clock.wall_clock()
 

@@ -23,7 +23,7 @@ from holdfast.schemas.requests import Ban, Create, CreateOptions, fields_of
 from holdfast.server.admission.authenticators import by_scheme, close, kept_secret, prepare
 from holdfast.server.admission.bans import subject_of
 from holdfast.server.agents import Agent
-from holdfast.server.compose import Parts, Settings
+from holdfast.server.compose import ServerParts, Settings
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.environment import Environment
@@ -151,7 +151,7 @@ class Server:
         self._grace_s = grace_s
         self._auth = by_scheme(auth or (Guest(),))
         self._secret = secret
-        self._parts: Parts | None = None
+        self._parts: ServerParts | None = None
         self._line_limit: LineLimitFilter | None = None
         self._operations: Operations | None = None
         self._is_starting = False
@@ -160,7 +160,7 @@ class Server:
         """Where it listens, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> ServerParts:
         """The parts of the running server: for tests and tools. Games use the rest of this class."""
         if self._parts is None:
             raise RuntimeError("the server is not running: await server.start() first")
@@ -223,7 +223,7 @@ class Server:
 
     async def _start_parts(self) -> None:
         await prepare(self._auth.values(), self._auth_context)
-        parts = Parts(
+        parts = ServerParts(
             Settings(
                 room_types=self.room_types,
                 authenticators=self._auth,

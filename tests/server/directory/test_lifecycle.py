@@ -10,7 +10,7 @@ from holdfast.core.room import context_of
 from holdfast.schemas.events import NodeReady
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.room import RoomInfo
-from holdfast.server.compose import Parts
+from holdfast.server.compose import ServerParts
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time
 from tests.server.durability.rooms import Hero, Table, table
 
@@ -43,7 +43,7 @@ class Life(Table):
         self.tell("on_destroyed")
 
 
-async def events_of(node: Parts, *types: str) -> list[EventInfo]:
+async def events_of(node: ServerParts, *types: str) -> list[EventInfo]:
     """What happened on a node so far, of these types."""
     node.context.publish(NodeReady(node="now"))
     found: list[EventInfo] = []

@@ -17,7 +17,7 @@ from holdfast.identity.players import checked_identity, is_guest
 from holdfast.identity.port import Approach, Authenticator, Busy, Identity, Linkable, NotAuthentic
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.events import Authenticated, SignInFailed
-from holdfast.schemas.requests import Confirm, Link
+from holdfast.schemas.requests import Confirm, LinkAccount
 from holdfast.server.admission.authenticators import store_busy
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.connection.connection import LiveConnection
@@ -47,7 +47,7 @@ class Linking:
         self._stored = stored
         self._limiter = limiter
 
-    async def link(self, session: Session, request: Link) -> LinkInfo:
+    async def link(self, session: Session, request: LinkAccount) -> LinkInfo:
         """Let a credential prove the session's player from now on."""
         authenticator = self._authenticators.get(request.scheme)
         if authenticator is None:
@@ -80,7 +80,7 @@ class Linking:
         if self._is_heard(session):
             session.tokens.confirm()
 
-    async def _proven(self, session: Session, request: Link, authenticator: Linkable) -> Identity:
+    async def _proven(self, session: Session, request: LinkAccount, authenticator: Linkable) -> Identity:
         if session.wrong_guesses >= self._limits.wrong_guesses_max or not self._limiter.may_guess(session):
             raise Throttled("too many wrong credentials: try again later")
         connection = session.connection

@@ -13,7 +13,7 @@ from msgspec import Raw
 from holdfast.core.buckets import Bucket
 from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS, MSGPACK, Codec
-from holdfast.core.connection import Connection, ConnectionEvent, ConnectionId, ConnectionState
+from holdfast.core.connection import Connection, ConnectionId, ConnectionState, ConnectionStep
 from holdfast.core.errors import ProtocolError
 from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Flood, Rates, Step
 from holdfast.core.limits import Limits
@@ -242,7 +242,7 @@ class LiveConnection(Connection):
         if self.end_reason is None:
             self.end_reason = reason_of(code)
             self.end_code = code
-        self._step(ConnectionEvent.LOST)
+        self._step(ConnectionStep.LOST)
         self._services.lost(self)
         self._services.unlinked(self)
 
@@ -519,18 +519,18 @@ class LiveConnection(Connection):
         self.allowed_bytes, self._messages = flood.bytes, flood.messages
         self._services.welcomed(self, session)
         self.tap = self._services.tap(self)
-        self._step(ConnectionEvent.WELCOMED)
+        self._step(ConnectionStep.WELCOMED)
         if session.seat is not None:
-            self._step(ConnectionEvent.SEATED)
+            self._step(ConnectionStep.SEATED)
 
     def seated(self) -> None:
         """The session took a seat."""
-        self._step(ConnectionEvent.SEATED)
+        self._step(ConnectionStep.SEATED)
 
     def unseated(self) -> None:
         """The session's seat was freed."""
         if self.state is ConnectionState.IN_GAME:
-            self._step(ConnectionEvent.UNSEATED)
+            self._step(ConnectionStep.UNSEATED)
 
     def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
         """Tell the client why, end in order, and let go of the session at once."""
@@ -550,7 +550,7 @@ class LiveConnection(Connection):
             self._control.append(Close(code, reason.value, sentence(message), retry_after_s, problem))
             self.flush()
             self._transport.close(code, reason.value)
-        self._step(ConnectionEvent.CLOSED)
+        self._step(ConnectionStep.CLOSED)
         self._services.lost(self)
 
     def pause_reading(self) -> None:
@@ -563,7 +563,7 @@ class LiveConnection(Connection):
         if self._transport is not None:
             self._transport.resume_reading()
 
-    def _step(self, event: ConnectionEvent) -> None:
+    def _step(self, event: ConnectionStep) -> None:
         self.happened(event)
         self._on_frame = self._HANDLERS[self.state]
 

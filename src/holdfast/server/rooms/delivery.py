@@ -13,7 +13,7 @@ from holdfast.core.player import Seat, SeatState
 from holdfast.core.room import Room, room_handlers
 from holdfast.schemas.frames import Data, Latest, sentence
 from holdfast.server.rooms.services import RoomServices
-from holdfast.server.rooms.turns import RoomEnded, Turns
+from holdfast.server.rooms.turns import RoomGone, Turns
 
 # Enum members are slow to look up, and this one is needed for every message.
 _FREED = SeatState.FREED
@@ -118,7 +118,7 @@ class Delivery:
     def _next_ended(self, error: Exception | None, result: Any, _seat: Seat, outlet: Outlet) -> None:
         if result is _STALLED:
             return
-        if isinstance(error, RoomEnded):
+        if isinstance(error, RoomGone):
             # It was never begun; another one may have been.
             if outlet.backlog is not None:
                 _, _, done, done_args = _popped(outlet, outlet.backlog)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.errors import AlreadySeated, Failed, NotFound, Refused, Throttled
-from holdfast.core.player import Seat, SeatEvent, SeatState
+from holdfast.core.player import Seat, SeatState, SeatStep
 from holdfast.core.roles import check_role
 from holdfast.core.room import Room, player_data_type
 from holdfast.core.room_context import RoomContext, Runner
@@ -98,6 +98,6 @@ class Joining:
     def release(self, seat: Seat) -> None:
         """Give back the seat of a newcomer who was not admitted."""
         if seat.state is SeatState.RESERVED:
-            seat.happened(SeatEvent.FREED)
+            seat.happened(SeatStep.FREED)
             self._context.seats.remove(seat)
             self._changed()

@@ -14,7 +14,7 @@ from holdfast.core.errors import Failed, NotFound, NotSeated, Refused
 from holdfast.core.limits import Limits
 from holdfast.core.messages import PlayerData, SeatLeft
 from holdfast.core.outlet import Outlet
-from holdfast.core.player import Seat, SeatEvent, SeatState
+from holdfast.core.player import Seat, SeatState, SeatStep
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
@@ -37,7 +37,7 @@ from holdfast.server.rooms.resyncs import Resyncs
 from holdfast.server.rooms.saves import Saves
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.timers import EmptyTimer, RoomTimer, RoomTimers
-from holdfast.server.rooms.turns import RoomEnded, Turns
+from holdfast.server.rooms.turns import RoomGone, Turns
 
 OutletOf = Callable[[Session], Outlet]
 
@@ -216,7 +216,7 @@ class RoomRunner:
     def _refusal(self, name: str, args: tuple[Any, ...], error: Exception) -> Exception:
         if isinstance(error, Refused):
             return error
-        if isinstance(error, RoomEnded):
+        if isinstance(error, RoomGone):
             return NotFound("the room has ended")
         self.failed(error, name, next((each.player_id for each in args if isinstance(each, Seat)), ""))
         return Failed(f"{name} failed")
@@ -247,7 +247,7 @@ class RoomRunner:
         seat = await self.joining.admitted(session, self)
         # `on_join` has to wait for its turn: if they go before it, the room never hears of them.
         seat.is_joining = True
-        seat.happened(SeatEvent.TAKEN)
+        seat.happened(SeatStep.TAKEN)
         self.seats.occupation_changed()
         self.was_joined = True
         self._give_seat(seat, session, outlet_of)
@@ -298,8 +298,8 @@ class RoomRunner:
         """Hold a seat as the store has it, for its player to return to."""
         seat = Seat(session, data, self, number)
         self.seats.add(seat)
-        seat.happened(SeatEvent.TAKEN)
-        seat.happened(SeatEvent.DROPPED)
+        seat.happened(SeatStep.TAKEN)
+        seat.happened(SeatStep.DROPPED)
         self.seats.occupation_changed()
         self.seat_changed(seat.player_id, seat.state)
         self._give_seat(seat, session, self._restored_outlet)
@@ -350,7 +350,7 @@ class RoomRunner:
             self._hold(seat)
 
     def _hold(self, seat: Seat) -> None:
-        seat.happened(SeatEvent.DROPPED)
+        seat.happened(SeatStep.DROPPED)
         self.seat_changed(seat.player_id, seat.state)
         self.turns.take(self.room.on_drop, (seat.player,), self._dropped, (seat,))
 
@@ -360,7 +360,7 @@ class RoomRunner:
 
     def returned(self, seat: Seat, *, is_resynced: bool) -> None:
         """The player is back on their seat."""
-        seat.happened(SeatEvent.RETURNED)
+        seat.happened(SeatStep.RETURNED)
         self.seat_changed(seat.player_id, seat.state)
         if is_resynced:
             self.resyncs.begin(seat)
@@ -384,7 +384,7 @@ class RoomRunner:
             self.joining.release(seat)
         if seat.state is SeatState.FREED:
             return
-        seat.happened(SeatEvent.FREED)
+        seat.happened(SeatStep.FREED)
         self.seats.remove(seat)
         self.turns.forget(seat)
         self.resyncs.end(seat)
@@ -487,7 +487,7 @@ class RoomRunner:
 
     def failed(self, error: Exception, where: str, player_id: str = "") -> None:
         """The game's code raised: it harms nothing but its turn."""
-        if not isinstance(error, RoomEnded):
+        if not isinstance(error, RoomGone):
             self._services.context.faults.report_game(
                 error, where, kind=self.room.kind, room=self.room.id, player=player_id
             )

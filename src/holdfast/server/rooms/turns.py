@@ -15,7 +15,7 @@ Done = Callable[..., None]
 Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
 
 
-class RoomEnded(Exception):
+class RoomGone(Exception):
     """The turn will never be taken: whoever waits for it hears so, nobody else needs to."""
 
 
@@ -145,7 +145,7 @@ class Turns:
             return
         _, _, done, done_args = turn
         if done is not None:
-            done(RoomEnded(), None, *done_args)
+            done(RoomGone(), None, *done_args)
 
     def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
         if self._turn_ended is not None:
