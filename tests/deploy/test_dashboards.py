@@ -255,11 +255,11 @@ def test_every_panel_looks_at_the_nodes_that_were_chosen() -> None:
                 assert series.labels.items() >= {"job": "$job", "instance": "$instance"}.items(), panel["title"]
 
 
-def test_who_was_resynced_has_not_come_back_with_everything() -> None:
-    (panel,) = [panel for panel in panels() if "came back" in panel["title"].lower() and panel["type"] == "stat"]
+def test_a_resynced_player_counts_as_returned() -> None:
+    (panel,) = [panel for panel in panels() if "returned" in panel["title"].lower() and panel["type"] == "stat"]
 
     assert 'outcome=~"resumed|resynced"' in panel["targets"][0]["expr"]
-    assert panel["title"] == "Came back to their session"
+    assert panel["title"] == "Returned to their session"
 
 
 def test_variables_are_defined_before_they_are_used(scrape: Scrape) -> None:
