@@ -116,7 +116,7 @@ class FakeBackend:
         if request.properties.get("map") == "broken":
             raise Failed("on_create raised")
         if len(self.rooms) >= self.info.rooms_max:
-            raise Throttled("this node has no space for another room")
+            raise Throttled("this node is full: it cannot take another room")
         for value in request.properties.values():
             if not all(isinstance(each, str | float | int) for each in (value if isinstance(value, list) else [value])):
                 raise Invalid("properties: use text, numbers, true, false and lists of them")
@@ -301,7 +301,7 @@ class FakeBackend:
     async def ban(self, request: Ban) -> BanInfo:
         self.told.append(("ban", request))
         if bool(request.player) == bool(request.address):
-            raise Invalid("name a player or an address: one of them")
+            raise Invalid("give either a player or an address")
         subject = f"player:{request.player}" if request.player else f"address:{request.address}"
         if subject not in self.bans and len(self.bans) >= BANS_MAX:
             raise Throttled(f"{BANS_MAX} bans are in force, and no more are kept")

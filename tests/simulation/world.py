@@ -37,7 +37,7 @@ EXPECTED = (
     "was taken over by another server",
     "durable rooms stand still",
     "the store cannot be trusted any more",
-    "could not be saved before the end",
+    "could not be saved before the stop",
 )
 # And of a store that is older than its clients: only where somebody has restored one.
 ROLLED_BACK = "the store is older than what a client has seen"

@@ -1,1 +1,1 @@
-"""The shell around the rules: connections, rooms' turns, timers."""
+"""The server: connections, admission, rooms, durability, operations."""

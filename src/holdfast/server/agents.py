@@ -1,4 +1,4 @@
-"""Agents: sessions with no socket, for bots and NPCs. Objects in, objects out; to a room they are players like any."""
+"""Agents: sessions without a socket, for bots and NPCs. A room treats them like any other player."""
 
 import asyncio
 from collections import deque
@@ -24,11 +24,11 @@ from holdfast.server.rooms.joining import Interrupted
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions.lifecycle import SessionLifecycle
 
-_AWAY = "the agent was disconnected: call its resume() first"
+_AWAY = "the agent is disconnected: call its resume() first"
 
 
 class Inbox:
-    """The outlet of an agent's seat: the messages themselves, waiting to be read."""
+    """The outlet of an agent's seat: a queue of message objects."""
 
     def __init__(self, session: Session, messages_max: int, overflowed: Callable[[Session], None]) -> None:
         self._session = session
@@ -42,12 +42,11 @@ class Inbox:
         self.is_full = False
 
     def overflow(self) -> None:
-        """An agent that does not read is ended, by name."""
+        """End the session of an agent that does not read its messages."""
         self._messages.clear()
         self._overflowed(self._session)
 
     def send(self, message: Message) -> None:
-        """Put a message in."""
         if self.farewell is not None:
             return
         self._messages.append(message)
@@ -56,26 +55,25 @@ class Inbox:
             self.overflow()
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Nothing is encoded for an agent."""
+        """Agents receive objects: nothing is encoded."""
 
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """The same object for every agent: treat it as read-only."""
+        """Every agent receives the same object: treat it as read-only."""
         self.send(message)
 
     def send_latest(self, message: Message, key: str) -> None:
-        """Nothing is lost in this process."""
+        """Messages within a process are never lost."""
         self.send(message)
 
     def applied(self, seq: int) -> None:
-        """An agent needs no acknowledgement."""
+        """Agents need no acknowledgements."""
 
     def finish(self, farewell: Message) -> None:
-        """The seat is freed."""
         self.farewell = farewell
         self._arrived.set()
 
     async def next(self) -> Message | None:
-        """The next message, or None when the seat is gone and everything has been read."""
+        """The next message, or None after the last message of a freed seat."""
         while not self._messages:
             if self.farewell is not None:
                 return None
@@ -85,7 +83,7 @@ class Inbox:
 
 
 class AgentRoom:
-    """An agent's seat in a room, with the face of a client's."""
+    """An agent's seat in a room, with the same methods as a client's room."""
 
     def __init__(self, runner: RoomRunner, seat: Seat, inbox: Inbox) -> None:
         self._runner = runner
@@ -96,21 +94,21 @@ class AgentRoom:
 
     @property
     def left(self) -> SeatLeft | None:
-        """Why the seat was freed; None while the agent sits."""
+        """Why the seat was freed; None while the agent has it."""
         farewell = self._inbox.farewell
         return farewell if isinstance(farewell, SeatLeft) else None
 
     async def send(self, message: Message) -> None:
-        """Say something to the room."""
+        """Send a message to the room."""
         session = self._seat.session
         if session.seat is not self._seat:
-            raise NotSeated("the agent has no seat in this room any more")
+            raise NotSeated("the agent no longer has a seat in this room")
         if session.state is not SessionState.CONNECTED:
             raise NotSeated(_AWAY)
         self._runner.deliver_native(self._seat, message)
 
     async def leave(self) -> None:
-        """Give the seat back; what was said before is applied before."""
+        """Free the seat; messages sent before are handled first."""
         self._runner.leave(self._seat)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
@@ -119,7 +117,7 @@ class AgentRoom:
 
 
 class AgentConnection(Connection):
-    """The connection of an agent: in this process, with no wire."""
+    """An agent's connection: inside this process, without a transport."""
 
     __slots__ = ("_lost",)
 
@@ -137,7 +135,7 @@ class AgentConnection(Connection):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentServices:
-    """What agents use of the server they run on."""
+    """The parts of the server that agents use."""
 
     context: Context
     lifecycle: SessionLifecycle
@@ -151,7 +149,7 @@ class AgentServices:
 
 
 class Agent:
-    """A player made of code. Open one with `server.open_agent(name)`."""
+    """A player controlled by code. Open one with `server.open_agent(name)`."""
 
     def __init__(self, services: AgentServices, name: str, roles: frozenset[str]) -> None:
         if len(services.lifecycle.registry) >= services.context.limits.sessions_max:
@@ -177,7 +175,7 @@ class Agent:
         return connection
 
     def resume(self) -> None:
-        """Come back after `session.disconnect()`, to the same seat; what the room sent meanwhile waits to be read."""
+        """Reconnect after `session.disconnect()`, to the same seat; messages sent meanwhile wait to be read."""
         session, services = self.session, self._services
         if session.state is SessionState.ENDED:
             raise self._ended()
@@ -204,7 +202,7 @@ class Agent:
     async def create(
         self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
     ) -> str:
-        """Make a room and return its id."""
+        """Create a room and return its id."""
         request = Create(kind, dict(properties or {}), max_players)
         self._services.rooms.check_role(kind, self.session.roles)
         runner = await self._services.rooms.create(request, self.session.player_id, is_trusted=True)
@@ -217,13 +215,13 @@ class Agent:
         if self.session.state is SessionState.DISCONNECTED:
             raise NotSeated(_AWAY)
         if self.session.seat is not None:
-            raise AlreadySeated("this agent has a seat already; leave it first")
+            raise AlreadySeated("this agent already has a seat; leave it first")
         runner = self._services.rooms.runner(room_id)
         inbox = Inbox(self.session, self._services.context.limits.kept_messages_max, self._services.overflowed)
         try:
             seat = await runner.join(self.session, lambda _: inbox)
         except Interrupted:
-            # It was ended, or disconnected, while it was joining.
+            # The session was ended or disconnected while it was joining.
             raise self._ended() if self.session.end_reason is not None else NotSeated(_AWAY) from None
         return AgentRoom(runner, seat, inbox)
 

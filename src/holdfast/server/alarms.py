@@ -1,7 +1,7 @@
-"""That somebody reached a limit, told at most once a second for each limit and whom it concerns.
+"""`LimitExceeded` events, rate-limited: at most one a second for each limit and subject.
 
-The first time is told at once, those that follow together: `LimitExceeded.times` says how many there were. Whoever
-floods a node must not flood those who watch it.
+The first is published at once; repetitions within the second are published together, counted in `times`. A flood of
+traffic must not become a flood of events.
 """
 
 import asyncio
@@ -17,24 +17,24 @@ _WINDOW_S = 1.0
 
 @dataclass(slots=True)
 class _Alarm:
-    """What is told, and how often it happened since."""
+    """The event to publish, and how often it happened since the last one."""
 
     event: LimitExceeded
     times: int = 0
 
 
 class Alarms:
-    """Publishes `LimitExceeded`, seldom."""
+    """Publishes `LimitExceeded`, rate-limited."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, publish: Callable[[LimitExceeded], None]) -> None:
         self._loop = loop
         self._publish = publish
-        # What was told in this second.
+        # Published in the current second.
         self._told: dict[tuple[str, str, str], _Alarm] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def tell(self, limit: str, action: str, *, address: str = "", session: str = "", player: str = "") -> None:
-        """Somebody reached a limit: "warned", "dropped", "disconnected", "refused" is what was done."""
+        """Somebody reached a limit; `action` is "warned", "dropped", "disconnected" or "refused"."""
         key = (limit, action, session or player or address)
         known = self._told.get(key)
         if known is not None:
@@ -47,7 +47,7 @@ class Alarms:
         self._publish(event)
 
     def _tell_rest(self) -> None:
-        """The second is over: tell what happened again in it."""
+        """Publish what was repeated during the second that has just ended."""
         again = {key: alarm for key, alarm in self._told.items() if alarm.times}
         self._told = {key: _Alarm(alarm.event) for key, alarm in again.items()}
         self._timer = self._loop.call_later(_WINDOW_S, self._tell_rest) if again else None
@@ -55,7 +55,7 @@ class Alarms:
             self._publish(structs.replace(alarm.event, times=alarm.times))
 
     def close(self) -> None:
-        """Tell what is left, and nothing more."""
+        """Publish what is pending, and stop."""
         if self._timer is not None:
             self._timer.cancel()
             self._tell_rest()

@@ -1,19 +1,19 @@
-"""Python's garbage collector, tuned for a server with many players. It is one for the whole process, so nothing here is
-done unless somebody asks: `holdfast.run` and `holdfast serve` do, a program that embeds a `Server` may."""
+"""Tuning of Python's garbage collector for a server with many players. It affects the whole process, so it happens only
+on request: `holdfast.run` and `holdfast serve` do it, a program that embeds a `Server` may."""
 
 import gc
 from collections.abc import Callable
 
-# Instead of Python's (700, 10, 10): a thousand players who come back at once are many new objects and hardly any
-# garbage, and were looked through a hundred times. Garbage still goes, at the latest with a quarter more memory.
+# Python's default is (700, 10, 10). A thousand players who return at once create many objects and hardly any garbage,
+# and were scanned a hundred times. Garbage is still collected before memory has grown by a quarter.
 _COLLECT_AFTER = (10_000, 10, 10)
 
 
 def tune_gc() -> Callable[[], None]:
-    """Have the garbage collector of this process look less often, and never again at what is there now.
+    """Make this process collect garbage less often, and exclude all present objects from collection.
 
-    A full collection looks at everything while all players wait, and most of that is code: a tenth of a second on a
-    small machine. Call it once, after `await server.start()`; what it returns puts everything back.
+    A full collection scans every object while all players wait, and most of them are code: a tenth of a second on a
+    small machine. Call this once, after `await server.start()`; the returned function restores the previous settings.
     """
     before = gc.get_threshold()
     gc.collect()

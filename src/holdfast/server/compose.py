@@ -1,6 +1,6 @@
-"""Puts a server together: every part is handed what it needs here, and nothing but `server.py` imports this file.
+"""Composes a server: every part is given what it needs here. Only `server.py` imports this file.
 
-The lists of listeners at the end are the order in which the parts hear of a lost connection, a drop and an end.
+`_order_listeners` sets the order in which the parts handle a lost connection, a drop and an end.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ _PLACEMENT_ID_BYTES = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a server is put together from."""
+    """What a server is composed from."""
 
     room_types: Sequence[type[Room[Any]]]
     authenticators: Mapping[str, Authenticator]
@@ -100,7 +100,7 @@ class Settings:
 
 
 class ServerParts:
-    """The parts of one running server. No part sees this: it is for `Server`, for tests and for tools."""
+    """The parts of one running server: for `Server`, tests and tools. No part holds a reference to it."""
 
     def __init__(self, settings: Settings) -> None:
         environment = settings.environment
@@ -121,7 +121,7 @@ class ServerParts:
         self._order_listeners()
         self.rooms.offer(settings.room_types)
 
-    # What is told to whom
+    # Observability
 
     def _make_observability(self) -> None:
         limits, clock = self.settings.limits, self.clock
@@ -330,7 +330,7 @@ class ServerParts:
         sessions.end_saved = durable.end_saved
         sessions.saved_without = committer.saved_without
 
-    # What clients ask for
+    # Requests of clients
 
     def _make_directory_services(self) -> None:
         settings, random = self.settings, self.settings.environment.random
@@ -438,10 +438,10 @@ class ServerParts:
         )
 
     def accept(self) -> LiveConnection:
-        """The receiver of a link that has just been opened."""
+        """The receiver of a newly opened link."""
         return LiveConnection(self.connections.next_id(), self.connection_services)
 
-    # In which order the parts hear of what happens
+    # The order in which the parts handle events
 
     def _order_listeners(self) -> None:
         lifecycle, rooms, connections = self.lifecycle, self.rooms, self.connections
@@ -464,7 +464,7 @@ class ServerParts:
             self.connection_limiter.unlinked,
         ]
 
-    # What one part asks of another
+    # Callbacks between parts
 
     def _is_store_failing(self) -> bool:
         return self.committer is not None and self.committer.is_failing
@@ -477,7 +477,7 @@ class ServerParts:
         if self.drain.is_on:
             raise Throttled("this node is stopping")
         if not self.health.is_healthy:
-            raise Throttled("this node is not well, and takes no new rooms")
+            raise Throttled("this node is unhealthy and takes no new rooms; try again later")
 
     def _pause(self, connection: LiveConnection, seconds: float) -> None:
         self.fair_queue.pause(connection, seconds)
@@ -515,7 +515,7 @@ class ServerParts:
         if isinstance(connection, LiveConnection):
             connection.traces = [*(connection.traces or ()), trace]
 
-    # The end
+    # Stopping
 
     async def stop(self) -> None:
         """End the rooms, then the connections, and wait until their transports have ended."""

@@ -1,4 +1,4 @@
-"""What every part of a server may use: a clock, limits, random numbers, and whom to tell."""
+"""What every part of a server may use: a clock, limits, random numbers, and where to report."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,26 +14,26 @@ from holdfast.server.faults import Faults
 
 @dataclass(slots=True)
 class Clock:
-    """The event loop for timers, a monotonic clock for durations, and a wall clock for what outlives the process."""
+    """The event loop for timers, a monotonic clock for durations, and a wall clock for stored times."""
 
     loop: asyncio.AbstractEventLoop
     now: Callable[[], float]
-    """Counts as the timers of `loop` do."""
+    """On the same clock as the timers of `loop`."""
     wall_clock: Callable[[], float]
     """Seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Handed to the parts that use several of these; a part that needs one or two is handed those."""
+    """For parts that use several of these; a part that needs one or two is given those instead."""
 
     clock: Clock
     limits: Limits
     random: Random
     publish: Callable[[Event], None]
-    """Tell whoever subscribed to events."""
+    """Publishes an event to all subscribers."""
     counters: Counters
     faults: Faults
-    """Where errors are reported that should not happen."""
+    """For internal errors."""
     alarms: Alarms
-    """Where it is reported that somebody reached a limit."""
+    """For limits that were reached."""

@@ -1,6 +1,6 @@
-"""Draining: the node takes nothing new and says so; what would not outlive it has a while to come to its end.
+"""Draining: the node accepts nothing new and says so; rooms that would not survive it have some time to finish.
 
-Durable rooms need no time: they are saved, and go on elsewhere or after the restart.
+Durable rooms need no time: they are saved, and continue elsewhere or after the restart.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from holdfast.server.sessions.notices import Notices
 
 
 class Drain:
-    """What happens between SIGTERM and the end."""
+    """The time between SIGTERM and the stop."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Drain:
         room: Callable[[str], Room[Any] | None],
         begun: Callable[[Callable[[Event], None]], None],
     ) -> None:
-        """`begun` is called when draining begins, with whom to tell of events from then on."""
+        """`begun` is called when draining begins, with the function that observes all events from then on."""
         self._name = name
         self._publish = publish
         self._registry = registry
@@ -37,25 +37,25 @@ class Drain:
         self._runners = runners
         self._room = room
         self._begun = begun
-        # Rooms that were waited for when we last looked at all of them.
+        # The rooms that were being waited for at the last full check.
         self._waiting: set[str] = set()
         self._emptied = asyncio.Event()
         self.is_on = False
 
     @property
     def waits_for(self) -> list[RoomRunner]:
-        """The rooms that end with this node and have somebody in them."""
+        """The occupied rooms that end with this node."""
         return [each for each in self._runners() if not each.persistence.survives_stop and each.seats.used > 0]
 
     async def run(self, within_s: float) -> None:
-        """Announce the end, and wait until no room needs the time, or there is none left."""
+        """Announce the stop, and wait until no room needs more time, or `within_s` has passed."""
         self.begin(within_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._emptied.wait()
 
     def begin(self, within_s: float) -> None:
-        """Take nobody new, and tell those who are here."""
+        """Accept nobody new, and notify connected players and rooms."""
         if self.is_on:
             return
         self.is_on = True
@@ -73,7 +73,7 @@ class Drain:
             self.look_at(event.room)
 
     def look_at(self, room_id: str) -> None:
-        """Somebody may have been the last one in this room, or is not coming after all."""
+        """The last player may have left this room, or a reservation may have expired."""
         room = self._room(room_id)
         if self.is_on and (room is None or context_of(room).seats.used == 0):
             self._waiting.discard(room_id)
@@ -81,7 +81,7 @@ class Drain:
                 self._look()
 
     def _look(self) -> None:
-        # All of them: somebody may have moved to a room that was empty before.
+        # Check all of them: a player may have moved to a room that was empty before.
         self._waiting = {runner.room.id for runner in self.waits_for}
         if not self._waiting:
             self._emptied.set()

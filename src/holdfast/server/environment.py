@@ -1,6 +1,6 @@
-"""What a server takes from outside: randomness, clocks, the hashing of passwords, the end of its process.
+"""What a server takes from outside: randomness, clocks, password hashing, and how to end the process.
 
-`Server` has it as a private argument, `holdfast.testing` replaces it: then a run depends on its seed and nothing else.
+It is a private argument of `Server`; `holdfast.testing` replaces it, so that a run depends on its seed alone.
 """
 
 import logging
@@ -17,23 +17,25 @@ log = get_logger("holdfast.server")
 
 
 def end_process(error: Exception) -> None:
-    """What was saved may be lost: end at once, so that nothing more is promised. The next start reads what there is."""
-    log.critical("this process ends: what was saved may be lost", error=error)
+    """Saved data may be lost: end at once, before anything else is acknowledged. The next start reads what the store
+    has."""
+    log.critical("ending this process: saved data may be lost", error=error)
     logging.shutdown()
     os._exit(74)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """By default that of a real process."""
+    """The defaults are those of a real process."""
 
     random: Random = field(default_factory=SystemRandom)
     """For ids, tokens and jitter."""
     now: Callable[[], float] = time.monotonic
-    """Counts as the event loop's timers do. (uvloop's own clock ticks in milliseconds: too coarse for round trips.)"""
+    """On the same clock as the event loop's timers. (uvloop's own clock ticks in milliseconds: too coarse for round
+    trips.)"""
     wall_clock: Callable[[], float] = time.time
     """Seconds since 1970."""
     hashing: Hashing | None = None
     """For the passwords of rooms; None for argon2id."""
     fatal: Callable[[Exception], None] = end_process
-    """Called when what was saved may be lost, as after a failed fsync: going on would break a promise."""
+    """Called when saved data may be lost, as after a failed fsync: continuing would break a promise."""

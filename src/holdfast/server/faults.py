@@ -1,4 +1,4 @@
-"""Errors that should not happen: each is logged with its traceback, counted, and contained where it was raised."""
+"""Unexpected errors: each is logged with its traceback, counted, and contained where it was raised."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ class Faults:
         self._counters = counters
         self._lines = lines
         self.on_error: Callable[[Exception, str], None] = lambda _error, _where: None
-        """Called with every contained error, also those that a game raised: a test fails with it."""
+        """Called with every contained error, including those raised by a game: a test fails with it."""
 
     def report(self, where: str, error: Exception, *, hide: Sequence[str] = (), **ids: str) -> None:
         """Log an error of Holdfast itself, without the secrets to `hide`."""

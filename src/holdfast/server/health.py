@@ -1,7 +1,6 @@
-"""Health checks: every room is asked now and then, and ended if it is not well.
+"""Health checks: every room is checked regularly, and ended if it is unhealthy.
 
-A node is unhealthy, and takes no new rooms, while many of its rooms were found so at the last check, or while it cannot
-save.
+A node is unhealthy, and takes no new rooms, while too many of its rooms failed the last check, or while it cannot save.
 """
 
 import asyncio
@@ -15,15 +14,15 @@ from holdfast.schemas.events import Event, NodeHealth, NodeReady, RoomFailed
 from holdfast.schemas.node import NodeInfo
 from holdfast.server.rooms.runner import RoomRunner
 
-# A few unhealthy rooms are those rooms' own trouble; more of them in one check are the node's.
+# A few unhealthy rooms are a problem of those rooms; more of them in one check are a problem of the node.
 _UNHEALTHY_SHARE = 0.5
 _UNHEALTHY_LEAST = 3
-# Rooms asked before the games have their turn.
+# Rooms checked before the event loop runs other work.
 _ASKED_AT_ONCE = 64
 
 
 class Health:
-    """Asks the rooms on a schedule, and knows whether the node may be given more."""
+    """Checks the rooms on a schedule, and knows whether the node can take more."""
 
     def __init__(
         self,
@@ -53,25 +52,24 @@ class Health:
         self._are_rooms_unhealthy = False
         self._was_healthy = True
         self.is_ready = False
-        """Whether the server accepts players: set when it has started, and taken back when it drains or stops."""
+        """Whether the server accepts players: set once it has started, cleared when it drains or stops."""
 
     @property
     def reasons(self) -> list[str]:
-        """What is wrong with the node; nothing when it is well."""
+        """What is wrong with the node; empty when it is healthy."""
         reasons: list[str] = []
         if self._are_rooms_unhealthy:
-            reasons.append("most of its rooms were not well when they were asked last")
+            reasons.append("most of its rooms failed the last health check")
         if self._is_store_failing():
-            reasons.append("its store does not save at the moment")
+            reasons.append("its store cannot save at the moment")
         return reasons
 
     @property
     def is_healthy(self) -> bool:
-        """Whether new rooms are welcome."""
         return not self.reasons
 
     def info(self) -> NodeInfo:
-        """The node as the fleet sees it."""
+        """The node as placements see it."""
         reasons = self.reasons
         if not self.is_ready:
             reasons = ["it is starting or stopping", *reasons]
@@ -87,13 +85,13 @@ class Health:
         )
 
     def start(self) -> None:
-        """Announce the node: it takes rooms from now on, and is asked how it is."""
+        """Accept rooms from now on, and begin the checks."""
         self.is_ready = True
         self._publish(NodeReady(node=self._name))
         self._rounds = self._loop.create_task(self._go_round())
 
     def stop(self) -> None:
-        """The node takes nothing new."""
+        """Accept nothing new."""
         self.is_ready = False
         if self._rounds is not None:
             self._rounds.cancel()
@@ -107,7 +105,7 @@ class Health:
                 self._failed("health checks", error)
 
     async def check(self) -> None:
-        """Ask every room that has something to say about it, all at once; end those that are not well."""
+        """Check every room that has a health check, all at once; end the unhealthy ones."""
         asked: dict[RoomRunner, asyncio.Task[bool]] = {}
         async with asyncio.TaskGroup() as round_:
             for runner in self._rooms():
@@ -137,11 +135,11 @@ class Health:
             return runner.room.on_health_check()
 
         try:
-            # It may be in the middle of a turn, and has as long for that as for any.
+            # It may be in the middle of a turn, and has as long as any turn.
             async with asyncio.timeout(self._limits.turn_s) as deadline:
                 answer = await runner.call(on_health_check)
-            # A hook that only raises when something is wrong says nothing if all is well.
+            # A hook that only raises on problems returns None when all is well.
             return answer is None or bool(answer)
-        except Exception:  # noqa: BLE001 - it raised, which was logged, or it did not answer
-            # A room that waits for the store will answer when it goes on.
+        except Exception:  # noqa: BLE001 - it raised, which was logged, or timed out
+            # A room that waits for the store answers when it continues.
             return runner.persistence.is_stalled

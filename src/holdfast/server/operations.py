@@ -24,7 +24,7 @@ def operations_of(parts: ServerParts, listeners: Listeners) -> Operations:
         return writer.ended() if writer is not None else None
 
     def raised(error: Exception, where: str) -> None:
-        # Looked up when it is called: a test replaces it on a running server.
+        # Looked up at each call: a test replaces it on a running server.
         parts.faults.on_error(error, where)
 
     def settings_info() -> SettingsInfo:

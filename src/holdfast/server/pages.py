@@ -1,15 +1,15 @@
-"""Pages of long lists, by name, so that a page can go on where another ended."""
+"""Pages of long lists, sorted by name, so that each page continues after the last."""
 
 from collections.abc import Iterable
 from itertools import islice
 
-# Names of a list that are looked at together for a page of it.
+# Names read at a time while a page is collected.
 _NAMES_AT_ONCE = 500
 
 
 def page_of(names: Iterable[str], limit: int, cursor: str) -> tuple[list[str], str]:
-    """So many after the one that the last page ended with; and the cursor for more, empty if there are none."""
-    # Many are looked at and few are taken: to sort them all, or to gather them, would keep the games waiting.
+    """The next `limit` names after `cursor`, and the cursor of the next page; empty if this is the last."""
+    # Many are read and few are taken: sorting or collecting them all would block the event loop.
     page: list[str] = []
     names = iter(names)
     while some := list(islice(names, _NAMES_AT_ONCE)):

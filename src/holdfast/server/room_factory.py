@@ -1,4 +1,4 @@
-"""Makes rooms: those that end with the process, and those that outlive it."""
+"""Creates rooms: those that end with the process, and those that outlive it."""
 
 from collections.abc import Callable
 from random import Random
@@ -19,7 +19,7 @@ from holdfast.server.rooms.splitmix64 import SplitMix64
 
 
 class MakeWriter(Protocol):
-    """Makes what writes a room to the store."""
+    """Creates the writer that saves a room to the store."""
 
     def __call__(
         self,
@@ -32,7 +32,7 @@ class MakeWriter(Protocol):
 
 
 class RoomFactory:
-    """Makes the runner of each room, with the strategy that its durability asks for."""
+    """Creates the runner of each room, with the persistence that its durability requires."""
 
     listeners: RoomListeners
     """Set where the server is composed, before there are rooms."""
@@ -48,7 +48,7 @@ class RoomFactory:
         self._committer = committer
         self._make_writer = make_writer
         self._random = services.context.random
-        # One number and one bound method for all outlets.
+        # One number and one bound method shared by all outlets.
         self._body_bytes_max = services.context.limits.payload_bytes_max - FRAME_HEAD_BYTES
         self._overflowed = services.lifecycle.overflowed
         self._in_memory = InMemory(
@@ -56,7 +56,6 @@ class RoomFactory:
         )
 
     def make(self, room_type: type[Room[Any]], room_id: str) -> RoomRunner:
-        """A new room."""
         seed = self._random.getrandbits(64)
         if room_type.durability != "memory":
             return self.make_durable(room_type, room_id, seed).runner
@@ -104,6 +103,7 @@ class RoomFactory:
 
     def _forget_session(self, session: Session) -> None:
         if self._committer is not None:
-            # The client hears of the seat when the store has forgotten the session: it must not return without it.
+            # The client learns of its freed seat once the store has forgotten the session: it must not return without
+            # it.
             self._committer.sessions.ended(session)
             self._committer.sessions.hold(session)

@@ -1,4 +1,4 @@
-"""Run a server until it is told to stop."""
+"""Run a server until a signal stops it."""
 
 import asyncio
 import signal
@@ -10,20 +10,20 @@ from holdfast.server.server import Server
 
 
 def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> None:
-    """Start the server and run it until it is told to stop; `ready` is called when it listens.
+    """Start the server and run it until a signal stops it; `ready` is called when it listens.
 
-    SIGTERM drains it first (`Server.drain`), SIGINT does not; a second signal ends the process at once. SIGHUP has the
-    certificate read again, and does nothing if there is none.
+    SIGTERM drains it first (`Server.drain`), SIGINT does not; a second signal ends the process at once. SIGHUP reloads
+    the certificates, and does nothing if there are none.
     """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         runner.run(_serve(server, ready))
 
 
 def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The fastest event loop there is on this system; None for Python's own."""
+    """The fastest event loop available on this system; None for Python's own."""
     if sys.platform == "win32":
         return None
-    import uvloop  # noqa: PLC0415 - not to be had on Windows
+    import uvloop  # noqa: PLC0415 - not available on Windows
 
     return uvloop.new_event_loop
 
@@ -34,7 +34,7 @@ async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None
 
     def stop(number: signal.Signals) -> None:
         if asked.done():
-            # The second time: at once. Nothing that was acknowledged is lost, whenever a server ends.
+            # The second signal: end at once. Nothing that was acknowledged is lost, however a server ends.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         else:
@@ -43,7 +43,7 @@ async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
     if sys.platform != "win32":
-        # Also where there is nothing to read again: left alone, the signal would end the process.
+        # Also without certificates: an unhandled SIGHUP would end the process.
         loop.add_signal_handler(signal.SIGHUP, server.reload_certificates)
     async with server:
         put_back = tune_gc()

@@ -1,4 +1,4 @@
-"""`Server`: what games make and start."""
+"""`Server`: what games create and start."""
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
-"""What a server speaks, in the order it prefers."""
+"""The codecs of a server, in order of preference."""
 
 _LISTEN = "it belongs to what listens, as in listen=[WebSocket({0}), Tcp({0})]"
 _REMOVED = {
@@ -70,9 +70,10 @@ class Storage:
     """A URL such as "sqlite:game.db", or a store of your own."""
     _: KW_ONLY
     recovery: Pace = "eager"
-    """Whether all durable rooms are back before the server listens ("eager"), or each when it is asked for ("lazy")."""
+    """Recover all durable rooms before the server listens ("eager"), or each one when it is first requested
+    ("lazy")."""
     takeover: bool = False
-    """Start although another server uses the store, and take its durable rooms over. Without it there is one server."""
+    """Start even if another server uses the store, and take over its durable rooms. Otherwise only one server can."""
 
     def __post_init__(self) -> None:
         """`ValueError` for an unknown recovery."""
@@ -81,7 +82,7 @@ class Storage:
 
 
 class Server:
-    """A game server. Everything it needs to know is given here; `start` opens its ports."""
+    """A game server. The constructor takes all settings; `start` opens the ports."""
 
     @removed(**_REMOVED)
     def __init__(  # noqa: PLR0913 - settings, all by keyword
@@ -104,18 +105,18 @@ class Server:
     ) -> None:
         """Serve these kinds of rooms.
 
-        - `listen`: the ports for players, `WebSocket` and `Tcp`; both at 127.0.0.1 if you say nothing, none if it is
+        - `listen`: the ports for players, `WebSocket` and `Tcp`; both on 127.0.0.1 by default, none if it is
           empty.
         - `auth`: the ways to sign in, from `holdfast.identity`; guests only if it is empty. `secret` keeps guests known
           across restarts; a `store` does the same.
         - `store`: where durable rooms are saved, "sqlite:game.db", a store of your own, or a `Storage` with options.
-        - `effects`: carry out what rooms want done outside.
+        - `effects`: handlers of the effects of rooms: work outside of the server.
         - `grace_s`: how long a session without a seat outlives its connection; in a room, `Room.grace_s` counts.
         - `limits`: every bound, with its default.
         - `http`: the API for backends and operators, as in `HttpApi(port=7778)`.
         - `tracing`: sends the way of some messages to OpenTelemetry: see `holdfast.observability.tracing`.
-        - `name`, `region`: which node this is and where it stands, for the destinations and latency policies of
-          `queues`, where placements can be started. Without a name it makes one up at each start.
+        - `name`, `region`: which node this is and where it runs, for the destinations and latency policies of
+          `queues`, where placements can be started. Without a name, each start generates one.
         """
         handlers = self._handlers = EventHandlers()
         self.on = handlers.on
@@ -139,7 +140,6 @@ class Server:
         self._region = region
         self._queues = list(queues)
         self.limits = limits or Limits()
-        """Its limits."""
         self._shares = AddressShares(self.limits.address_share, self.limits.full_share)
         self._transport_limits = TransportLimits.of(self.limits)
         self.listeners = Listeners(
@@ -147,7 +147,7 @@ class Server:
             self._transport_limits,
             certificate_check_s=self.limits.certificate_check_s,
         )
-        """What listens, and where."""
+        """Its ports."""
         self._grace_s = grace_s
         self._auth = by_scheme(auth or (Guest(),))
         self._secret = secret
@@ -168,7 +168,7 @@ class Server:
 
     @property
     def operate(self) -> Operations:
-        """What operators can do with the running node: the HTTP API is handed this."""
+        """What operators can do with the running node: the interface behind the HTTP API."""
         if self._operations is None:
             raise RuntimeError("the server is not running: await server.start() first")
         return self._operations
@@ -178,7 +178,7 @@ class Server:
         """Where clients connect: "ws://127.0.0.1:7777", the first of `urls`."""
         for url in self.listeners.urls.values():
             return url
-        raise RuntimeError("the server does not listen: await server.start() first, with something in `listen`")
+        raise RuntimeError("the server is not listening: await server.start() first, and do not leave `listen` empty")
 
     @property
     def urls(self) -> dict[str, str]:
@@ -186,28 +186,28 @@ class Server:
         return dict(self.listeners.urls)
 
     def reload_certificates(self) -> None:
-        """Read the certificates again at once; when their files change, that happens by itself within a minute."""
+        """Reload the certificates now. Changed files are also noticed automatically, within a minute."""
         self.listeners.reload()
 
     @property
     def sessions(self) -> SessionRegistry:
-        """The sessions of this parts."""
+        """The sessions of this server."""
         return self.parts.sessions
 
     @property
     def rooms(self) -> Directory:
-        """The rooms of this parts."""
+        """The rooms of this server."""
         return self.parts.rooms
 
     @property
     def counters(self) -> Counters:
-        """What this node has counted."""
+        """The counters of this server."""
         return self.parts.context.counters
 
     async def start(self) -> None:
-        """Open the ports. A port that is taken is an `OSError` that says so."""
+        """Open the ports. A port that is in use raises `OSError` with its number."""
         if self._parts is not None or self._is_starting:
-            raise RuntimeError("the server is running already")
+            raise RuntimeError("the server is already running")
         self._is_starting = True
         try:
             if self._store is not None:
@@ -244,13 +244,13 @@ class Server:
         self._parts = parts
         self._operations = operations_of(parts, self.listeners)
         if self._line_limit is not None:
-            self._line_limit.stop()  # of a start that was never stopped: a simulated crash
+            self._line_limit.stop()  # left from a start without a stop: a simulated crash
         self._line_limit = LineLimitFilter(parts.lines)
         try:
             await parts.access.load()
             if parts.recovery is not None:
                 await parts.recovery.recover(self._recovery)
-            # From here on strangers can cause lines; what a recovery has to say was said in full.
+            # From here on unauthenticated peers can cause log lines; those of a recovery are never limited.
             self._line_limit.start()
             pending_connections = PendingConnections(
                 self._transport_limits, parts.connection_limiter.turned_away, self._shares
@@ -259,11 +259,11 @@ class Server:
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(self.operate)
                 self.listeners.http = (self.http.scheme, self.addresses["http"])
-            # Not before this node has its address: one started by mistake would take the rooms of the one it meets.
+            # Only once this node has its address: a server started by mistake would take the rooms of the running one.
             if parts.recovery is not None and parts.committer is not None:
                 parts.committer.begin()
                 parts.recovery.resume_effects()
-                # Nobody could come back before now, however long the recovery took.
+                # Nobody could return before now, however long the recovery took.
                 for session in parts.sessions:
                     parts.lifecycle.graces.renew(session)
         except BaseException:
@@ -274,7 +274,7 @@ class Server:
         parts.health.start()
 
     def _raised(self, error: Exception, where: str) -> None:
-        """An error was contained: it is counted and in the log, and that is all."""
+        """A contained error: counted and logged, nothing else."""
 
     async def _auth_context(self) -> AuthContext:
         """Without a store, the records of authenticators last until the server stops."""
@@ -288,15 +288,15 @@ class Server:
         )
 
     async def drain(self, within_s: float | None = None) -> None:
-        """Take nobody new, tell players and rooms that the end is near, and give them until then.
+        """Accept nobody new, notify players and rooms of the coming stop, and give them time until then.
 
-        It returns as soon as nobody is in a room that ends with this server, at the latest after `Limits.drain_s` or so
-        many seconds. `stop` is the next step.
+        Returns as soon as no occupied room would end with this server, at the latest after `within_s` seconds, by
+        default `Limits.drain_s`. Call `stop` next.
         """
         await self.parts.drain.run(self.limits.drain_s if within_s is None else within_s)
 
     async def stop(self) -> None:
-        """Close the ports, end the rooms, and tell every client to come back later."""
+        """Close the ports, end the rooms, and ask every client to return later."""
         parts = self._parts
         if parts is None or self._is_stopping:
             return
@@ -317,12 +317,12 @@ class Server:
             if self._line_limit is not None:
                 self._line_limit.stop()
                 parts.lines.close()
-            # Not before: the last hooks of the rooms may want to look at the server.
+            # Only now: the last hooks of the rooms may use the server.
             self._parts = self._operations = None
             self._is_stopping = False
 
     async def create_room(self, kind: str, **options: Unpack[CreateOptions]) -> Room[Any]:
-        """Make a room from the server's side."""
+        """Create a room from the server's side."""
         return await self._create_room(Create(kind, **fields_of(options)))
 
     async def _create_room(self, request: Create) -> Room[Any]:
@@ -331,46 +331,48 @@ class Server:
     async def ban(
         self, *, player: str = "", address: str = "", until: float | datetime | None = None, why: str = ""
     ) -> BanInfo:
-        """Keep a player or a range of addresses ("203.0.113.0/24") out, and end their sessions at once.
+        """Ban a player or a range of addresses ("203.0.113.0/24"), and end their sessions at once.
 
-        `until` is a moment: a datetime with a time zone, or seconds since 1970; without it the ban is for good. `why`
-        is what they are told. With a store it outlives a restart; a ban of the same takes the place of this one.
+        `until` is a datetime with a time zone, or seconds since 1970; without it the ban is permanent. `why` is shown
+        to the banned players. With a store the ban outlives a restart; a new ban of the same player or range replaces
+        it.
         """
         if isinstance(until, datetime):
             if until.tzinfo is None:
-                raise Invalid("until: say in which time zone, as in datetime.now(UTC) + timedelta(hours=2)")
+                raise Invalid("until: add a time zone, as in datetime.now(UTC) + timedelta(hours=2)")
             until = until.timestamp()
         return await self._do(self.parts.access.ban(Ban(player, address, until or 0.0, None, why)))
 
     async def unban(self, *, player: str = "", address: str = "") -> None:
-        """Let a player or a range of addresses in again; `NotFound` if nothing keeps them out."""
+        """Lift the ban of a player or a range of addresses; `NotFound` if there is none."""
         await self._do(self.parts.access.unban(subject_of(player, address)))
 
     def bans(self) -> list[BanInfo]:
-        """Who is kept out, until when and why; the oldest first."""
+        """The bans in force, oldest first."""
         return self.parts.access.bans()
 
     async def sign_out(self, player_id: str, why: str = "") -> None:
-        """End all sessions of a player at once, also those that wait; older tickets and JWTs do not count any more."""
+        """End all sessions of a player at once, including disconnected ones; tickets and JWTs issued before become
+        invalid."""
         await self._do(self.parts.access.sign_out(player_id, why))
 
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
 
     def packet_log(self, *, session: str = "", address: str = "", on: bool = True, for_s: float | None = None) -> None:
-        """Log every payload of a session (its id), an address or a range of addresses, without its secrets.
+        """Log every payload of a session (its id), an address or a range of addresses, without secrets.
 
-        It ends by itself after `for_s`, ten minutes if that is not said. The lines go to the logger `holdfast.packets`.
+        It ends after `for_s`, ten minutes by default. The lines go to the logger `holdfast.packets`.
         """
         if bool(session) is bool(address):
-            raise ValueError("say whose packets: packet_log(session=…) or packet_log(address=…)")
+            raise ValueError("name a session or an address: packet_log(session=…) or packet_log(address=…)")
         if on:
             self.parts.packets.follow(session or address, for_s)
         else:
             self.parts.packets.leave(session or address)
 
     def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:
-        """A session with no socket, for a bot or an NPC, whose player id is `name`."""
+        """Open a session without a socket, for a bot or an NPC; `name` becomes its player id."""
         return Agent(self.parts.agents, name, frozenset(roles))
 
     async def __aenter__(self) -> "Server":

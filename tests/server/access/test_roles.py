@@ -194,7 +194,7 @@ async def test_who_may_sit_but_not_make_joins_what_is_there_and_makes_nothing() 
         await server.create_room("hall")
 
         await of_hall(first, "join_or_create", RoomInfo)
-        with pytest.raises(NotAllowed, match="making a room of the kind 'hall' is for players with the role 'maker'"):
+        with pytest.raises(NotAllowed, match="creating a room of the kind 'hall' is for players with the role 'maker'"):
             await of_hall(second, "join_or_create", RoomInfo)
 
         assert len(server.rooms) == 1

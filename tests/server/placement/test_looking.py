@@ -25,7 +25,7 @@ def a_row_of_nodes() -> FakeFleet:
 @in_virtual_time
 async def test_a_node_that_refuses_is_followed_by_the_next_best_at_once() -> None:
     fleet = a_row_of_nodes()
-    fleet.refusals = {"a": RoomFull(), "b": Throttled("this node has no space for another room")}
+    fleet.refusals = {"a": RoomFull(), "b": Throttled("this node is full: it cannot take another room")}
     desk = Desk(fleet, IN_ORDER)
 
     begun = desk.start(a_wish("in_order"))
@@ -235,7 +235,7 @@ async def test_a_bug_fails_one_placement_is_logged_once_and_harms_no_other(caplo
     del fleet.refusals["a"]
     desk.start(a_wish(id="other"))
 
-    assert (hit.status, hit.reason) == ("failed", "the placement failed; the details are in the server's log")
+    assert (hit.status, hit.reason) == ("failed", "the placement failed; see the server's log")
     assert [line_of(record) for record in caplog.records] == [("a placement failed", {"placement": "hit"})]
     assert (await desk.end_of("other")).status == "fulfilled"
 
@@ -321,7 +321,7 @@ async def test_a_room_that_cannot_be_given_up_is_reported(caplog: pytest.LogCapt
 
     (record,) = caplog.records
     sentence, fields = line_of(record)
-    assert (record.levelno, sentence) == (logging.WARNING, "a room came too late and cannot be given up")
+    assert (record.levelno, sentence) == (logging.WARNING, "a room was created too late and could not be ended")
     assert (fields["room"], fields["node"], str(fields["error"])) == ("room-1", "a", "there is no room 'room-1'")
     assert desk.get("mine").status == "cancelled"
 

@@ -1,8 +1,8 @@
-"""Who is welcome: who is banned, and since when a player's sessions and credentials count.
+"""Bans and sign-outs: which players and addresses may enter, and which sessions and credentials are still valid.
 
-Sign-outs are numbered, and a session remembers the last one that there had been when it began: that alone decides
-whether a later one has ended it, whatever the clock did meanwhile, and also if its record outlived its end in a crash.
-A ban of a player counts as one, so that no session of theirs is good again when the ban is over.
+Sign-outs are numbered, and a session stores the number of the last one before its start: that alone decides whether a
+later sign-out has ended it, whatever the clock did, and even if its record outlived its end in a crash. A ban of a
+player counts as a sign-out, so that none of their sessions becomes valid again when the ban ends.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ _Wait = Callable[[], Awaitable[None]]
 
 _EVERYBODY = ""
 _SIGNED_OUT = "signed out everywhere"
-# Sessions that a ban of addresses looks at together.
+# Sessions that a ban of addresses checks together.
 _SESSIONS_AT_ONCE = 500
 
 
 class Access:
-    """Bans and sign-outs; kept in the store, if there is one."""
+    """Bans and sign-outs; saved in the store, if there is one."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Access:
         strangers: Callable[[], Iterable[Connection]],
         fatal: Callable[[Broken], None],
     ) -> None:
-        """`strangers` are the connections that have not signed in; `fatal` is told that the store is broken."""
+        """`strangers` returns the connections that have not signed in; `fatal` is called when the store is broken."""
         self._clock = context.clock
         self._limits = context.limits
         self._lifecycle = lifecycle
@@ -57,21 +57,20 @@ class Access:
         self._strangers = strangers
         self._records = AccessRecords(context, store, fatal)
         self._bans = Bans(context, self._records)
-        # By player, the oldest sign-out first.
+        # By player, oldest sign-out first.
         self._signed_out: dict[str, StandingRecord] = {}
         self._everybody = StandingRecord(_EVERYBODY, 0, 0.0)
         self.sign_outs = 0
-        """The number of the last sign-out."""
 
     async def load(self) -> None:
-        """Know what the store has, before anybody is let in."""
+        """Load the records of the store, before anybody can enter."""
         await self._bans.load()
         found: list[StandingRecord] = []
         for entry in await self._records.read("standing/"):
             try:
                 found.append(decode_standing(entry.value))
             except Unreadable as error:
-                log.error("a record is not in force", key=entry.key, why=error)  # noqa: TRY400 - what it says is enough
+                log.error("invalid record ignored", key=entry.key, why=error)  # noqa: TRY400 - the message is enough
         for access in sorted(found, key=lambda each: each.sign_out):
             self.sign_outs = max(self.sign_outs, access.sign_out)
             if access.player == _EVERYBODY:
@@ -80,35 +79,35 @@ class Access:
                 self._signed_out[access.player] = access
 
     async def stop(self, within_s: float) -> None:
-        """See to it that what is in force will be after a restart."""
+        """Save what is in force, as far as time allows."""
         self._bans.stop()
         await self._records.stop(within_s)
 
-    # Who is welcome
+    # Checks
 
     def ban_of(self, player_id: str, address: str) -> BanInfo | None:
-        """The ban that keeps a player or an address out; None if they are welcome."""
+        """The ban that applies to a player or an address; None if there is none."""
         return self._bans.of(player_id, address)
 
     def check(self, identity: Identity, began: int) -> None:
         """Refuse a credential that was issued before its player was signed out everywhere: `NotAuthentic`.
 
-        Also one whose proof had begun before that (`began` is the number of the last sign-out then): a password may
-        have been changed since it was looked at.
+        Also one whose check began before that (`began` is the number of the last sign-out at that time): the password
+        may have been changed since.
         """
         if began < self._sign_out_of(identity.player_id):
-            raise NotAuthentic("you were signed out everywhere meanwhile; sign in again")
+            raise NotAuthentic("you were signed out everywhere; sign in again")
         if identity.issued_at is not None and identity.issued_at < self.not_before(identity.player_id):
             raise NotAuthentic("this credential was issued before you were signed out everywhere; get a new one")
 
     def not_before(self, player_id: str) -> float:
-        """Credentials of the player that were issued before this do not count."""
+        """Credentials of the player that were issued before this time are invalid."""
         known = self._signed_out.get(player_id, self._everybody)
         return max(known.not_before, self._everybody.not_before)
 
     def came_back(self, session: Session) -> None:
-        """A session was brought back from the store: it ends at once if it should not have been there any more."""
-        # A sign-out that was not saved before a crash may have been its last: the next one has a higher number.
+        """A session was restored from the store: end it at once if a ban or sign-out applies."""
+        # A sign-out that was not saved before a crash may be the last it saw: the next one gets a higher number.
         self.sign_outs = max(self.sign_outs, session.sign_outs)
         ban = self.ban_of(session.player_id, session.address)
         if ban is not None:
@@ -123,19 +122,19 @@ class Access:
     # Bans
 
     def bans(self) -> list[BanInfo]:
-        """Those that are in force, the oldest first."""
+        """The bans in force, oldest first."""
         return self._bans.all()
 
     def ban_page(self, limit: int, cursor: str) -> BanPage:
-        """A page of them, by subject."""
+        """A page of bans, by subject."""
         return self._bans.page(limit, cursor)
 
     async def ban(self, request: Ban) -> BanInfo:
-        """Keep a player or a range of addresses out from now on, and end their sessions."""
+        """Ban a player or a range of addresses, and end their sessions."""
         ban = self._bans.put(request)
         ended: list[_Wait] = []
         if request.player:
-            # Their credentials are as good as before when the ban is over.
+            # Their credentials become valid again when the ban ends.
             self._end_sessions(request.player, self.not_before(request.player), Reason.BANNED, ban_message(ban))
         else:
             ended = await self._end_sessions_from(banned_range(request.address), ban_message(ban))
@@ -150,13 +149,13 @@ class Access:
     # Sign-outs
 
     async def sign_out(self, player_id: str, why: str = "") -> None:
-        """End all sessions of a player; credentials that were issued before now do not count any more."""
+        """End all sessions of a player; credentials issued before now become invalid."""
         check_player_id(player_id)
         self._end_sessions(player_id, self._clock.wall_clock(), Reason.SIGNED_OUT, why or _SIGNED_OUT)
         await self._saved()
 
     def _number(self, player_id: str, not_before: float) -> None:
-        """A sign-out: sessions that began before it are over."""
+        """Number a sign-out: it ends the sessions that began before it."""
         self.sign_outs += 1
         access = StandingRecord(player_id, self.sign_outs, not_before)
         # At the end: it is the newest.
@@ -167,27 +166,28 @@ class Access:
             self._forget(self._signed_out.pop(next(iter(self._signed_out))))
 
     def _forget(self, oldest: StandingRecord) -> None:
-        """Too many are remembered: what the oldest says of one player's credentials counts for everybody's."""
+        """Too many are remembered: the limit on one player's credentials now applies to everybody's."""
         self._records.want(key_for("standing/", oldest.player), None)
         if oldest.not_before > self._everybody.not_before:
             self._everybody = StandingRecord(_EVERYBODY, oldest.sign_out, oldest.not_before)
             self._records.want(key_for("standing/", _EVERYBODY), encode(self._everybody))
 
-    # Their sessions
+    # Ending sessions
 
     def _end_sessions(self, player_id: str, not_before: float, reason: Reason, message: str) -> None:
-        # Sessions that wait in the store end too, and their seats are free.
+        # Sessions that are only in the store end too, and their seats are freed.
         self._stored.restore_of_player(player_id)
         self._number(player_id, not_before)
         for session in self._lifecycle.registry.of_player(player_id):
             self._lifecycle.end_session(session, reason, message)
 
     async def _end_sessions_from(self, network: Range, message: str) -> list[_Wait]:
-        """Also those that are away and were last heard from there, and links that have not said who they are."""
+        """Includes disconnected sessions that were last connected from there, and connections that have not signed
+        in."""
         ended: list[_Wait] = []
         for number, session in enumerate(self._lifecycle.registry, start=1):
             if number % _SESSIONS_AT_ONCE == 0:
-                # Or the games would have to wait.
+                # Otherwise the event loop would be blocked.
                 await asyncio.sleep(0)
             if _is_in(network, session.address):
                 end_saved = self._stored.end_saved(session)
@@ -200,15 +200,15 @@ class Access:
         return ended
 
     async def _saved(self, *ended: _Wait) -> None:
-        """Wait until all of it holds after a crash too: what is in force, and the ends of these sessions."""
+        """Wait until all of it is saved: the records in force, and the ends of these sessions."""
         limits = self._limits
-        # A session's end is not saved before its room's present turn is over.
+        # A session's end is saved only after its room's present turn.
         within_s = limits.commit_timeout_s + (limits.turn_s if ended else 0.0)
         try:
             async with asyncio.timeout(within_s):
                 await asyncio.gather(self._records.saved(), *(wait() for wait in ended))
         except TimeoutError:
-            raise Throttled("it is in force, but the store does not save that at the moment") from None
+            raise Throttled("it is in force, but the store cannot save it at the moment") from None
 
 
 def _is_in(network: Range, address: str) -> bool:

@@ -1,7 +1,7 @@
-"""Bans and sign-outs in the store: each record as it was last set, tried until the store has it.
+"""Bans and sign-outs in the store: each record is written until the store has its latest value.
 
-They do not go through the committer, which waits for the turns of rooms: a handler in the middle of a turn may wait for
-a ban to be saved.
+They bypass the committer, which waits for the turns of rooms: a handler in the middle of a turn may wait for a ban to
+be saved.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ log = get_logger("holdfast.server")
 
 
 class AccessRecords:
-    """What the store is to have under some keys. Without a store nothing is written."""
+    """The records that the store should have. Without a store nothing is written."""
 
     def __init__(self, context: Context, store: Store | None, fatal: Callable[[Broken], None]) -> None:
         self._loop = context.clock.loop
@@ -26,13 +26,12 @@ class AccessRecords:
         self._revisions: dict[str, int] = {}
         self._wanted: dict[str, bytes | None] = {}
         self._begun = 0
-        # Who waits until the write with this number, or a later one, has succeeded.
+        # Futures by the number of the write that they wait for.
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
         self._is_refused = False
 
     async def read(self, prefix: str) -> list[Entry]:
-        """What the store has."""
         if self._store is None:
             return []
         entries = await self._store.list(prefix)
@@ -40,7 +39,7 @@ class AccessRecords:
         return entries
 
     def want(self, key: str, value: bytes | None) -> None:
-        """Have the store keep this from now on, or nothing; it is written by and by."""
+        """Write this value in the background, or delete the key."""
         if self._store is None:
             return
         self._wanted[key] = value
@@ -48,19 +47,19 @@ class AccessRecords:
             self._writing = self._loop.create_task(self._write_all(self._store))
 
     async def saved(self) -> None:
-        """Wait until the store has everything that is wanted now."""
+        """Wait until the store has all present values."""
         if self._writing is not None:
             waiter = self._loop.create_future()
-            # What is wanted goes with the next write; if nothing is, all of it is on its way.
+            # Pending values go with the next write; without any, the write in progress has all of them.
             self._waiters.append((self._begun + bool(self._wanted), waiter))
             await waiter
 
     async def stop(self, within_s: float) -> None:
-        """Write what is wanted, as far as time allows."""
+        """Write pending values, as far as time allows."""
         if self._writing is not None:
             await asyncio.wait([self._writing], timeout=within_s)
         if self._writing is not None:
-            log.error("bans and sign-outs could not be saved before the end", count=len(self._wanted))
+            log.error("bans and sign-outs could not be saved before the stop", count=len(self._wanted))
             self._writing.cancel()
             await asyncio.wait([self._writing])
 
@@ -70,7 +69,7 @@ class AccessRecords:
                 await self._write(store)
         except Broken as error:
             self._fatal(error)
-        except Exception as error:  # noqa: BLE001 - logged, counted, contained; who waits for it is told
+        except Exception as error:  # noqa: BLE001 - logged, counted, contained; waiters get the error
             self._faults.report("saving a ban or a sign-out", error)
         finally:
             self._writing = None
@@ -88,7 +87,7 @@ class AccessRecords:
         except Broken:
             raise
         except (StoreError, TimeoutError) as error:
-            # What was wanted since counts more.
+            # A newer value has replaced it meanwhile.
             self._wanted = wanted | self._wanted
             await self._try_later(store, error)
             return
@@ -104,9 +103,9 @@ class AccessRecords:
     async def _try_later(self, store: Store, error: Exception) -> None:
         if not self._is_refused:
             self._is_refused = True
-            log.warning("bans and sign-outs are in force, but the store does not save them; trying again", error=error)
+            log.warning("the store cannot save bans and sign-outs, which are in force; trying again", error=error)
         await asyncio.sleep(self._limits.store_retry_s)
-        # It may have been written after all, or another has written: the word of who operates this node is newer.
+        # The write may have succeeded, or somebody else wrote: this node's value is newer.
         for key in list(self._wanted):
             try:
                 async with asyncio.timeout(self._limits.commit_timeout_s):

@@ -8,8 +8,8 @@ from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.port import AuthContext, Authenticator, Busy, Closing, Preparing
 from holdfast.stores.port import ABSENT, Full, RevisionConflict, Store, StoreError
 
-_SECRET_KEY = "secret/guests"  # noqa: S105 - where it is, not what it is
-# A store that fails does so for a moment, or for long; a full one stays full for a while.
+_SECRET_KEY = "secret/guests"  # noqa: S105 - a key in the store, not a secret
+# A failing store recovers soon or stays down; a full one stays full for a while.
 _RETRY_AFTER_S = 2.0
 _FULL_RETRY_AFTER_S = 60.0
 
@@ -24,7 +24,7 @@ def by_scheme(authenticators: Sequence[Authenticator]) -> Mapping[str, Authentic
 
 
 async def prepare(authenticators: Iterable[Authenticator], make_context: Callable[[], Awaitable[AuthContext]]) -> None:
-    """Give the context to those that use one."""
+    """Give the context to the authenticators that use one."""
     if preparing := [each for each in authenticators if isinstance(each, Preparing)]:
         context = await make_context()
         for each in preparing:
@@ -32,14 +32,14 @@ async def prepare(authenticators: Iterable[Authenticator], make_context: Callabl
 
 
 async def close(authenticators: Iterable[Authenticator]) -> None:
-    """Let them release what they hold."""
+    """Let them release their resources."""
     for each in authenticators:
         if isinstance(each, Closing):
             await each.close()
 
 
 async def kept_secret(store: Store | None) -> bytes:
-    """The key that proves guests: generated once and kept in the store, if there is one."""
+    """The key that signs the identities of guests: generated once and saved in the store, if there is one."""
     while store is not None:
         known = await store.get(_SECRET_KEY)
         if known is not None:
@@ -50,7 +50,7 @@ async def kept_secret(store: Store | None) -> bytes:
 
 
 def store_busy(error: StoreError) -> Busy:
-    """The answer to a client whose credential could not be looked up. (A broken store ends the process by itself.)"""
+    """The refusal for a credential that could not be looked up. (A broken store ends the process.)"""
     if isinstance(error, Full):
         return Busy(str(error), _FULL_RETRY_AFTER_S)
-    return Busy("the server cannot look it up at the moment", _RETRY_AFTER_S)
+    return Busy("the server cannot check credentials at the moment", _RETRY_AFTER_S)

@@ -1,4 +1,4 @@
-"""The bans of a node: players and ranges of addresses, each until it is lifted or over."""
+"""The bans of a node: players and ranges of addresses, each until it is lifted or ends."""
 
 import asyncio
 import hashlib
@@ -23,20 +23,20 @@ from holdfast.server.pages import page_of
 log = get_logger("holdfast.server")
 
 _PLAYER, _ADDRESS = "player:", "address:"
-# The wall clock may be set: ends of bans are looked for at least this often.
+# The wall clock may be adjusted: check for ended bans at least this often.
 _LOOK_S = 3600.0
 
 
 def ban_message(ban: BanInfo) -> str:
-    """What somebody who is banned is told."""
+    """The message to a banned client."""
     until = f" until {datetime.fromtimestamp(ban.until, UTC):%Y-%m-%d %H:%M} UTC" if ban.until else ""
     return f"banned{until}: {ban.why}" if ban.why else f"banned{until}"
 
 
 def subject_of(player: str, address: str) -> str:
-    """What a ban of a player or of a range of addresses is called; `Invalid` if it is neither, or both."""
+    """The name of a ban's subject; `Invalid` unless exactly one of player and address is given."""
     if bool(player) == bool(address):
-        raise Invalid("name a player or an address: one of them")
+        raise Invalid("give either a player or an address")
     if address:
         return f"{_ADDRESS}{banned_range(address)}"
     check_player_id(player)
@@ -44,34 +44,34 @@ def subject_of(player: str, address: str) -> str:
 
 
 def check_player_id(player_id: str) -> None:
-    """Refuse what nobody can be called."""
+    """Refuse an impossible player id."""
     if not 0 < len(player_id) <= PLAYER_CHARS_MAX:
-        raise Invalid(f"player: an id has 1 to {PLAYER_CHARS_MAX} characters; got {len(player_id)}")
+        raise Invalid(f"player: an id must have 1 to {PLAYER_CHARS_MAX} characters; got {len(player_id)}")
     if player_id in {".", ".."}:
-        raise Invalid(f"player: nobody can be called {player_id!r}")
+        raise Invalid(f"player: {player_id!r} cannot be a player id")
     try:
         player_id.encode()
     except UnicodeEncodeError:
-        raise Invalid("player: it is no Unicode") from None
+        raise Invalid("player: not valid Unicode") from None
 
 
 def banned_range(address: str) -> Range:
-    """The range of addresses that somebody wrote, or `Invalid`."""
+    """The range of addresses in a request, or `Invalid`."""
     try:
         return read_range(address)
     except ValueError:
         raise Invalid(
-            f"address: {address[:64]!r} is no range of addresses; write it as in 203.0.113.0/24 or 2001:db8::/32"
+            f"address: {address[:64]!r} is not a range of addresses; use the form 203.0.113.0/24 or 2001:db8::/32"
         ) from None
 
 
 def key_for(prefix: str, text: str) -> str:
-    """Where a record lies: short, and such as a key may be, whatever a player's id is."""
+    """The key of a record: short, and valid whatever the player's id is."""
     return f"{prefix}{printable(hashlib.sha256(text.encode()).digest())}"
 
 
 class Bans:
-    """Who is kept out, and until when."""
+    """The bans in force."""
 
     def __init__(self, context: Context, records: AccessRecords) -> None:
         self._clock = context.clock
@@ -80,27 +80,26 @@ class Bans:
         self._records = records
         self._bans: dict[str, BanInfo] = {}
         self._ranges: RangeTable[BanInfo] = RangeTable()
-        # When bans end, the next first; those that were lifted or replaced meanwhile are passed over.
+        # Ends of bans, next first; those lifted or replaced meanwhile are skipped.
         self._ends: list[tuple[float, str]] = []
         self._next_look: asyncio.TimerHandle | None = None
 
     async def load(self) -> None:
-        """Know what the store has."""
+        """Load the bans from the store."""
         for entry in await self._records.read("ban/"):
             try:
                 self._add(project(decode_ban(entry.value), BanInfo))
             except (Unreadable, Invalid) as error:
-                log.error("a record is not in force", key=entry.key, why=error)  # noqa: TRY400 - what it says is enough
+                log.error("invalid record ignored", key=entry.key, why=error)  # noqa: TRY400 - the message is enough
         self._bans = {ban.subject: ban for ban in sorted(self._bans.values(), key=lambda ban: ban.since)}
         self._watch_ends()
 
     def stop(self) -> None:
-        """Look for ends no more."""
         if self._next_look is not None:
             self._next_look.cancel()
 
     def of(self, player_id: str, address: str) -> BanInfo | None:
-        """The ban that keeps a player or an address out, the longest of them; None if they are welcome."""
+        """The ban that applies to a player or an address, the longest if there are several; None if there is none."""
         found = [*self._ranges.around(address)]
         if (of_player := self._bans.get(f"{_PLAYER}{player_id}")) is not None:
             found.append(of_player)
@@ -108,18 +107,18 @@ class Bans:
         return ban if ban is not None and _end_of(ban) > self._clock.wall_clock() else None
 
     def all(self) -> list[BanInfo]:
-        """Those that are in force, the oldest first."""
+        """The bans in force, oldest first."""
         now = self._clock.wall_clock()
         return [ban for ban in self._bans.values() if _end_of(ban) > now]
 
     def page(self, limit: int, cursor: str) -> BanPage:
-        """So many of them, by subject."""
+        """A page of them, by subject."""
         now = self._clock.wall_clock()
         page, more = page_of((ban.subject for ban in self._bans.values() if _end_of(ban) > now), limit, cursor)
         return BanPage([self._bans[subject] for subject in page], more)
 
     def put(self, request: Ban) -> BanInfo:
-        """Keep somebody out from now on; it is saved by and by."""
+        """Put a ban in force; it is saved in the background."""
         ban = self._checked(request)
         self._remove(ban.subject)
         self._add(ban)
@@ -129,26 +128,26 @@ class Bans:
         return ban
 
     def lift(self, subject: str) -> None:
-        """Let somebody in again: "player:ann", "address:203.0.113.0/24"; `NotFound` if nothing keeps them out."""
+        """Lift the ban of "player:ann" or "address:203.0.113.0/24"; `NotFound` if there is none."""
         if subject.startswith(_ADDRESS):
             subject = subject_of("", subject.removeprefix(_ADDRESS))
         if subject not in self._bans:
-            raise NotFound(f"there is no ban of {subject[:128]!r}; what is banned is called player:ID or address:RANGE")
+            raise NotFound(f"there is no ban of {subject[:128]!r}; name it player:ID or address:RANGE")
         self._lift(subject)
 
     def _checked(self, request: Ban) -> BanInfo:
         subject = subject_of(request.player, request.address)
         now = self._clock.wall_clock()
         if request.for_s is not None and request.until:
-            raise Invalid("say until or for_s: one of them")
+            raise Invalid("give either until or for_s")
         until = request.until if request.for_s is None else now + request.for_s
         if until and not now < until <= BAN_UNTIL_MAX:
-            raise Invalid("until: the ban would be over already, or last beyond the year 9999; 0 is for good")
+            raise Invalid("until: must be in the future and before the year 10000; 0 bans permanently")
         if len(request.why) > WHY_CHARS_MAX:
             raise Invalid(f"why: at most {WHY_CHARS_MAX} characters; got {len(request.why)}")
         most = self._limits.bans_max
         if subject not in self._bans and len(self._bans) >= most:
-            raise Throttled(f"{most} bans are in force, and no more are kept: lift some, or ban a wider range")
+            raise Throttled(f"{most} bans are in force, which is the limit: lift some, or ban a wider range")
         return BanInfo(subject, request.why, until, now)
 
     def _add(self, ban: BanInfo) -> None:
@@ -167,12 +166,12 @@ class Bans:
         self._records.want(key_for("ban/", subject), None)
         self._publish(BanLifted(subject=subject))
 
-    # Their ends
+    # Ends of bans
 
     def _watch_ends(self) -> None:
         self.stop()
         if len(self._ends) > 2 * self._limits.bans_max:
-            # Bans that are replaced again and again must not pile up.
+            # Bans that are replaced again and again must not accumulate.
             self._ends = [(ban.until, ban.subject) for ban in self._bans.values() if ban.until]
             heapq.heapify(self._ends)
         if self._ends:

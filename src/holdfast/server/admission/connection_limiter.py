@@ -19,7 +19,8 @@ from holdfast.server.context import Context
 
 
 class ConnectionLimiter:
-    """Counts strangers, hellos and wrong credentials, by address and in all; spreads a storm over time."""
+    """Counts unauthenticated connections, hellos and failures, by address and in total; spreads reconnect storms over
+    time."""
 
     def __init__(
         self,
@@ -39,13 +40,13 @@ class ConnectionLimiter:
         self._pause = pause
         self._addresses = AddressTable(limits)
         self._rate = AdmissionRate(limits)
-        # Connections that have not signed in, each with its address and whether that was charged a hello.
+        # Unauthenticated connections, each with its address and whether that was charged a hello.
         self._strangers: dict[LiveConnection, tuple[str, bool]] = {}
         self._quota: AddressQuota[LiveConnection] = AddressQuota(shares)
         self._refused: set[LiveConnection] = set()
 
     def turned_away(self, limit: str, address: str) -> None:
-        """A listener refused somebody before there was a connection; `limit` is empty if what they sent was wrong."""
+        """A listener rejected a connection before it was open; `limit` is empty if its data was invalid."""
         self._counters.connections_refused += 1
         if limit:
             self._alarms.tell(limit, "refused", address=address)
@@ -82,13 +83,13 @@ class ConnectionLimiter:
         self._alarms.tell(limit, "refused", address=connection.address)
         if len(self._refused) < self._limits.strangers_max:
             self._refused.add(connection)
-            connection.close(reason, "too many at once; come back in a while", retry_after_s=wait_s)
+            connection.close(reason, "too many connections at once; come back later", retry_after_s=wait_s)
         else:
-            # Even to tell them takes a while, and the descriptors are needed.
+            # Even a refusal takes a while, and the file descriptors are needed.
             connection.cut(reason)
 
     def wait_s(self, connection: LiveConnection, *, is_resume: bool) -> float:
-        """How long the sender of a hello has to wait before it is looked at; 0 if it is at once."""
+        """How long the sender of a hello has to wait before it is processed; 0 if it is processed at once."""
         now = self._now()
         if is_resume:
             limit, wait_s = "resumes_per_s", self._rate.resume_s(now)
@@ -116,18 +117,18 @@ class ConnectionLimiter:
         return "sign_ins_per_s", self._rate.sign_in_s(now)
 
     def not_resumed(self) -> None:
-        """Somebody was let in to come back, and had nothing to come back to: it costs those nothing who have."""
+        """A resume was admitted, and there was no session to resume: return its slot to those that have one."""
         self._rate.not_resumed()
 
     def failed(self, connection: Connection) -> None:
-        """A credential proved nothing, or its owner flooded the node."""
+        """A credential was wrong, or the client flooded the node."""
         activity = self._addresses.activity(address_group(connection.address))
         activity.failed(self._now())
         if activity.blocked_s(self._now()):
             self._alarms.tell("failures_per_address_burst", "refused", address=connection.address)
 
     def known(self, connection: LiveConnection, *, is_resumed: bool) -> None:
-        """A connection has signed in. A resume with a good token costs the address nothing."""
+        """A connection has signed in. A resume with a valid token costs the address nothing."""
         stranger = self._strangers.pop(connection, None)
         if stranger is not None:
             name, has_paid = stranger
@@ -136,22 +137,20 @@ class ConnectionLimiter:
                 self._addresses.activity(name).hellos.give_back()
 
     def lost(self, connection: LiveConnection) -> None:
-        """A connection is no longer one of the node's."""
         self._quota.give_back(connection)
 
     def unlinked(self, connection: LiveConnection) -> None:
-        """A link has ended."""
         self._refused.discard(connection)
         stranger = self._strangers.pop(connection, None)
         if stranger is not None:
             self._addresses.went(stranger[0])
 
-    # Accounts to link to
+    # Linking of accounts
 
     def may_guess(self, session: Session) -> bool:
-        """Whether somebody at this session's address may try another account."""
+        """Whether a client at this session's address may try another credential."""
         return not self._addresses.activity(address_group(session.address)).guesses.wait_s(self._now())
 
     def guessed_wrong(self, session: Session) -> None:
-        """They did, and it was wrong."""
+        """The credential was wrong."""
         self._addresses.activity(address_group(session.address)).guesses.take(self._now())

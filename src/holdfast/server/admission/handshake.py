@@ -1,4 +1,4 @@
-"""Hello and welcome: what happens between the first payload of a connection and its welcome."""
+"""The handshake: from the first payload of a connection to its welcome."""
 
 from holdfast.core.connection import ConnectionState
 from holdfast.core.errors import ProtocolError
@@ -33,23 +33,23 @@ class Handshake:
         self._sign_in = sign_in
 
     def opened(self, connection: LiveConnection) -> None:
-        """A connection has `hello_s` to say hello."""
+        """The client has `hello_s` to send a hello."""
         self._clock.loop.call_later(self._limits.hello_s, self._check_time, connection)
 
     def _check_time(self, connection: LiveConnection) -> None:
-        # An authenticator that is at work for the connection has its own limit.
+        # A running authenticator has its own time limit.
         if connection.state is ConnectionState.CONNECTING and connection not in self._sign_in:
             connection.close(Reason.HELLO_TIMEOUT, f"no hello within {self._limits.hello_s:g} s")
 
     def hello(self, connection: LiveConnection, hello: Hello) -> None:
-        """The first frame: resume if it can be done, else sign in if that was asked for too."""
+        """The first frame: resume if possible, otherwise sign in if the hello has a credential."""
         if connection in self._sign_in:
-            raise ProtocolError("one hello is enough")
+            raise ProtocolError("a hello was sent already: send one per connection")
         if self._must_wait(connection, is_resume=hello.resume is not None):
             return
         ban = self._access.ban_of("", connection.address)
         if ban is not None:
-            # Before anything is looked at: to check a password costs time.
+            # Before any check: verifying a password takes time.
             connection.close(Reason.BANNED, ban_message(ban))
             return
         if hello.resume is not None:
@@ -62,7 +62,7 @@ class Handshake:
             if hello.resume is None:
                 raise ProtocolError("a hello needs auth, resume or both")
             why_not = self._resumer.why_not(connection, hello.resume)
-            connection.close(why_not, "there is no such session any more; sign in again")
+            connection.close(why_not, "this session has ended; sign in again")
             return
         if hello.resume is None:
             self._sign_in.begin(connection, hello.auth)
@@ -73,5 +73,5 @@ class Handshake:
     def _must_wait(self, connection: LiveConnection, *, is_resume: bool) -> bool:
         wait_s = self._limiter.wait_s(connection, is_resume=is_resume)
         if wait_s:
-            connection.close(Reason.THROTTLED, "too many at once; come back in a while", retry_after_s=wait_s)
+            connection.close(Reason.THROTTLED, "too many sign-ins at once; come back later", retry_after_s=wait_s)
         return bool(wait_s)

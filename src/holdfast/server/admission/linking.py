@@ -1,9 +1,9 @@
-"""Linking: a guest becomes a player with an account, and stays the same player: id, data, seat, session.
+"""Linking: a guest gets an account, and remains the same player with the same id, data, seat and session.
 
-Who it is has been proven anew, so the session gets a new token, the old one is good only until the client confirms that
-it has the new one, and other sessions of the guest end: somebody else may have begun them. The new token is in the
-answer as it is sent, and nowhere else. Answers are kept, also in the store, to be repeated after a resume; that one is
-kept without the token, for a welcome has brought a newer one by then.
+The identity has been proven anew, so the session gets a new token, the old one is valid only until the client confirms
+the new one, and other sessions of the guest end: somebody else may have begun them. The new token is only in the answer
+that is sent. Answers are stored to be repeated after a resume; this one is stored without its token, since the welcome
+of the resume brings a newer one.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from holdfast.stores.port import StoreError
 
 
 class Linking:
-    """What a guest asks for to get an account."""
+    """Carries out requests to link an account to a guest."""
 
     def __init__(
         self,
@@ -52,21 +52,21 @@ class Linking:
         authenticator = self._authenticators.get(request.scheme)
         if authenticator is None:
             known = ", ".join(sorted(self._authenticators))
-            raise NotFound(f"no way to sign in is called {request.scheme!r}; there is {known}")
+            raise NotFound(f"unknown way to sign in {request.scheme!r}; this server has: {known}")
         if not isinstance(authenticator, Linkable):
-            raise Invalid(f"a guest cannot be linked to a {request.scheme}")
+            raise Invalid(f"a guest cannot be linked with the scheme {request.scheme!r}")
         if not is_guest(session.player_id):
-            raise Conflict("this player has an account already: only a guest can be linked to one")
+            raise Conflict("this player already has an account: only a guest can be linked to one")
         identity = checked_identity(await self._proven(session, request, authenticator), request.scheme)
         if session.state is SessionState.ENDED:
-            # They were signed out meanwhile, or have linked another session: this one is not to end that.
+            # The player was signed out or has linked another session meanwhile: this request must not end that one.
             raise Conflict("this session has ended")
         if identity.player_id != session.player_id:
             raise RuntimeError(f"the authenticator of {request.scheme!r} linked another player than it was asked to")
         session.roles = identity.roles
         roles = sorted(identity.roles)
         self._publish(Authenticated(session=session.id, player=session.player_id, scheme=request.scheme, roles=roles))
-        # Sessions that wait in the store end too.
+        # Sessions that are only in the store end too.
         self._stored.restore_of_player(session.player_id)
         for other in self._lifecycle.registry.of_player(session.player_id):
             if other is not session:
@@ -76,7 +76,7 @@ class Linking:
         return LinkInfo(session.player_id, roles, self._new_token(session))
 
     async def confirm(self, session: Session, request: Confirm) -> None:
-        """The client has the token that came with an answer: the one before is dead."""
+        """The client has the token of an answer: the previous one becomes invalid."""
         if self._is_heard(session):
             session.tokens.confirm()
 
@@ -103,16 +103,16 @@ class Linking:
         except StoreError as error:
             raise Throttled(str(store_busy(error))) from None
         except TimeoutError:
-            raise Throttled("to find out who this is took too long; ask again") from None
+            raise Throttled("checking the credential took too long; try again") from None
 
     def _new_token(self, session: Session) -> str:
-        """The token that the client comes back with next, or none if it will have one that is as new anyway."""
+        """The token for the client's next resume; empty if a welcome on the way brings one anyway."""
         return session.tokens.rotate(self._random.randbytes(TOKEN_BYTES)) if self._is_heard(session) else ""
 
     def _is_heard(self, session: Session) -> bool:
-        """Whether the client has said something on its connection, and so has the token of its last welcome.
+        """Whether the client has sent something on its connection, and so has the token of its last welcome.
 
-        If it has not, that token is neither to be given up for another one nor taken for confirmed.
+        Otherwise that token must be neither replaced nor treated as confirmed.
         """
         connection = session.connection
         return isinstance(connection, LiveConnection) and connection.is_confirmed

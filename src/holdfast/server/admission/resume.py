@@ -1,4 +1,4 @@
-"""Resuming a session with its token: every resume is told exactly one of resumed, resynced or reset (P3)."""
+"""Resuming a session with its token: the outcome is exactly one of resumed, resynced or reset (P3)."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ _RETRY_ELSEWHERE_S = 1.0
 
 
 class Resumer:
-    """What a hello with a token leads to."""
+    """Handles hellos with a token."""
 
     def __init__(
         self,
@@ -36,7 +36,8 @@ class Resumer:
         rollbacks: Rollbacks,
         seat_returned: Callable[[Session, bool], None],
     ) -> None:
-        """`seat_returned` tells the session's room that its player is back, and whether they need the state anew."""
+        """`seat_returned` tells the session's room that its player is back, and whether the state must be sent
+        again."""
         self._now = context.clock.now
         self._random = context.random
         self._publish = context.publish
@@ -50,14 +51,14 @@ class Resumer:
         self._seat_returned = seat_returned
 
     def resume(self, connection: LiveConnection, resume: Resume) -> bool:
-        """Whether there was a session to come back to. If not, and the link is open still, its client may sign in."""
+        """Whether there was a session to resume. If not, and the link is still open, the client may sign in."""
         session = self._proven(connection, resume)
         if session is not None and self._may_resume(connection, session):
             self._resume(connection, session, resume)
         return session is not None
 
     def why_not(self, connection: LiveConnection, resume: Resume) -> Reason:
-        """Why there is no session to come back to, as far as it can be known: nobody has proven anything."""
+        """Why there is no session to resume, as far as it is known; the client has proven nothing yet."""
         session = self._sessions.get(resume.session)
         if session is None or not session.lineage.forks or session.lineage.includes(resume):
             return Reason.EXPIRED
@@ -69,7 +70,7 @@ class Resumer:
         self._stored.restore(resume.session)
         session = self._sessions.get(resume.session)
         if session is None and self._stored.is_elsewhere(resume.session):
-            connection.close(Reason.MOVED, "this session is on another server now", retry_after_s=_RETRY_ELSEWHERE_S)
+            connection.close(Reason.MOVED, "this session has moved to another server", retry_after_s=_RETRY_ELSEWHERE_S)
         if session is None or session.codec is None:
             return None
         if self._stored.is_stuck(session):
@@ -86,34 +87,34 @@ class Resumer:
             return None
         ban = self._access.ban_of(session.player_id, connection.address)
         if ban is not None:
-            # Also if it is the address: who has the token and calls from there is not to have the session either.
+            # Also for a banned address: a thief of the token at that address must not get the session.
             connection.close(Reason.BANNED, ban_message(ban))
             return None
         if session.codec is not connection.codec:
-            raise ProtocolError(f"this session speaks {session.codec.name}; resume with the same dialect")
+            raise ProtocolError(f"this session uses {session.codec.name}; resume with the same codec")
         return session
 
     def _may_resume(self, connection: LiveConnection, session: Session) -> bool:
-        """Not before a flood is forgiven, and not again and again: a resume counts as a request."""
+        """Refuse while a flood is being forgiven, and resumes that come too often: each counts as a request."""
         flood, now = session.flood, self._now()
         if flood is None:
             return True
         if flood.barred_until > now:
             wait_s = flood.barred_until - now
-            connection.close(Reason.FLOODING, "this session has said too much", retry_after_s=wait_s)
+            connection.close(Reason.FLOODING, "this session has sent too much", retry_after_s=wait_s)
         elif not flood.requests.take(now):
             wait_s = flood.requests.wait_s(now)
-            connection.close(Reason.THROTTLED, "this session comes back too often", retry_after_s=wait_s)
+            connection.close(Reason.THROTTLED, "this session reconnects too often", retry_after_s=wait_s)
         return connection.is_open
 
     def _resume(self, connection: LiveConnection, session: Session, resume: Resume) -> None:
-        # Not from the end of the grace: that moves with the room, and when the store was away.
+        # Not computed from the end of the grace: that moves with the room, and with outages of the store.
         away_s = self._now() - session.dropped_at if session.dropped_at is not None else 0.0
         old = self._sessions.attach(session, connection, self._now())
         if old is not None:
             self._lifecycle.supersede(old, session)
             if not connection.is_open:
-                # The game heard of the drop and ended the session.
+                # The game's drop handler ended the session.
                 return
         self._lifecycle.graces.cancel(session)
         session.resumes += 1
@@ -142,28 +143,29 @@ class Resumer:
         if session.lineage.is_forked:
             session.lineage.begin(printable(self._random.randbytes(LINEAGE_BYTES)))
         self._welcomer.welcome(connection, session, token, outcome)
-        # The client will return with this token and this lineage: it must not have them before the store does.
+        # The client will return with this token and this lineage: the store must have them first.
         self._stored.hold(session)
         is_resynced = session.channel in lost
         if is_resynced:
-            # Nor the numbers with which its streams go on, which are the room's.
+            # The same applies to the positions of its streams, which belong to the room.
             self._stored.moved(session)
         self._seat_returned(session, is_resynced)
 
     def _knows_more(self, connection: LiveConnection, session: Session, resume: Resume) -> bool:
-        """Whether the client knows something that is not part of our history: the store went back in time."""
-        # Of a room that came back from a checkpoint it may: that is no fault of the store.
+        """Whether the client knows something that is not part of our history: an older backup was restored."""
+        # After a room returned from a checkpoint that is normal, not a fault of the store.
         but = session.channels_opened if session.rewound_s is not None else 0
         if session.lineage.includes(resume, but=but):
             return False
         self._rollbacks.noticed(session, resume, "resynced", peer=connection.peer)
-        # It counts its requests on from here.
+        # It continues its request ids from here.
         session.requests_announced = max(session.requests_announced, resume.requests)
         return True
 
     @staticmethod
     def _outcome(session: Session, lineage: str, replayed: int, *, is_lost: bool, knows_more: bool) -> Outcome:
-        """What the client is told; the same again until it is heard, for the welcome may be lost."""
+        """The outcome for the client; repeated until the client is known to have it, because the welcome may be
+        lost."""
         drop_reason = session.drop_reason or ""
         if not knows_more and session.rewound_s is None:
             return Outcome("resynced" if is_lost else "resumed", replayed, drop_reason=drop_reason)
@@ -175,13 +177,13 @@ class Resumer:
     def _continue_channels(
         session: Session, positions: list[Position], *, knows_more: bool
     ) -> tuple[int, list[Channel]]:
-        """How many messages will be sent again, and the channels whose messages could not be kept."""
+        """The number of messages to repeat, and the channels whose messages could not be kept."""
         known = {position.channel: position for position in positions}
         replayed = 0
         lost: list[Channel] = []
         for channel in list(session.channels()):
             position = known.get(channel.number, Position(channel.number, channel.generation, 0))
-            # Also if its seat was freed since: the client may have seen other messages under the same numbers.
+            # Also if its seat was freed since: the client may have received other messages under the same numbers.
             if knows_more or (session.rewound_s is not None and channel.number == session.channels_opened):
                 channel.forget_to(position.acked, position.generation)
                 kept = None
@@ -196,6 +198,6 @@ class Resumer:
             if channel is session.channel:
                 channel.resync()
             else:
-                # Its seat is gone, so there is no state to send: the client learns from the welcome that it is over.
+                # Its seat is gone, so there is no state to send: the welcome tells the client.
                 session.channel_over(channel)
         return replayed, lost

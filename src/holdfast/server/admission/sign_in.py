@@ -27,7 +27,7 @@ from holdfast.stores.port import StoreError
 
 
 class SessionMaker:
-    """Makes sessions for proven players."""
+    """Creates sessions for proven players."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class SessionMaker:
         self._access = access
 
     def make(self, identity: Identity) -> Session:
-        """A session for a proven player, attached to no connection yet."""
+        """A session for a proven player, not attached to a connection yet."""
         session = Session(
             SessionId(new_id(self._random.randbytes(SESSION_ID_BYTES))),
             PlayerId(identity.player_id),
@@ -65,18 +65,18 @@ class SessionMaker:
 
 
 class _Attempt(NamedTuple):
-    """Somebody wants to sign in."""
+    """A sign-in in progress."""
 
     connection: LiveConnection
     auth: Auth
     reset: Reason | None
-    """Why there was nothing to come back to, if they wanted to."""
+    """Why the session could not be resumed, if the client tried to."""
     sign_outs: int
-    """The number of the last sign-out when it began."""
+    """The number of the last sign-out when the attempt began."""
 
 
 class SignIn:
-    """What a hello with a credential leads to. `in` says whether an authenticator is at work for a connection."""
+    """Handles hellos with a credential. `in` says whether an authenticator is checking one for a connection."""
 
     def __init__(
         self,
@@ -112,22 +112,22 @@ class SignIn:
         return connection in self._in_progress
 
     async def stop(self) -> None:
-        """Give up what is in progress."""
+        """Cancel the sign-ins in progress."""
         tasks = list(self._in_progress.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def begin(self, connection: LiveConnection, auth: Auth, *, reset: Reason | None = None) -> None:
-        """Ask the authenticator: it may answer at once or take its time."""
+        """Ask the authenticator, which may answer at once or later."""
         if self._is_too_late(connection):
             return
         authenticator = self._authenticators.get(auth.scheme)
         if authenticator is None:
             known = ", ".join(sorted(self._authenticators))
-            # Not with a name that anybody may have made up.
+            # Count it without the name: a client may have invented it.
             self._publish(SignInFailed(scheme="", reason=Reason.AUTH_FAILED, address=connection.address))
-            connection.close(Reason.AUTH_FAILED, f"no way to sign in is called {auth.scheme!r}; there is {known}")
+            connection.close(Reason.AUTH_FAILED, f"unknown way to sign in {auth.scheme!r}; this server has: {known}")
             return
         attempt = _Attempt(connection, auth, reset, self._access.sign_outs)
         approach = Approach(connection.address, connection.transport_kind, connection.is_encrypted)
@@ -160,13 +160,13 @@ class SignIn:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
             # The authenticator's own wait was cancelled, not this task.
-            failure = RuntimeError("an authenticator gave up")
+            failure = RuntimeError("the authenticator cancelled its own work")
             failure.__cause__ = error
             self._authenticator_failed(attempt, failure)
         finally:
             del self._in_progress[attempt.connection]
 
-    # Not let in
+    # Refusals
 
     def _is_too_late(self, connection: LiveConnection) -> bool:
         is_draining = self._is_draining()
@@ -175,7 +175,7 @@ class SignIn:
         return is_draining
 
     def _authenticator_failed(self, attempt: _Attempt, error: Exception) -> None:
-        # What it says may repeat the credential.
+        # Its message may contain the credential.
         hide = (attempt.auth.credential,)
         self._faults.report("an authenticator", error, hide=hide, connection=attempt.connection.id)
         attempt.connection.close(Reason.INTERNAL)
@@ -195,10 +195,10 @@ class SignIn:
         self._publish(SignInFailed(scheme=attempt.auth.scheme, reason=reason, address=address))
         attempt.connection.close(reason, message, problem=problem)
 
-    # Let in
+    # Success
 
     def _proven(self, attempt: _Attempt, identity: Identity) -> None:
-        """It is known who this is: let them in, if they are welcome and there is space."""
+        """The identity is proven: begin a session, unless a ban or a limit refuses it."""
         connection, limits = attempt.connection, self._limits
         try:
             checked_identity(identity, attempt.auth.scheme)
@@ -221,12 +221,12 @@ class SignIn:
             return
         if self._lifecycle.quota.is_full(connection.address, limits.sessions_max):
             self._alarms.tell("address_share", "refused", address=connection.address)
-            message = "too many players are here from your address; come back in a while"
+            message = "too many players are connected from your address; come back later"
             connection.close(Reason.THROTTLED, message, retry_after_s=limits.hello_s)
             return
-        # Last: sessions may end for it, and that must not be in vain.
+        # Last: other sessions may end for this one, which must not be refused afterwards.
         if not self._make_space(identity.player_id, connection.address):
-            message = f"this player has {limits.sessions_per_player_max} sessions already; end one first"
+            message = f"this player already has {limits.sessions_per_player_max} sessions; end one first"
             self._refuse(attempt, Reason.REFUSED, message, problem=Throttled.code)
             return
         self._open(attempt, identity)
@@ -257,19 +257,19 @@ class SignIn:
 
     def _make_space(self, player_id: str, address: str) -> bool:
         """Whether a player may have one more session; other sessions end for it if that is the policy."""
-        # Sessions that wait in the store count too.
+        # Sessions that are only in the store count too.
         self._stored.restore_of_player(player_id)
         most = self._limits.sessions_per_player_max
-        # Agents are the server's own, and a seat whose session was lost in a crash is kept for this very player.
+        # Agents are the server's own; a seat whose session was lost in a crash is held for this very player.
         sessions = [each for each in self._lifecycle.registry.of_player(player_id) if each.codec is not None]
         if len(sessions) < most:
             return True
         if self._limits.sessions_policy == "refuse":
             self._alarms.tell("sessions_per_player_max", "refused", address=address, player=player_id)
             return False
-        # The oldest first. More than one, if the limit is lower than before a restart.
+        # Oldest first. More than one if the limit was lowered before a restart.
         for session in sorted(sessions, key=_disconnected_since)[: len(sessions) - most + 1]:
-            self._lifecycle.end_session(session, Reason.SUPERSEDED, "this player has signed in too often")
+            self._lifecycle.end_session(session, Reason.SUPERSEDED, "this player signed in elsewhere")
         return True
 
 

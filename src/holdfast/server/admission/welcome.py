@@ -1,4 +1,4 @@
-"""The welcome: what a client is told when its connection speaks for a session."""
+"""The welcome: the answer to a successful hello."""
 
 from collections.abc import Callable
 
@@ -10,10 +10,10 @@ from holdfast.server.connection.connection import LiveConnection
 
 
 class Welcomer:
-    """Gives a connection its session."""
+    """Attaches a connection to its session."""
 
     def __init__(self, limits: Limits, limiter: ConnectionLimiter, last_request: Callable[[Session], int]) -> None:
-        """`last_request` is the highest id of a request that was answered or is being carried out."""
+        """`last_request` returns the highest id of a request that was answered or is being carried out."""
         self._limits = limits
         self._limiter = limiter
         self._last_request = last_request
@@ -21,7 +21,7 @@ class Welcomer:
     def welcome(
         self, connection: LiveConnection, session: Session, token: str, outcome: Outcome, *, credential: str = ""
     ) -> None:
-        """The connection speaks for the session from now on, and its client is told where its streams stand."""
+        """Attach the connection to the session, and send the client the positions of its streams."""
         limits = self._limits
         terms = Terms(
             payload_bytes_max=limits.payload_bytes_max,

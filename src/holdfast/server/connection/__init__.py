@@ -1,1 +1,1 @@
-"""What goes over a connection: reading, writing, and what one client may ask of it."""
+"""Connections: reading, writing, heartbeat, and rate limits of one client."""

@@ -1,4 +1,4 @@
-"""What a client has said and was not heard yet."""
+"""What was received from a client and not processed yet."""
 
 from collections import deque
 
@@ -7,31 +7,30 @@ from holdfast.schemas.frames import FromClient
 
 
 class InputBacklog:
-    """What a client has said and was not heard yet, in order."""
+    """What was received from one client and waits to be processed, in order."""
 
     __slots__ = ("_payloads", "end", "frames", "until", "weight_bytes")
 
     def __init__(self) -> None:
         self._payloads: deque[bytes] = deque()
         self.weight_bytes = 0
-        """Of the payloads, each with what it costs to deal with it."""
+        """The total cost of the payloads."""
         self.frames: list[FromClient] = []
-        """What is left of the payload before."""
+        """Decoded frames left from the previous payload."""
         self.until = 0.0
-        """Not before this."""
+        """Nothing is processed before this time."""
         self.end: tuple[int, str] | None = None
-        """How its link ended meanwhile."""
+        """How the link ended meanwhile."""
 
     def __bool__(self) -> bool:
         return bool(self._payloads or self.frames)
 
     def add(self, payload: bytes) -> None:
-        """One more."""
         self._payloads.append(payload)
         self.weight_bytes += len(payload) + PAYLOAD_OVERHEAD_BYTES
 
     def pop(self) -> bytes | None:
-        """The next one."""
+        """The next payload."""
         if not self._payloads:
             return None
         payload = self._payloads.popleft()
@@ -39,7 +38,7 @@ class InputBacklog:
         return payload
 
     def clear(self) -> None:
-        """Nobody will hear it any more."""
+        """Discard everything."""
         self._payloads.clear()
         self.weight_bytes = 0
         self.frames = []

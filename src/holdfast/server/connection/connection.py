@@ -1,7 +1,7 @@
-"""One connection of the server: bytes to frames to the session and back. The way of every message leads through here.
+"""One connection of the server: bytes to frames to the session and back. Every message passes through here.
 
 up    transport → received → codec → _on_data → Channel.accept → the room's runner → a turn of the room
-down  a turn of the room → outlet → Channel.push → wake … end of the loop's turn … → flush → transport
+down  a turn of the room → outlet → Channel.push → wake … end of the loop iteration … → flush → transport
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionServices:
-    """What all connections of a server share, and whom they tell: filled where the server is composed."""
+    """What all connections of a server share: filled where the server is composed."""
 
     clock: Clock
     limits: Limits
@@ -56,24 +56,24 @@ class ConnectionServices:
     faults: Faults
     writes: Writes
     rates: Rates
-    # The life of a connection
+    # Lifecycle of a connection
     opened: Callable[["LiveConnection"], None]
     lost: Callable[["LiveConnection"], None]
-    """Gone, or closing and no longer heard."""
+    """Gone, or closing and no longer read."""
     unlinked: Callable[["LiveConnection"], None]
     """Its transport has ended."""
     refused: Callable[["LiveConnection", Reason], None]
-    """Closed before anybody signed in."""
+    """Closed before sign-in."""
     welcomed: Callable[["LiveConnection", Session], None]
     tap: Callable[["LiveConnection"], Tap | None]
-    # What a client says
+    # What a client sends
     hello: Callable[["LiveConnection", Hello], None]
     request: Callable[[Session, Request, bool], None]
-    """The last argument: whether it is one too many."""
+    """The last argument: whether it exceeds the rate limit."""
     end_session: Callable[[Session, Reason, str], None]
     token_confirmed: Callable[[Session], None]
     round_trip: Callable[[float], None]
-    # A client that says too much (`fair_queue`, `throttle`)
+    # Clients that exceed their rate (`fair_queue`, `throttle`)
     received_early: Callable[["LiveConnection", bytes], None]
     received_more: Callable[["LiveConnection", bytes], None]
     first_portion: Callable[["LiveConnection", list[FromClient]], list[FromClient]]
@@ -84,7 +84,7 @@ class ConnectionServices:
 
 
 class LiveConnection(Connection):
-    """A connection with its transport. It speaks for `session` until that has a newer one."""
+    """A connection with its transport, attached to `session` until a newer connection takes over."""
 
     __slots__ = (
         "_batch_bytes_max",
@@ -134,16 +134,16 @@ class LiveConnection(Connection):
         self.tap: Tap | None = None
         # From the client
         self.allowed_bytes = self._messages = Bucket(services.rates.hello)
-        """What may be said: by a stranger, and once they have signed in by their session."""
+        """The allowance: a small one before sign-in, then that of the session."""
         self.portion_max = limits.lane_frames_max
         self.backlog: InputBacklog | None = None
-        """What the client has said and was not heard yet, while it is in the fair queue."""
+        """What was received and not processed yet, while the client is in the fair queue."""
         self.is_confirmed = False
-        """Whether the client has been heard since its welcome: then it has the token that came with it."""
+        """Whether the client has sent something since its welcome: then it has the token that came with it."""
         self._looked: Look | None = None
         # To the client
         self._batch_bytes_max = min(limits.batch_bytes_max, limits.payload_bytes_max)
-        # What is written in one piece: nothing before the welcome, which travels alone.
+        # The largest payload written in one piece: nothing before the welcome, which is sent alone.
         self._whole_bytes_max = 0
         self._control: list[Frame] = []
         self._latest: dict[tuple[str, str], Latest] = {}
@@ -153,12 +153,12 @@ class LiveConnection(Connection):
         self._ping_sent_at = 0.0
         self._pings = 0
         self.traces: list[Any] | None = None
-        """Of messages whose answer is in the next payload (`observability.tracing`)."""
+        """Traces of messages whose answer is in the next payload (`observability.tracing`)."""
 
     # From the transport
 
     def opened(self, transport: Transport) -> None:
-        """The link is up: a hello must follow."""
+        """The link is open: a hello must follow."""
         self._transport = transport
         self.transport_kind = transport.kind
         self.peer = transport.peer
@@ -171,7 +171,7 @@ class LiveConnection(Connection):
         self._services.opened(self)
 
     def received(self, payload: bytes) -> None:
-        """One payload from the client: heard at once, unless it says much and has to wait its turn."""
+        """One payload from the client: processed at once, unless the client exceeds its rate and has to wait."""
         if not self._on_frame:
             return
         if self.backlog is not None:
@@ -186,19 +186,19 @@ class LiveConnection(Connection):
             self._services.received_early(self, payload)
 
     def kept_busy(self) -> None:
-        """A ping of the transport's own, or the like, which it dealt with: it costs what a small payload does."""
+        """The transport answered a control frame, such as a ping: it costs as much as a small payload."""
         if self._on_frame and not self.allowed_bytes.take(self._now(), PAYLOAD_OVERHEAD_BYTES):
             self._services.over(self, "bytes_per_s")
 
     def look(self, now: float) -> None:
-        """No payload came for a while: the client counts as heard if the link still carries something."""
+        """No payload came for a while: the client counts as alive if the link still carries traffic."""
         assert self._transport is not None
         looked, self._looked = self._looked, Look(now, self._transport.traffic)
         if self._looked.is_alive(looked, self.heard_at, self._limits.life_bytes_per_s):
             self.heard_at = now
 
     def hear(self, payload: bytes, rest: list[FromClient] | None = None) -> None:  # noqa: PLR0912 - on one screen
-        """What the client said, or the rest of it that had to wait."""
+        """Process a payload, or the rest of one that had to wait."""
         was_dirty = self.is_dirty
         self.is_dirty = True
         try:
@@ -235,7 +235,7 @@ class LiveConnection(Connection):
             self.flush()
 
     def lost(self, code: int, reason: str) -> None:
-        """The link is gone; what was said before comes first."""
+        """The link is gone; what was received before is processed first."""
         if self.backlog and self.end_reason is None:
             self.backlog.end = (code, reason)
             return
@@ -247,11 +247,10 @@ class LiveConnection(Connection):
         self._services.unlinked(self)
 
     def congested(self) -> None:
-        """The client reads slower than we write."""
+        """The client reads slower than the server writes."""
         self._is_congested = True
 
     def drained(self) -> None:
-        """The client has caught up."""
         self._is_congested = False
         if self._latest:
             self.wake()
@@ -260,12 +259,12 @@ class LiveConnection(Connection):
 
     def _check_first(self, payload: bytes) -> None:
         if self.session is not None:
-            # A client speaks again only when it has our welcome, and with it the token for its next resume.
+            # A client sends again only once it has the welcome, and with it the token for its next resume.
             self.is_confirmed = True
             self.session.rewound_s = self.session.drop_reason = None
             self.session.lineage.confirmed()
             if self.session.tokens.confirm():
-                # The used token is dead in the store before anything that was said with the new one counts.
+                # The used token must be invalid in the store before anything sent under the new one takes effect.
                 self._services.token_confirmed(self.session)
         elif len(payload) > self._limits.hello_bytes_max:
             raise ProtocolError("the first payload is larger than a hello can be", Reason.TOO_BIG)
@@ -282,8 +281,8 @@ class LiveConnection(Connection):
         channel = session.channel
         seat = session.seat
         if channel is None or seat is None or frame.channel != channel.number:
-            # In flight while the seat was freed: the stream's last message says so. What it acknowledges counts all the
-            # same, or the window would never open for that last message.
+            # Sent before the client knew that its seat was freed: the last message of the stream tells it. The
+            # acknowledgement still counts, or the window would never open for that last message.
             if not session.was_opened(frame.channel):
                 raise ProtocolError(f"channel {frame.channel} was never opened")
             self._counters.messages_refused += 1
@@ -307,7 +306,7 @@ class LiveConnection(Connection):
             self._counters.duplicates_ignored += 1
 
     def _check_window(self, waiting_bytes: int, channel: Channel, frame: Data) -> None:
-        # What a resume sends again waits already: only what is new adds to it.
+        # A resume repeats messages that already wait: only new ones add to them.
         if waiting_bytes >= self._limits.window_bytes_max and frame.seq > channel.accepted:
             raise ProtocolError("more bytes in flight than the window allows", Reason.SEQUENCE)
 
@@ -326,7 +325,7 @@ class LiveConnection(Connection):
         channel = session.channel_numbered(frame.channel)
         if channel is None or frame.ack <= channel.acked:
             return
-        # To read is to be there.
+        # Reading is activity.
         session.last_active_at = self.heard_at
         channel.acknowledge(frame.ack)
         if channel.is_over:
@@ -363,18 +362,18 @@ class LiveConnection(Connection):
             self._writes.add(self)
 
     def hold(self) -> None:
-        """Write nothing before as many calls of `release`: what the client would hear is not saved yet."""
+        """Write nothing until `release` was called as often: the data is not saved yet."""
         self._holds += 1
         self.is_dirty = True
 
     def release(self) -> None:
-        """Write what has waited, unless it has to wait for something else too."""
+        """Write what has waited, unless another hold remains."""
         if self._holds:
             self._holds -= 1
             self.flush()
 
     def forget_session(self) -> None:
-        """Speak for no session any more."""
+        """Detach from the session."""
         self.session = None
 
     def send(self, frame: Frame) -> None:
@@ -391,7 +390,7 @@ class LiveConnection(Connection):
         self.wake()
 
     def ping(self, now: float) -> None:
-        """Ask for a sign of life, and tell the client its latency."""
+        """Send a ping, which reports the latency to the client."""
         if self.session is not None:
             self.send(self._next_ping(self.session, now))
 
@@ -408,11 +407,11 @@ class LiveConnection(Connection):
 
     @property
     def pings_unanswered(self) -> int:
-        """How many were sent since the client was last heard."""
+        """Pings sent since the client last sent something."""
         return self._pings if self._ping_sent_at > self.heard_at else 0
 
     def flush(self, *, with_ack: bool = False) -> None:  # noqa: PLR0912 - the way out, on one screen
-        """Write everything that waits for this client, usually in one payload."""
+        """Write everything that waits for this client, usually as one payload."""
         if self._holds or not self._on_frame:
             return
         self.is_dirty = False
@@ -455,7 +454,8 @@ class LiveConnection(Connection):
             self.cut(Reason.INTERNAL)
 
     def _send_parts(self, transport: Transport, frames: list[Frame]) -> None:
-        """Much waits, or the welcome: in small payloads, some get through a link that is slow or often cut."""
+        """Large backlogs and the welcome are sent as small payloads: some of them get through a slow or unstable
+        link."""
         rest = frames
         if self._whole_bytes_max == 0 and isinstance(frames[0], Welcome):
             self._whole_bytes_max = self._batch_bytes_max
@@ -464,12 +464,12 @@ class LiveConnection(Connection):
         if rest:
             for part in self.codec.payloads(rest, self._batch_bytes_max):
                 if not transport.is_up:
-                    break  # asyncio would complain about each that follows
+                    break  # asyncio would warn about each further write
                 self._announce(transport, len(part))
                 self._send(transport, part)
 
     def _announce(self, transport: Transport, size: int) -> None:
-        """A browser sees whole payloads only: its client has to know of one that may take longer than `silence_s`."""
+        """Browsers report whole payloads only: the client has to know of one that may take longer than `silence_s`."""
         limits = self._limits
         if size > limits.life_bytes_per_s * limits.silence_s and self.session is not None:
             ping = self._next_ping(self.session, self._now(), size / limits.life_bytes_per_s)
@@ -490,7 +490,8 @@ class LiveConnection(Connection):
             self.cut(Reason.SLOW)
 
     def _acknowledge(self, frames: list[Frame], channel: Channel, *, at_once: bool) -> None:
-        """No message carries the acknowledgement: it goes along with what is written anyway, else by count or time."""
+        """No message carries the acknowledgement: send it with whatever is written anyway, otherwise by count or
+        time."""
         if frames or at_once or channel.applied - channel.ack_sent >= self._limits.ack_messages:
             channel.ack_sent = channel.applied
             frames.append(Ack(channel.number, channel.applied))
@@ -498,7 +499,7 @@ class LiveConnection(Connection):
             self._writes.owe_ack(self)
 
     def cut(self, reason: Reason) -> None:
-        """End at once, without a word: the peer would not hear it."""
+        """End at once, without a close frame: the peer would not receive it."""
         if self.state is ConnectionState.CONNECTING:
             self._services.refused(self, reason)
         self.end_reason = self.end_reason or reason
@@ -508,7 +509,7 @@ class LiveConnection(Connection):
     # State
 
     def welcomed(self, session: Session) -> None:
-        """The handshake is over: this connection speaks for the session."""
+        """The handshake is complete: this connection belongs to the session."""
         self.session = session
         flood = session.flood
         if flood is None:
@@ -524,25 +525,23 @@ class LiveConnection(Connection):
             self._step(ConnectionStep.SEATED)
 
     def seated(self) -> None:
-        """The session took a seat."""
         self._step(ConnectionStep.SEATED)
 
     def unseated(self) -> None:
-        """The session's seat was freed."""
         if self.state is ConnectionState.IN_GAME:
             self._step(ConnectionStep.UNSEATED)
 
     def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
-        """Tell the client why, end in order, and let go of the session at once."""
+        """Send the reason, close cleanly, and detach from the session at once."""
         if not self.is_open:
             return
         if self.state is ConnectionState.CONNECTING:
             self._services.refused(self, reason)
-        # Not if it was cut a moment ago: then that is why, and this will not be heard.
+        # Unless it was aborted a moment ago: then that is the reason, and this one will not arrive.
         self.end_reason = self.end_reason or reason
         code = CLOSE_CODES[reason]
         if self._holds:
-            # Nothing but the end may be heard: not even a message that is saved, for the welcome before it is not.
+            # Send nothing but the close: not even saved messages, because the welcome before them is not saved.
             self._holds = 0
             self._control.clear()
             self.session = None
@@ -554,12 +553,11 @@ class LiveConnection(Connection):
         self._services.lost(self)
 
     def pause_reading(self) -> None:
-        """Hear nothing for now: what the client says waits in its own buffers."""
+        """Stop reading: what the client sends stays in its own buffers."""
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Hear the client again."""
         if self._transport is not None:
             self._transport.resume_reading()
 
@@ -575,7 +573,7 @@ class LiveConnection(Connection):
         Request: _on_request,
         Bye: _on_bye,
     }
-    # What a client may say in each state; anything else breaks the protocol. A closing connection hears nothing.
+    # The frames a client may send in each state; others break the protocol. A closing connection processes none.
     _HANDLERS: ClassVar[dict[ConnectionState, FrameHandlers]] = {
         ConnectionState.CONNECTING: {Hello: _on_hello},
         ConnectionState.CONNECTED: _SIGNED_IN,

@@ -1,4 +1,4 @@
-"""All connections of a server: opened, signed in or not, closed."""
+"""All connections of a server."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,13 +9,13 @@ from holdfast.server.connection.connection import LiveConnection
 
 
 class Connections:
-    """The connections that are up. The listeners are filled where the server is composed, and called in order."""
+    """The open connections. The listeners are filled where the server is composed, and called in order."""
 
     def __init__(self, incarnation: str) -> None:
         self._incarnation = incarnation
         self._opened_count = 0
         self._open: dict[ConnectionId, LiveConnection] = {}
-        # Also those that are closing: until their transport has ended.
+        # Includes closing connections, until their transport has ended.
         self._links: set[LiveConnection] = set()
         self._all_unlinked: asyncio.Future[None] | None = None
         self.on_link: list[Callable[[LiveConnection], None]] = []
@@ -24,7 +24,7 @@ class Connections:
         """Whether a new connection may stay; if not, it has been closed."""
         self.on_admit: list[Callable[[LiveConnection], None]] = []
         self.on_lost: list[Callable[[LiveConnection], None]] = []
-        """A connection is gone, or closing and no longer heard."""
+        """A connection is gone, or closing and no longer read."""
         self.on_unlink: list[Callable[[LiveConnection], None]] = []
         """A transport has ended: nothing of its connection is left."""
 
@@ -32,14 +32,14 @@ class Connections:
         return len(self._open)
 
     def __iter__(self) -> Iterator[LiveConnection]:
-        """A copy: connections may close meanwhile."""
+        """A copy: connections may close during the iteration."""
         return iter(list(self._open.values()))
 
     def get(self, connection_id: str) -> LiveConnection | None:
         return self._open.get(ConnectionId(connection_id))
 
     def next_id(self) -> ConnectionId:
-        """An id that is never used again, not even after a restart."""
+        """A new id; ids are unique across restarts."""
         self._opened_count += 1
         return ConnectionId(f"{self._incarnation}-{self._opened_count}")
 
@@ -67,7 +67,7 @@ class Connections:
         if self._all_unlinked is not None and not self._links:
             self._all_unlinked.set_result(None)
 
-    # The end of the server
+    # Stopping
 
     def close_all(self, reason: Reason, message: str, *, retry_after_s: float) -> None:
         for connection in self:

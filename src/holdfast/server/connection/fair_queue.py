@@ -1,9 +1,9 @@
-"""Clients that say a lot at once are heard in portions, one after the other, and not read meanwhile.
+"""A queue for clients that send a lot at once: their payloads are processed in portions, in turn.
 
-Whoever is ahead of what it may say per second, or says more in one payload than a portion, comes here. All of them
-together get a part of the loop's time, whatever they say: those who keep to their pace are never held up by them. What
-a client says while it waits stays in its own buffers, for its link is not read; what was read already waits here. That
-is little, unless it was made small on purpose to become large: then it is the end of the connection.
+Clients that exceed their rate, or whose payload is larger than a portion, enter the queue. Together they get a fixed
+part of the event loop's time: clients within their rate are never delayed by them. While a client is queued its link
+is not read, so further data stays in its own buffers; data that was already read waits here. That is little, unless a
+payload was compressed to expand enormously: then the connection is closed.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from holdfast.server.context import Clock
 
 
 class FairQueue:
-    """The clients of one node that are heard in portions."""
+    """The clients of one node that are processed in portions."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class FairQueue:
         over: Callable[[LiveConnection, str], Step],
         cut_off: Callable[[LiveConnection, str], None],
     ) -> None:
-        """`over` is told of a client beyond its rate, `cut_off` of one far beyond it."""
+        """`over` is called for a client over its rate, `cut_off` for one far over it."""
         self._limits = limits
         self._now = clock.now
         self._loop = clock.loop
@@ -39,19 +39,19 @@ class FairQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     def received(self, connection: LiveConnection, payload: bytes) -> None:
-        """A payload of a client that has said something a moment ago: hear it now if it is not too much."""
+        """A payload of a client that sent another one a moment ago: process it now unless it is too much."""
         if connection.allowed_bytes.full_at - connection.heard_at <= self._limits.lane_ahead_s:
             self._hear_payload(connection, payload)
         else:
             self._enter(connection).add(payload)
 
     def received_more(self, connection: LiveConnection, payload: bytes) -> None:
-        """A payload of a client that waits already: it was read before its link was to be read no more."""
+        """A payload of a queued client, read before reading was paused."""
         backlog = connection.backlog
         assert backlog is not None
         limit, most = "lane_bytes_max", self._limits.lane_bytes_max
         if connection.session is None:
-            # A stranger has nothing to say after its hello.
+            # Nothing may follow a hello before the sign-in is complete.
             limit, most = "hello_bytes_max", self._limits.hello_bytes_max
         if backlog.weight_bytes >= most:
             self._cut_off(connection, limit)
@@ -65,13 +65,13 @@ class FairQueue:
             connection.hear(payload)
 
     def first_portion(self, connection: LiveConnection, frames: list[FromClient]) -> list[FromClient]:
-        """What is heard of a payload at once; the rest has to wait."""
+        """The frames of a payload that are processed at once; the rest is queued."""
         portion_max = connection.portion_max
         self._enter(connection).frames = frames[portion_max:]
         return frames[:portion_max]
 
     def pause(self, connection: LiveConnection, seconds: float) -> None:
-        """Hear nothing of a client for a while."""
+        """Process nothing from a client for a while."""
         self._enter(connection).until = self._now() + seconds
 
     def _enter(self, connection: LiveConnection) -> InputBacklog:
@@ -88,7 +88,7 @@ class FairQueue:
             self._timer = self._loop.call_later(self._limits.lane_pause_s, self._serve)
 
     def _serve(self) -> None:
-        """One after the other, until their part of the time is used up."""
+        """Process queued clients in turn, until their part of the time is used up."""
         self._timer = None
         now = self._now()
         enough_at = now + self._limits.lane_turn_s
@@ -98,12 +98,12 @@ class FairQueue:
                 is_enough = self._hear(self._waiting.popleft(), now)
                 now = self._now()
         finally:
-            # Also if that raises, which is a bug of ours: the others must not wait for ever.
+            # Also after an exception, which is our bug: the other clients must not wait forever.
             if self._waiting and self._timer is None:
                 self._timer = self._loop.call_later(self._limits.lane_pause_s, self._serve)
 
     def _hear(self, connection: LiveConnection, now: float) -> bool:
-        """Hear the next of what a client has said; True if that is enough for now."""
+        """Process the next portion of a client; True if that is enough for now."""
         backlog = connection.backlog
         assert backlog is not None
         if now >= backlog.until and connection.is_open:
@@ -111,7 +111,7 @@ class FairQueue:
             self._hear_next(connection, backlog)
         is_resting = now < backlog.until
         if not connection.is_open or (is_resting and backlog.end is not None):
-            # Closed by us; or gone, and over what it might have said: as if the rest had been lost on its way.
+            # Closed by us; or gone while over its rate: the rest is treated as lost in transit.
             backlog.clear()
         elif is_resting:
             self._loop.call_later(backlog.until - now, self._wait, connection)
@@ -120,7 +120,8 @@ class FairQueue:
             self._waiting.append(connection)
             return False
         self._leave(connection, backlog)
-        # It is read again. Who is still ahead may send as much as a socket holds: one of those at a time.
+        # Its link is read again. A client that is still over its rate may send a full socket buffer: one such client at
+        # a time.
         return connection.allowed_bytes.full_at > now
 
     def _hear_next(self, connection: LiveConnection, backlog: InputBacklog) -> None:

@@ -1,7 +1,7 @@
-"""Pings: every connection is pinged every `ping_s`, and one that is silent for `silence_s` has dropped.
+"""Pings: every connection is pinged every `ping_s`, and dropped after `silence_s` of silence.
 
-A connection is silent if it neither brings a payload nor carries `life_bytes_per_s`, either way. One timer for all of
-them: connections are visited in slices, so that ten thousand are not pinged at once.
+A connection is silent if it neither delivers a payload nor carries `life_bytes_per_s`, in either direction. One timer
+serves all connections: they are visited in slices, so that ten thousand are not pinged at once.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Heartbeat:
             return
         if now - connection.heard_at >= limits.ping_s:
             connection.look(now)
-        # A connection in the fair queue is silent because we do not read it; it leaves the queue, and is heard or not.
+        # A connection in the fair queue is silent because it is not being read: check it after it has left the queue.
         if now - connection.heard_at >= limits.silence_s and connection.backlog is None:
             connection.cut(Reason.SILENT)
         elif session.seat is not None and self._reads_nothing(session, session.seat.outlet, now):
@@ -59,9 +59,9 @@ class Heartbeat:
             connection.ping(now)
 
     def _reads_nothing(self, session: Session, outlet: Outlet, now: float) -> bool:
-        """Whether a client's messages wait for it to read, and it does not."""
+        """Whether messages wait for a client that does not read."""
         if session.flags & SessionFlags.AWAITING_RESPONSE:
-            # Our ping is behind what there is to read: the link is slow, not the client.
+            # The ping is behind unread data: the link is slow, not the client.
             return False
         backlog = outlet.backlog
         return backlog is not None and backlog.stalled > 0 and now - backlog.stalled_at >= self._limits.unread_s

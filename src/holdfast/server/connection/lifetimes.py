@@ -1,7 +1,7 @@
 """Ends sessions that are idle or too old.
 
-A session is idle when its client has sent no message and no request and acknowledged nothing for `idle_s`; answers to
-pings are no activity. One timer per connection: activity does not touch it, and one that fires too early is set again.
+A session is idle when its client has sent no message and no request and acknowledged nothing for `idle_s`; pongs do not
+count as activity. One timer per connection: activity does not reset it; a timer that fires too early is restarted.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from holdfast.server.context import Clock
 
 
 class Lifetimes:
-    """How long a connected session may be idle, and how long it may last."""
+    """Limits how long a connected session may be idle, and how long it may last."""
 
     def __init__(self, clock: Clock, limits: Limits, end_session: Callable[[Session, Reason, str], None]) -> None:
         self._clock = clock
@@ -24,13 +24,12 @@ class Lifetimes:
         self._timers: dict[LiveConnection, asyncio.TimerHandle] = {}
 
     def begin(self, connection: LiveConnection, session: Session) -> None:
-        """A connection speaks for the session."""
+        """The connection belongs to the session."""
         ends_at = self._ends_at(session)
         if ends_at is not None:
             self._timers[connection] = self._clock.loop.call_at(ends_at, self._check, connection)
 
     def cancel(self, connection: LiveConnection) -> None:
-        """The connection is gone."""
         timer = self._timers.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -47,8 +46,8 @@ class Lifetimes:
         if session is None or not connection.is_open:
             return
         if limits.idle_s and now >= session.last_active_at + limits.idle_s:
-            self._end_session(session, Reason.IDLE, f"nothing was said or read for {limits.idle_s:g} s")
+            self._end_session(session, Reason.IDLE, f"the session was idle for {limits.idle_s:g} s")
         elif limits.session_age_max_s and now >= session.created_at + limits.session_age_max_s:
-            self._end_session(session, Reason.TOO_OLD, f"a session lasts {limits.session_age_max_s:g} s")
+            self._end_session(session, Reason.TOO_OLD, f"the session is over {limits.session_age_max_s:g} s old")
         else:
             self.begin(connection, session)

@@ -1,4 +1,4 @@
-"""What becomes of a client that says more than its session may: told, slowed down, refused, cut off (`core.flood`)."""
+"""Clients over their rate limits: warned, slowed down, refused, disconnected (`core.flood`)."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ class Throttle:
         pause: Callable[[LiveConnection, float], None],
         failed: Callable[[LiveConnection], None],
     ) -> None:
-        """`pause` stops reading a client for a while, `failed` counts against its address."""
+        """`pause` stops reading from a client for a while, `failed` counts against its address."""
         self._now = context.clock.now
         self._limits = context.limits
         self._counters = context.counters
@@ -29,7 +29,6 @@ class Throttle:
         self._failed = failed
 
     def allows_latest(self, connection: LiveConnection) -> bool:
-        """Whether an unreliable message may be carried out."""
         assert connection.session is not None
         assert connection.session.flood is not None
         if connection.session.flood.latest.take(connection.heard_at):
@@ -39,7 +38,6 @@ class Throttle:
         return is_carried_out
 
     def allows_request(self, connection: LiveConnection) -> bool:
-        """Whether a request may be carried out."""
         assert connection.session is not None
         assert connection.session.flood is not None
         if connection.session.flood.requests.take(connection.heard_at):
@@ -49,7 +47,7 @@ class Throttle:
         return is_carried_out
 
     def over(self, connection: LiveConnection, limit: str) -> Step:
-        """Something was beyond its allowance: what becomes of it. With "disconnect", the connection is closed."""
+        """Something exceeded its allowance: returns the step to take. With "disconnect", the connection is closed."""
         if connection.session is None:
             self.cut_off(connection, limit)
             return "disconnect"
@@ -58,10 +56,10 @@ class Throttle:
         return step
 
     def over_message(self, connection: LiveConnection, place: Place, frame: Data) -> bool:
-        """A reliable message was; False if it is to be carried out all the same."""
+        """A reliable message exceeded its allowance; False if it is carried out nevertheless."""
         step = self._step(connection)
         if step != "warn":
-            # Also before the end: it was accepted, and a client that comes back will not send it again.
+            # Also before a disconnect: the message was accepted, and a returning client will not send it again.
             self._counters.messages_throttled += 1
             place.runner.refuse(place, frame)
         self._act(connection, "messages_per_s", step)
@@ -79,24 +77,25 @@ class Throttle:
                 self._tell(connection, limit, "warned")
             case "drop":
                 self._tell(connection, limit, "dropped")
-                # What it says meanwhile waits in its own buffers: to read and refuse it would cost us more than it.
+                # Further data waits in the client's own buffers: reading and refusing it would cost us more than the
+                # client.
                 self._pause(connection, self._limits.flood_pause_s)
             case "disconnect":
                 self.cut_off(connection, limit)
 
     def cut_off(self, connection: LiveConnection, limit: str) -> None:
-        """It is far too much, whatever the policy: the connection ends, and its session may come back later."""
+        """Far over the limit, whatever the policy: close the connection; its session may return later."""
         session = connection.session
         self._tell(connection, limit, "disconnected")
         if session is None:
-            connection.close(Reason.FLOODING, "too much before a hello", retry_after_s=self._limits.hello_s)
+            connection.close(Reason.FLOODING, "too much data before a hello", retry_after_s=self._limits.hello_s)
             return
         assert session.flood is not None
         session.flood.bar(self._now())
         self._counters.floods += 1
         self._failed(connection)
         wait_s = self._limits.retry_after_max_s
-        connection.close(Reason.FLOODING, f"too much at once ({limit})", retry_after_s=wait_s)
+        connection.close(Reason.FLOODING, f"too much data at once ({limit})", retry_after_s=wait_s)
 
     def _tell(self, connection: LiveConnection, limit: str, action: str) -> None:
         session = connection.session

@@ -1,8 +1,8 @@
-"""When connections are written to: what one turn of the event loop produced for a client leaves in one write.
+"""When connections are written to: everything that one iteration of the event loop produced for a client is one write.
 
-A connection whose own payload is being dealt with counts as dirty meanwhile, and is not added here before that is done
-(see `LiveConnection.received`): if the payload moved nobody else, its client is answered at once, without another turn
-of the loop.
+A connection counts as dirty while its own payload is processed, and is added here only afterwards (see
+`LiveConnection.received`): if the payload affected no other client, the answer is written at once, in the same
+iteration.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from holdfast.core.connection import Connection
 
 
 class Writes:
-    """The connections of one node that wait to be written to, or owe an acknowledgement."""
+    """The connections of one node with something to write, or with an acknowledgement due."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, ack_s: float) -> None:
         self._loop = loop
         self._ack_s = ack_s
         self.waiting: list[Connection] = []
-        """Who will be written to when this turn of the loop ends."""
+        """The connections to write to at the end of this loop iteration."""
         self._owing: list[Connection] = []
 
     def add(self, connection: Connection) -> None:
-        """A connection has something to write."""
+        """The connection has something to write."""
         if not self.waiting:
             self._loop.call_soon(self._write_all)
         self.waiting.append(connection)

@@ -1,1 +1,1 @@
-"""The rooms by name: finding, making and entering them."""
+"""The rooms of a node: finding, creating and joining them."""

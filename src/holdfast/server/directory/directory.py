@@ -41,18 +41,18 @@ from holdfast.server.rooms.runner import RoomRunner
 
 @dataclass(slots=True, kw_only=True)
 class StoredRooms:
-    """What a store does for rooms, filled where the server is composed. A server without a store does none of it."""
+    """The part of a store that rooms use, filled where the server is composed. Without a store it does nothing."""
 
     is_kept: bool = False
     """Whether there is a store."""
     is_failing: Callable[[], bool] = lambda: False
-    """Whether the store does not save at the moment."""
+    """Whether the store currently fails to save."""
     restore: Callable[[str], None] = lambda _room_id: None
-    """Bring back the room with this id, if the store has it."""
+    """Restore the room with this id, if the store has it."""
     restore_of_player: Callable[[str], None] = lambda _player_id: None
-    """Bring back the rooms in which a player has a seat."""
+    """Restore the rooms in which a player has a seat."""
     is_elsewhere: Callable[[str], bool] = lambda _room_id: False
-    """Whether another server has the room with this id."""
+    """Whether another server has taken over the room with this id."""
 
 
 MakeRunner = Callable[[type[Room[Any]], str], RoomRunner]
@@ -68,7 +68,7 @@ _SEAT_EVENTS = {
 
 
 class Directory:
-    """Which rooms there are, and which there can be."""
+    """The rooms that exist, and the kinds that can be created."""
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class Directory:
         check_capacity: Callable[[], None],
         tell_rooms: TellRooms,
     ) -> None:
-        """`make_runner` makes a new room of a class, with this id; `check_capacity` refuses rooms that the server
-        cannot take at the moment; `tell_rooms` notifies the client of a watch.
+        """`make_runner` creates a room of a class with an id; `check_capacity` refuses rooms while the server cannot
+        take any; `tell_rooms` notifies the client of a watch.
         """
         self._context = context
         self._limits = context.limits
@@ -96,11 +96,11 @@ class Directory:
         self._check_capacity = check_capacity
         self._types: dict[str, type[Room[Any]]] = {}
         self._runners: dict[str, RoomRunner] = {}
-        # Rooms that are being made, and until when they must have begun.
+        # Rooms being created, each with the time by which it must have started.
         self._beginning: dict[RoomRunner, asyncio.Timeout] = {}
         self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
-        # In which rooms a player has a seat, or one that is reserved.
+        # The rooms in which each player has a seat or a reservation.
         self._of_player: dict[str, tuple[RoomRunner, ...]] = {}
         self.reserved = reserved
         self._quota: AddressQuota[str] = AddressQuota(shares)
@@ -113,11 +113,10 @@ class Directory:
         return len(self._runners)
 
     def __iter__(self) -> Iterator[Room[Any]]:
-        """A copy: rooms may end while you look at them."""
+        """A copy: rooms may end during the iteration."""
         return iter([runner.room for runner in self._runners.values()])
 
     def get(self, room_id: str) -> Room[Any] | None:
-        """The room with this id."""
         runner = self._runners.get(room_id)
         return runner.room if runner is not None else None
 
@@ -128,7 +127,7 @@ class Directory:
             self._stored.restore(room_id)
             runner = self._runners.get(room_id)
         if runner is None and self._stored.is_elsewhere(room_id):
-            raise Throttled(f"room {room_id!r} went to another server; ask again in a moment, there or here")
+            raise Throttled(f"room {room_id!r} is moving to another server; try again in a moment")
         if runner is None:
             raise NotFound(f"there is no room {room_id!r}; it may have ended")
         return runner
@@ -138,19 +137,20 @@ class Directory:
         return list(self._runners.values())
 
     def offer(self, room_types: Iterable[type[Room[Any]]]) -> None:
-        """Make kinds of rooms known; a mistake in their settings is an error now, not at the first player."""
+        """Register kinds of rooms; invalid settings raise now, not when the first player joins."""
         for room_type in room_types:
             check_room_type(room_type, has_store=self._stored.is_kept)
             if room_type.kind in self._types:
-                raise ValueError(f"two kinds of rooms are called {room_type.kind!r}: set `kind` on one of them")
+                raise ValueError(f"two room classes have the kind {room_type.kind!r}: set `kind` on one of them")
             self._types[room_type.kind] = room_type
 
     async def create(
         self, request: Create, creator: str = "", *, address: str = "", is_trusted: bool = False
     ) -> RoomRunner:
-        """A new room, or the one that was made with the same key; `Refused` if it cannot be, or the game says no.
+        """A new room, or the one created with the same key; `Refused` if a limit or the game refuses it.
 
-        A creator has `rooms_per_player_max`, and the address a share of all rooms; agents and operators have neither.
+        Each creator may have `rooms_per_player_max`, each address a share of all rooms; agents and operators have no
+        limit.
         """
         check_request(request)
         if not request.idempotency_key:
@@ -162,10 +162,10 @@ class Directory:
         return self.runner(await self.names.once(request, creator, make))
 
     def check_creator(self, creator: str, address: str) -> None:
-        """Refuse a player who has made too many rooms, or whose address has; nobody in particular ("") may make any."""
+        """Refuse a player or an address with too many rooms; an empty creator has no limit."""
         if self._quota.is_full(address, self._limits.rooms_max):
             self._context.alarms.tell("address_share", "refused", player=creator, address=address)
-            raise Throttled("too many rooms were made from your address: join one, or end one first")
+            raise Throttled("too many rooms were created from your address: join one, or end one first")
         try:
             self.names.check_creator(creator)
         except Throttled:
@@ -179,7 +179,7 @@ class Directory:
         password = None
         if request.password:
             password = await self.passwords.keep(request.password)
-            # It took a while, in which others have made rooms.
+            # Other rooms may have been created during the wait.
             room_type = self._check_create(request, creator, address, is_trusted=is_trusted)
         room_id = new_id(self._context.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
@@ -198,7 +198,7 @@ class Directory:
         )
         self.passwords.prove(context.listing, request.password)
         try:
-            # The game has had no turn yet in which another could have taken the name.
+            # The game has not had a turn in which another room could have taken the name.
             self.renamed(room)
             self.names.claim(room_id, creator)
             self._quota.take(room_id, address)
@@ -210,7 +210,7 @@ class Directory:
                 self._failed(runner, context.listing.reason or "create_failed")
             runner.abandon()
             raise
-        # Not before: nobody may find a room that its game might still refuse.
+        # Only now: nobody may find a room that its game might still refuse.
         context.listing.happened(RoomStep.ACTIVATED)
         self.add(runner)
         self._context.counters.rooms_created += 1
@@ -226,11 +226,11 @@ class Directory:
         return room_type
 
     def kind_for(self, request: Create) -> type[Room[Any]]:
-        """The class of the requested room; a request that no room could meet is refused."""
+        """The class of the requested room; an impossible request is refused."""
         room_type = self._types.get(request.kind)
         if room_type is None:
             known = ", ".join(sorted(self._types)) or "none"
-            raise NotFound(f"no kind of room is called {request.kind!r}; there is {known}")
+            raise NotFound(f"unknown kind of room {request.kind!r}; this server has: {known}")
         seats, most = request.max_players, room_type.max_players
         if seats is not None and not 1 <= seats <= most:
             raise Invalid(f"max_players must be from 1 to {most} for the kind {request.kind!r}; got {seats}")
@@ -239,10 +239,10 @@ class Directory:
         return room_type
 
     def check_role(self, kind: str, roles: Collection[str]) -> None:
-        """Refuse a player without the role that it takes to make a room of this kind."""
+        """Refuse a player without the role that is required to create a room of this kind."""
         room_type = self._types.get(kind)
         if room_type is not None:
-            check_role(room_type.create_role, roles, f"making a room of the kind {kind!r}")
+            check_role(room_type.create_role, roles, f"creating a room of the kind {kind!r}")
 
     def _check(self, request: Create) -> type[Room[Any]]:
         room_type = self.kind_for(request)
@@ -250,9 +250,9 @@ class Directory:
             raise Throttled("this node is stopping")
         self._check_capacity()
         if len(self._runners) + len(self._beginning) >= self._limits.rooms_max:
-            raise Throttled("this node has no space for another room")
+            raise Throttled("this node is full: it cannot take another room")
         if room_type.durability != "memory" and self._stored.is_failing():
-            raise Throttled("the store does not save at the moment; try again")
+            raise Throttled("the store cannot save at the moment; try again later")
         return room_type
 
     async def _begin(self, runner: RoomRunner, request: Create) -> None:
@@ -264,16 +264,16 @@ class Directory:
         except TimeoutError:
             if not self._is_closed:
                 runner.context.listing.reason = "activation_timeout"
-                raise Failed(f"the room took longer than {activation_s:g} s to begin") from None
+                raise Failed(f"the room took longer than {activation_s:g} s to start") from None
         finally:
             del self._beginning[runner]
         if self._is_closed:
             raise Throttled("this node is stopping")
         if runner.context.is_closing:
-            raise NotFound("the room closed at once")
+            raise NotFound("the room closed as soon as it had started")
 
     def add(self, runner: RoomRunner) -> None:
-        """A room that is there from now on: a new one, or one that came back from the store."""
+        """Add a room: a new one, or one restored from the store."""
         room = runner.room
         self._runners[room.id] = runner
         self.names.add(room.id, runner.context.listing)
@@ -281,28 +281,28 @@ class Directory:
         self.index.add(runner)
 
     def expect(self, room_id: str, kind: str, listing: RoomListing) -> None:
-        """A room waits in the store for somebody who asks for it, be it by its code or by the key it was made with."""
+        """A room is in the store and will be restored when it is requested: by id, by code or by its creation key."""
         self.names.expect(room_id, listing)
         room_type = self._types.get(kind)
         if room_type is not None and room_type.unique_names:
             self.names.name(kind, listing.name, room_id)
 
     def sort_by_age(self) -> None:
-        """After a recovery, which brings rooms back in no order: the oldest first, as they were made."""
+        """Sort the rooms by creation time, after a recovery that restored them in no order."""
         runners = sorted(self._runners.values(), key=lambda runner: runner.context.listing.created_at)
         self._runners = {runner.room.id: runner for runner in runners}
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of rooms that there can be."""
+        """The kinds of rooms that can be created."""
         return list(self._types)
 
     def type_of(self, kind: str) -> type[Room[Any]] | None:
-        """The class of a kind of rooms."""
+        """The class of a kind."""
         return self._types.get(kind)
 
     async def close_all(self, within_s: float) -> None:
-        """End every room that would not outlive this node; one that is still in the middle of a turn is abandoned."""
+        """End every room that would not survive this node; a room that stays in a turn is abandoned."""
         self._is_closed = True
         for deadline in self._beginning.values():
             if not deadline.expired():
@@ -322,14 +322,14 @@ class Directory:
         self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why=why))
 
     def suspend_all(self) -> None:
-        """Let go of the durable rooms: they wait in the store."""
+        """Release the durable rooms: they stay in the store."""
         for runner in list(self._runners.values()):
             if runner.persistence.survives_stop:
                 self._publish(RoomReleased(room=runner.room.id, reason=Reason.STOPPING))
                 runner.let_go()
 
     def forget(self, runner: RoomRunner) -> None:
-        """A room has ended, or is not ours any more."""
+        """Remove a room that has ended or belongs to another server now."""
         room, listing = runner.room, runner.context.listing
         for player_id in [*(seat.player_id for seat in runner.seats), *runner.seats.reservations]:
             self._not_in(runner, player_id)
@@ -349,7 +349,7 @@ class Directory:
     def _is_all_durable(self) -> bool:
         return not self._beginning and all(runner.persistence.survives_stop for runner in self._runners.values())
 
-    # What is shown of rooms
+    # Listings
 
     def find(self, room_id: str, code: str) -> RoomRunner:
         """The runner of a room, by its id or by its code."""
@@ -358,60 +358,59 @@ class Directory:
         return self.runner(room_id or self.names.room_of_code(code))
 
     def listed(self, runner: RoomRunner) -> None:
-        """What is shown of a room has changed."""
+        """The listing of a room has changed."""
         self.index.touch(runner)
 
     def check_name(self, room: Room[Any], name: str | None) -> None:
-        """Refuse a new name for a room that another one has, if its kind cares."""
+        """Refuse a name that another room of the kind has, if names of the kind are unique."""
         if name is not None and room.unique_names:
             self.names.check_name(room.kind, name, room.id)
 
     def updated(self, room: Room[Any], request: Update) -> None:
-        """A room's entry was changed as this request says."""
+        """The listing of a room was changed by this request."""
         if request.password:
             self.passwords.prove(context_of(room).listing, request.password)
         self.renamed(room)
 
     def renamed(self, room: Room[Any]) -> None:
-        """A room has its name from now on."""
+        """The room has a new name."""
         if room.unique_names:
             self.names.name(room.kind, context_of(room).listing.name, room.id)
 
-    # Who is where
+    # Players and their seats
 
     def rooms_of(self, player_id: str) -> list[RoomRunner]:
-        """Where a player has a seat, or one that is reserved."""
+        """The rooms in which a player has a seat or a reservation."""
         self._stored.restore_of_player(player_id)
         return list(self._of_player.get(player_id, ()))
 
     def players(self) -> list[str]:
-        """Everybody who has a seat somewhere, or one that is reserved."""
+        """All players with a seat or a reservation."""
         return list(self._of_player)
 
     def seat_changed(self, runner: RoomRunner, player_id: str, state: SeatState) -> None:
-        """A seat is in another state."""
+        """The state of a seat has changed."""
         if state not in {SeatState.FREED, SeatState.EXPIRED}:
             runners = self._of_player.get(player_id, ())
             if runner not in runners:
                 self._of_player[player_id] = (*runners, runner)
         elif runner.seats.of(player_id) is None:
-            # Else they have another, in a room that allows it.
+            # Otherwise the player still has another seat, in a room that allows several.
             self._not_in(runner, player_id)
         self.listed(runner)
         self._publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id))
 
     def session_dropped(self, session: Session) -> None:
-        """A session's connection is gone: its seat is held or freed."""
+        """A session lost its connection: its seat is held or freed."""
         if session.seat is not None:
             session.seat.runner.dropped(session.seat)
 
     def session_returned(self, session: Session, is_resynced: bool) -> None:
-        """A session has a connection again: its player is back on the seat."""
+        """A session is connected again: its player is back on the seat."""
         if session.seat is not None:
             session.seat.runner.returned(session.seat, is_resynced=is_resynced)
 
     def session_ended(self, session: Session, reason: Reason, message: str) -> None:
-        """A session ended for good: its seat is freed."""
         seat = session.seat
         if seat is not None and reason is Reason.BYE:
             seat.runner.leave(seat)
@@ -421,7 +420,7 @@ class Directory:
             self.maker_gone(session.player_id)
 
     def maker_gone(self, player_id: str) -> None:
-        """A player has no session any more: what they had reserved is free, unless a placement keeps it."""
+        """A player has no session left: seats that they reserved are freed, except those of a placement."""
         for room_id in self.reserved.rooms(player_id):
             self._runners[room_id].reservations.maker_gone(player_id)
 

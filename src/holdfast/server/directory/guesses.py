@@ -1,10 +1,10 @@
-"""How fast the password of a room, and codes, may be guessed.
+"""Rate limits on guessing room passwords and join codes.
 
-Each wrong guess counts at its room: of the guesser's address, and of all. When those are used up, the next is checked
-only after a while. A right password costs nothing, and whoever knows it waits up to `guess_wait_max_s`, behind whatever
-address; while somebody keeps guessing from the same address, or from several, they may be told to try again: who was
-refused has no place in the queue. A session that has guessed wrong does not stand in that queue, so a guesser needs a
-new session for every further guess. Nothing is looked at before its time has come: a late answer would mean "wrong".
+Wrong guesses are counted for each room, by address and in total. When an allowance is used up, the next guess is
+checked only after a wait. Right passwords cost nothing: a player who knows the password waits at most
+`guess_wait_max_s`. During an attack from the same address, or from several, they may be asked to try again, as a
+refused guess keeps no place in the queue. A session that has guessed wrong cannot enter that queue, so an attacker
+needs a new session for every further guess. No guess is checked before its time: a late answer would reveal "wrong".
 """
 
 from holdfast.core.addresses import address_group
@@ -13,19 +13,19 @@ from holdfast.core.limits import Limits
 from holdfast.core.session import Session
 
 CODES = ""
-"""Where codes are guessed: at no room."""
+"""The key of code guesses, which concern no room."""
 
 _Place = tuple[str, str]
 
 
 class Guesses:
-    """The wrong guesses of late, by room and address."""
+    """Recent wrong guesses, by room and address."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._at_address = Rate(limits.guesses_per_address_burst, limits.guesses_per_address_per_s)
         self._at_room = Rate(limits.guesses_per_room_burst, limits.guesses_per_room_per_s)
-        # In the order in which they were last used; "" stands for all addresses.
+        # Least recently used first; "" stands for all addresses.
         self._buckets: dict[_Place, Bucket] = {}
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class Guesses:
     def wait_s(self, session: Session, room_id: str, now: float) -> float | None:
         """How long this session's next guess has to wait; None if it is refused.
 
-        It counts as wrong until it is known to be `right`: several at once do not share one wait.
+        The guess counts as wrong until `right` is called, so that simultaneous guesses do not share one wait.
         """
         if session.wrong_guesses >= self._limits.wrong_guesses_max:
             return None
@@ -48,7 +48,7 @@ class Guesses:
         return wait_s
 
     def right(self, session: Session, room_id: str) -> None:
-        """It was right, or nobody looked at it: it costs nothing."""
+        """The guess was right, or was not checked: it costs nothing."""
         session.wrong_guesses -= 1
         for bucket in self._of(session, room_id):
             bucket.give_back()

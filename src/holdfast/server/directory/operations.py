@@ -1,4 +1,4 @@
-"""What a session can ask of the directory: create, search, join … Each is a method, and a row of the table below."""
+"""The requests of a session to the directory: create, search, join … Each is a method, and a row of `table`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ from holdfast.server.directory.quick_join import QuickJoin
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions.stored import StoredSessions
 
-# A game may close each room as somebody comes: then they hear of that, and not of a new room each time.
+# A game may close each room as somebody joins: after this many, that error is returned instead of another new room.
 _TRIES_MAX = 3
 
 Operation = Callable[[Session, Any], Awaitable[Any]]
@@ -40,7 +40,7 @@ Operation = Callable[[Session, Any], Awaitable[Any]]
 
 
 class DirectoryOperations:
-    """Carries out what players ask for; every refusal has a code."""
+    """Carries out the directory requests of players; every refusal has a code."""
 
     def __init__(
         self, context: Context, rooms: Directory, *, sessions: SessionRegistry, stored: StoredSessions
@@ -49,13 +49,13 @@ class DirectoryOperations:
         self._rooms = rooms
         self._stored = stored
         self._quick = QuickJoin(context.clock, rooms, sessions)
-        # Whose request takes or frees a seat of which room.
+        # Sessions whose request takes or frees a seat, each with the room.
         self._doors: dict[Session, RoomRunner] = {}
         self._guesses = Guesses(context.limits)
         self.is_stopped = False
 
     def settle(self, session: Session) -> None:
-        """The session has its answer."""
+        """The answer to the session's request is complete."""
         runner = self._doors.pop(session, None)
         if runner is not None:
             runner.persistence.answered(session)
@@ -63,26 +63,24 @@ class DirectoryOperations:
     # Rooms
 
     async def create(self, session: Session, request: Create) -> RoomInfo:
-        """Make a room; joining it is another request."""
+        """Create a room; joining it is a separate request."""
         self._rooms.check_role(request.kind, session.roles)
         runner = await self._rooms.create(request, session.player_id, address=session.address)
         return self._shown(session, runner)
 
     async def search(self, session: Session, request: Search) -> RoomPage:
-        """Find rooms."""
         index = self._rooms.index
         return await index.search(request, index.visible_to(session.player_id))
 
     async def watch(self, session: Session, request: Watch) -> RoomPage:
-        """Begin a search that goes on."""
+        """Begin a search whose changes the client is notified of."""
         return await self._rooms.index.watch(session, request)
 
     async def unwatch(self, session: Session, request: Unwatch) -> None:
-        """End a search that goes on."""
         self._rooms.index.unwatch(session, request.id)
 
     async def mine(self, session: Session, request: Mine) -> list[RoomInfo]:
-        """Where this player has a seat."""
+        """The rooms in which this player has a seat."""
         player_id = session.player_id
         runners = self._rooms.rooms_of(player_id)
         if request.seated:
@@ -90,17 +88,18 @@ class DirectoryOperations:
         return [self._shown(session, runner) for runner in runners]
 
     async def update(self, session: Session, request: Update) -> RoomInfo:
-        """Change a room's entry: for who made it, and for its host."""
+        """Change a room's listing: allowed to its creator and its host."""
         runner = self._rooms.runner(request.room)
         context = runner.context
         is_member = session.room is runner.room
         if is_member:
-            # Its answer is saved together with the change: asked again after a crash, it is not done again.
+            # The answer is saved together with the change: repeated after a crash, the request is not carried out
+            # twice.
             self._doors[session] = runner
 
         def check() -> None:
             if session.player_id not in {context.listing.creator, context.host.id if context.host is not None else ""}:
-                raise NotAllowed("only who made the room and its host may change it")
+                raise NotAllowed("only the creator of the room and its host may change it")
 
         def update() -> None:
             check()
@@ -110,7 +109,7 @@ class DirectoryOperations:
 
         password = None
         if request.password:
-            # Before the turn, for it takes a while; and for nobody who may not.
+            # Hashing takes a while, so it happens before the turn; and only for those who may change the room.
             check()
             password = await self._rooms.passwords.keep(request.password)
         await runner.call(update)
@@ -121,7 +120,6 @@ class DirectoryOperations:
     # Seats
 
     async def join(self, session: Session, request: Join) -> RoomInfo:
-        """Take a seat in a room."""
         runner = await self._entered(session, request.room, request.code, request.password)
         self._rooms.message_versions.check(type(runner.room), request.message_version)
         return await self._join(session, runner)
@@ -138,13 +136,13 @@ class DirectoryOperations:
                 return await self._join(session, runner)
             except BaseException as error:
                 if not was_kept:
-                    # Who did not take it is gone, or is not wanted there.
+                    # The player did not take the seat: they left, or the room refused them.
                     runner.reservations.release([session.player_id])
                 if tries == 0 or not (isinstance(error, Refused) and runner.context.is_closing):
                     raise
 
     async def leave(self, session: Session, request: Leave) -> None:
-        """Give the seat back."""
+        """Free the seat."""
         seat = session.seat
         if seat is None:
             raise NotSeated("this session has no seat to leave")
@@ -154,7 +152,7 @@ class DirectoryOperations:
         await runner.call(runner.free, seat, Reason.LEFT)
 
     async def reserve(self, session: Session, request: Reserve) -> ReservationInfo:
-        """Keep seats for oneself or a party."""
+        """Reserve seats for oneself or a party."""
         runner = await self._entered(session, request.room, request.code, request.password)
         players = [PlayerId(each) for each in request.players] or [session.player_id]
         reserved: ReservationInfo = await runner.call(
@@ -164,14 +162,14 @@ class DirectoryOperations:
         return reserved
 
     async def release(self, session: Session, request: Release) -> None:
-        """Give reserved seats back: one's own, and those one has reserved."""
+        """Free reserved seats: one's own, and those one has reserved for others."""
         runner = self._rooms.runner(request.room)
         players = [PlayerId(each) for each in request.players] or [session.player_id]
         await runner.call(runner.reservations.release, players, session.player_id)
         await runner.persistence.saved()
 
     async def wait(self, session: Session, request: Wait) -> WaitInfo:
-        """Stand in line for a seat."""
+        """Join the waitlist of a room."""
         runner = await self._entered(session, request.room, "", request.password)
         place: WaitInfo = await runner.call(runner.reservations.wait, session.player_id, session.address)
         if place.position == 0:
@@ -179,13 +177,13 @@ class DirectoryOperations:
         return place
 
     async def stop_waiting(self, session: Session, request: StopWaiting) -> None:
-        """Step out of the line."""
+        """Leave the waitlist of a room."""
         runner = self._rooms.runner(request.room)
         await runner.call(runner.reservations.stop_waiting, session.player_id)
         await runner.persistence.saved()
 
     async def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomRunner:
-        """The room, for somebody who may know of it: with its password, or a seat in it already."""
+        """The requested room, if the session may enter it: by its password, or by a seat that it already has."""
         if code:
             await self._take_guess(session, CODES)
         runner = self._rooms.find(room_id, code)
@@ -193,7 +191,7 @@ class DirectoryOperations:
             self._guesses.right(session, CODES)
         if not self._is_known(session, runner):
             await self._check_password(session, runner, password)
-            # It took a while, in which the room may have ended.
+            # The room may have ended during the check.
             runner = self._rooms.find(runner.room.id, "")
         runner.joining.check_role(session)
         return runner
@@ -205,7 +203,7 @@ class DirectoryOperations:
 
     async def _check_password(self, session: Session, runner: RoomRunner, password: str) -> None:
         if not password:
-            raise WrongPassword("this room has a password")
+            raise WrongPassword("this room has a password: send it with the request")
         room = runner.room
         await self._take_guess(session, room.id)
         try:
@@ -214,30 +212,30 @@ class DirectoryOperations:
             self._guesses.right(session, room.id)
             raise
         if not is_right:
-            raise WrongPassword("that is not this room's password")
+            raise WrongPassword("wrong password")
         self._guesses.right(session, room.id)
 
     async def _take_guess(self, session: Session, room_id: str) -> None:
-        """Wait until this session's guess may be looked at."""
+        """Wait until this session's guess may be checked."""
         wait_s = self._guesses.wait_s(session, room_id, self._context.clock.now())
         if wait_s is None:
             if session.wrong_guesses >= self._context.limits.wrong_guesses_max:
-                raise Throttled("too many wrong codes and passwords: sign in again later")
+                raise Throttled("too many wrong codes or passwords: sign in again later")
             self._context.alarms.tell("guesses_per_address_per_s", "refused", address=session.address)
-            raise Throttled("too many wrong codes and passwords are tried here: try again in a minute")
+            raise Throttled("too many wrong codes or passwords: try again in a minute")
         if wait_s:
             await asyncio.sleep(wait_s)
 
     def _check_free(self, session: Session) -> None:
         room = session.room
         if room is not None:
-            raise AlreadySeated(f"this session has a seat in room {room.id} ({room.kind}) already; leave it first")
+            raise AlreadySeated(f"this session already has a seat in room {room.id} ({room.kind}); leave it first")
         if self.is_stopped:
             raise Throttled("this node is stopping")
 
     async def _join(self, session: Session, runner: RoomRunner) -> RoomInfo:
         self._check_free(session)
-        # What happened in the room it has just left must not be saved after what happens in this one.
+        # Changes in the room that it has just left must be saved before those in this one.
         await self._stored.saved_without(session)
         self._doors[session] = runner
         await runner.join(session, runner.wire_outlet)
@@ -247,7 +245,6 @@ class DirectoryOperations:
         return self._rooms.index.visible_to(session.player_id).show(runner)
 
     def table(self) -> dict[str, Operation]:
-        """Each operation by its name on the wire."""
         return {
             "create": self.create,
             "join": self.join,

@@ -1,4 +1,4 @@
-"""`join_or_create` without races: who comes while a room is being made that would do gets a seat in that one."""
+"""`join_or_create` without races: players who arrive while a suitable room is being created get a seat in that one."""
 
 import asyncio
 from contextlib import aclosing
@@ -19,7 +19,7 @@ from holdfast.server.rooms.runner import RoomRunner
 
 
 class _Making:
-    """A room that is being made, and who is to get a seat in it; the first is who has it made."""
+    """A room being created, and the players who will get a seat in it; the first of them is its creator."""
 
     def __init__(self, request: JoinOrCreate, key: bytes, row: RoomInfo) -> None:
         self.request = request
@@ -27,68 +27,68 @@ class _Making:
         self.row = row
         self.guests: list[PlayerId] = []
         self.refusals: dict[PlayerId, Refused] = {}
-        """Who did not get one after all."""
+        """Players who did not get a seat after all."""
         self.task: asyncio.Task[RoomRunner]
 
     @property
     def has_seats(self) -> bool:
-        """Whether somebody else may have a seat in it."""
         is_open = self.request.visibility == "public" and not self.request.password
         return is_open and len(self.guests) < self.row.max_players
 
     def suits(self, query: Query, now: float) -> bool:
-        """Whether it is what somebody looks for."""
+        """Whether it matches a search."""
         seats = len(self.guests)
         row = structs.replace(self.row, players=seats, open_seats=self.row.max_players - seats)
         return query.matches(row, now)
 
 
 class QuickJoin:
-    """Finds a room for a player, or has one made."""
+    """Finds a room for a player, or creates one."""
 
     def __init__(self, clock: Clock, rooms: Directory, sessions: SessionRegistry) -> None:
         self._clock = clock
         self._rooms = rooms
         self._sessions = sessions
-        # In the order they were begun.
+        # In the order of their creation.
         self._making: dict[_Making, None] = {}
 
     def check(self, session: Session, request: JoinOrCreate) -> Query:
-        """What to look for; a request that no room could meet, or not for this player, is refused before the search."""
+        """The search of a request; an impossible request, or one this player may not make, is refused before
+        searching."""
         room_type = self._rooms.kind_for(request)
         check_role(room_type.join_role, session.roles, f"a seat in a {request.kind}")
         return parse_query(request.where, (), kind=request.kind)
 
     async def find(self, session: Session, request: JoinOrCreate, wanted: Query) -> tuple[RoomRunner, bool]:
-        """A room with a seat that is this player's or reserved for them; and whether it was before."""
+        """A room with a seat taken by or reserved for this player, and whether the player had it before."""
         player_id = session.player_id
         while True:
             found = await self._found(session, request.kind, wanted)
             if found is not None:
                 return found
-            # Without an `await` since: there is no seat anywhere at this moment.
+            # There was no `await` since the search: no seat is open anywhere at this moment.
             making = self._under_way(wanted)
             if making is None:
-                # Not when it is made: others may wait for it by then, who have made none.
+                # Now, not once it is created: others who did not create it may wait for it by then.
                 self._rooms.check_creator(player_id, session.address)
                 making = self._make(request, session)
             making.guests.append(player_id)
             try:
-                # Who goes away must not keep the others from their room.
+                # A player who leaves must not cancel the room of the others.
                 runner = await asyncio.shield(making.task)
             except Refused:
                 if making.key == fingerprint(request):
                     raise
-                # That was somebody else's request.
+                # The request of another player failed, not this one.
                 continue
             refusal = making.refusals.get(player_id)
             if refusal is None:
                 return runner, False
             if making.guests[0] == player_id:
-                # Its game has locked it, say: another one would be no better.
+                # Its game has locked it, for example: another new room would be no better.
                 raise refusal
-            # It has fewer seats than it might have had: look again. With each room somebody's search is over, so all
-            # of them come to an end.
+            # It has fewer seats than expected: search again. Each new room ends at least one search, so all of them
+            # end.
 
     async def _found(self, session: Session, kind: str, wanted: Query) -> tuple[RoomRunner, bool] | None:
         player_id = session.player_id
@@ -138,7 +138,7 @@ class QuickJoin:
         )
         making = _Making(request, fingerprint(request), row)
         making.task = self._clock.loop.create_task(self._made(making, session.player_id, session.address))
-        # If nobody is left who waits for it, nobody wants to know how it failed.
+        # If nobody waits for it any more, nobody needs its error.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._making[making] = None
         return making
@@ -150,7 +150,7 @@ class QuickJoin:
             )
         finally:
             del self._making[making]
-        # At once: nobody who finds the room now may have the seats of those who have waited for it.
+        # At once: players who find the room now must not take the seats of those who waited for it.
         for player_id in making.guests:
             try:
                 if not self._sessions.of_player(player_id):
@@ -162,5 +162,5 @@ class QuickJoin:
 
 
 def _has_own(runner: RoomRunner, player_id: PlayerId) -> bool:
-    """Whether a player has a seat to come back to; where they may have a second one, they want that."""
+    """Whether a player has a seat to return to; where a player may have several seats, they want another one."""
     return runner.room.duplicate != "allow" and runner.seats.of(player_id) is not None

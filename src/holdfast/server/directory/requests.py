@@ -1,7 +1,7 @@
-"""What clients ask for through their session: create, join, leave … One at a time, each id carried out once.
+"""Requests of clients through their session: create, join, leave … One at a time, and each id is carried out once.
 
-The last answers are kept, so that a client which dropped before it heard one asks again with the same id and hears it.
-Answers to what only reads are not: asked again, it is read again.
+The last answers are kept: a client that dropped before it received one repeats the request with the same id and gets
+the same answer. Answers to read-only requests are not kept: they are read again.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from holdfast.server.sessions.stored import StoredSessions
 
 
 class _OneTooMany(Request, frozen=True):
-    """A request that will be answered in its turn, but not carried out."""
+    """A request that is answered in order with a refusal, and not carried out."""
 
 
 class _Answer(NamedTuple):
-    """An answer as it is sent, and as it is kept."""
+    """An answer as it is sent, and as it is stored."""
 
     sent: Reply
     kept: Reply
 
 
 class RequestHandler:
-    """Takes requests in, answers them in order."""
+    """Receives requests, and answers them in order."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RequestHandler:
         send: Callable[[Session, Reply], None],
         settle: Callable[[Session], None],
     ) -> None:
-        """`send` writes to the connection of a session, if any; `settle` is called when a request has its answer."""
+        """`send` writes to the connection of a session, if any; `settle` is called when a request has been answered."""
         self._operations = operations
         self._stored = stored
         self._send = send
@@ -67,9 +67,9 @@ class RequestHandler:
         self._is_stopped = False
 
     def receive(self, session: Session, request: Request, is_throttled: bool = False) -> None:
-        """A request came in: answer it, or answer it again; if there were too many, only say so."""
+        """Answer a request, or repeat its answer; `is_throttled` refuses it."""
         if self._is_stopped and self._stored.is_saved(session):
-            # The connection is about to be closed, and the client asks the next server again.
+            # The connection is about to close, and the client repeats the request on the next server.
             return
         is_new = request.id > session.last_request
         if not is_new and request.operation not in READS:
@@ -81,7 +81,7 @@ class RequestHandler:
         if is_new:
             self._check_order(session, request.id)
         if len(queue) >= self._limits.requests_in_flight_max:
-            raise ProtocolError("too many requests are waiting for their answer", Reason.SEQUENCE)
+            raise ProtocolError("too many requests are waiting for an answer", Reason.SEQUENCE)
         queue.append(_OneTooMany(request.id, request.operation, request.arguments) if is_throttled else request)
         if session not in self._tasks:
             self._queues[session] = queue
@@ -90,30 +90,30 @@ class RequestHandler:
     def _check_order(self, session: Session, request_id: int) -> None:
         waiting = self._new_ones(session)
         if not waiting and session.last_request < request_id - 1 <= session.requests_announced:
-            # A welcome told of requests in progress; the session dropped, and they were given up. Who had asked would
-            # ask again; another process, which went on from a saved state, counts on from what the welcome told.
+            # A welcome reported requests in progress, the session dropped, and they were abandoned. That client would
+            # repeat them; a client process that continues from a saved state counts on from the welcome's number.
             session.last_request = request_id - 1
         if request_id != session.last_request + waiting + 1:
             raise ProtocolError(f"request {request_id} is out of order", Reason.SEQUENCE)
 
     def _new_ones(self, session: Session) -> int:
-        """How many wait that were never answered."""
+        """How many requests wait that were never answered."""
         return sum(waiting.id > session.last_request for waiting in self._queues.get(session, ()))
 
     def last_known(self, session: Session) -> int:
-        """The highest request id that was answered or is being carried out: what a welcome tells."""
+        """The highest request id that was answered or is being carried out: sent with a welcome."""
         known = session.last_request + self._new_ones(session)
         session.requests_announced = max(session.requests_announced, known)
         return known
 
     def dropped(self, session: Session) -> None:
-        """Forget what was not begun: the client asks again when it is back."""
+        """Discard requests that were not started: the client repeats them when it returns."""
         queue = self._queues.get(session)
         while queue and len(queue) > 1:
             queue.pop()
 
     async def stop(self) -> None:
-        """Give up what is in progress, and seat nobody any more."""
+        """Abandon the requests in progress."""
         self._is_stopped = True
         tasks = list(self._tasks.values())
         for task in tasks:
@@ -143,7 +143,7 @@ class RequestHandler:
             del self._queues[session], self._tasks[session]
 
     def _settle(self, session: Session) -> None:
-        """What a request did and its answer are saved together, and then heard of."""
+        """The effect of a request and its answer are saved together, and sent afterwards."""
         self._settle_operation(session)
         self._stored.hold(session)
 
@@ -152,7 +152,7 @@ class RequestHandler:
             result = await self._carry_out(session, request)
             sent = kept = Reply(request.id, self._encoded(session, result))
             if isinstance(result, LinkInfo):
-                # A token is never kept, only its hash.
+                # Tokens are never stored, only their hashes.
                 kept = Reply(request.id, self._encoded(session, replace(result, token="")))
             return _Answer(sent, kept)
         except Interrupted:
@@ -163,24 +163,24 @@ class RequestHandler:
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
             secrets = secrets_in(session.codec or MSGPACK, request.arguments)
             self._faults.report(f"a request to {request.operation}", error, hide=secrets, session=session.id)
-            reply = Reply(request.id, problem=Problem("internal", "the server failed to carry this out"))
+            reply = Reply(request.id, problem=Problem("internal", "the server failed; its log has the error"))
             return _Answer(reply, reply)
 
     def _encoded(self, session: Session, result: Any) -> Raw:
-        """The result as it will be sent, now and again: what cannot be said or does not fit fails here."""
+        """The encoded result; a result that cannot be encoded or is too large fails here."""
         assert session.codec is not None
         encoded = session.codec.encode(result)
         if len(encoded) > self._result_bytes_max:
-            raise Failed(f"the answer has {len(encoded)} bytes and does not fit in a payload")
+            raise Failed(f"the answer has {len(encoded)} bytes, which does not fit in a payload")
         return Raw(encoded)
 
     async def _carry_out(self, session: Session, request: Request) -> Any:
         if isinstance(request, _OneTooMany):
-            raise Throttled("too many requests at once; ask again in a while")
+            raise Throttled("too many requests at once; try again later")
         operation = self._operations.get(request.operation)
         if operation is None:
             raise NotFound(
-                f"no request is called {request.operation!r}; there is {', '.join(sorted(self._operations))}"
+                f"unknown request {request.operation!r}; this server has: {', '.join(sorted(self._operations))}"
             )
         assert session.codec is not None
         try:

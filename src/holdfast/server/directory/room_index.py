@@ -1,4 +1,4 @@
-"""What can be found: the index of a node's rooms, kept up to date and searched."""
+"""The search index of a node's rooms."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
@@ -18,17 +18,17 @@ from holdfast.server.directory.viewer import Viewer
 from holdfast.server.directory.watches import TellRooms, Watches, size_of
 from holdfast.server.rooms.runner import RoomRunner
 
-# Rooms whose row is brought up to date in one go: about two milliseconds.
+# Rows refreshed in one slice: about two milliseconds.
 _REFRESHED_AT_ONCE = 32
-# What a page has beside its rooms: a cursor, which is as long as a search takes one, and a few words.
+# The size of a page without its rooms: a cursor, as long as the longest that a search accepts, and the field names.
 _PAGE_HEAD_BYTES = 1024 + 64
-# What a newcomer looks for.
+# What a new player searches for.
 _OPEN = (Comparison(Term("open_seats"), Operator.GT, 0), Comparison(Term("has_password"), Operator.EQ, value=False))
 _OPENINGS_AT_ONCE = 8
 
 
 class RoomIndex:
-    """The searchable side of the rooms."""
+    """Indexes rooms, searches them, and watches searches."""
 
     def __init__(self, context: Context, shares: AddressShares, tell_rooms: TellRooms) -> None:
         self._limits = context.limits
@@ -36,9 +36,9 @@ class RoomIndex:
         self._faults = context.faults
         self._index = Index(columns_max=self._limits.indexed_properties_max)
         self._runners: dict[str, RoomRunner] = {}
-        # Those whose row is out of date, longest first.
+        # Rooms whose row is outdated, the longest outdated first.
         self._stale: dict[RoomRunner, None] = {}
-        # At which touch each has changed last, in that order: what changes while somebody looks for an opening.
+        # The number of each room's last change, in that order: finds rooms that changed during a search for an opening.
         self._touched: dict[RoomRunner, int] = {}
         self._touches = 0
         self._is_catching_up = False
@@ -49,12 +49,11 @@ class RoomIndex:
     # Rooms
 
     def add(self, runner: RoomRunner) -> None:
-        """A room can be found from now on."""
         self._runners[runner.room.id] = runner
         self.touch(runner)
 
     def touch(self, runner: RoomRunner) -> None:
-        """What is shown of a room has changed; looked at when somebody asks, or there are many of them."""
+        """A room's listing has changed; its row is refreshed at the next search, or when many are outdated."""
         if self._runners.get(runner.room.id) is not runner:
             return
         self._stale[runner] = None
@@ -67,7 +66,6 @@ class RoomIndex:
             self._slices.add(self._catch_up)
 
     def remove(self, runner: RoomRunner) -> None:
-        """A room cannot be found any more."""
         if self._runners.get(runner.room.id) is runner:
             del self._runners[runner.room.id]
             self._stale.pop(runner, None)
@@ -76,19 +74,19 @@ class RoomIndex:
             self._watches.changed(runner.room.id)
 
     def row(self, room_id: str) -> RoomInfo | None:
-        """What can be searched of a room, as it is now."""
+        """A room's current row."""
         runner = self._runners.get(room_id)
         if runner is not None and runner in self._stale:
             self._refresh(runner)
         return self._index.row(room_id)
 
-    # Keeping up
+    # Refreshing rows
 
     def _refresh(self, runner: RoomRunner) -> None:
         del self._stale[runner]
         try:
             self._index.put(runner.entry.row())
-        except Exception as error:  # noqa: BLE001 - a game has spoiled its room: it is not found, others are
+        except Exception as error:  # noqa: BLE001 - a game broke its room's listing: other rooms can still be found
             self._index.remove(runner.room.id)
             self._faults.report("the entry of a room", error, room=runner.room.id, kind=runner.room.kind)
 
@@ -97,14 +95,14 @@ class RoomIndex:
             self._refresh(runner)
 
     def _catch_up(self) -> None:
-        """Nobody is waiting for it: so that whoever searches need not wait long."""
+        """Refresh rows in the background, so that the next search need not wait long."""
         self._refresh_some(_REFRESHED_AT_ONCE)
         self._is_catching_up = len(self._stale) > _REFRESHED_AT_ONCE
         if self._is_catching_up:
             self._slices.add(self._catch_up)
 
     async def _caught_up(self) -> int:
-        """Wait until it is one's turn to search, and all that has changed can be found: until which touch."""
+        """Wait for a turn to search, and until all rows are current; returns the number of the last change."""
         await self._slices.turn()
         behind, touches = len(self._stale), self._touches
         while behind > _REFRESHED_AT_ONCE:
@@ -121,7 +119,7 @@ class RoomIndex:
         return Viewer(self._runners, player_id)
 
     async def search(self, request: Search, viewer: Viewer | None) -> RoomPage:
-        """Look in slices, so that no search keeps the games waiting. Without a viewer, everything is seen."""
+        """Search in slices, so that no search blocks the event loop. Without a viewer, all rooms are visible."""
         query = parse_query(request.where, request.order_by, kind=request.kind)
         rooms: list[RoomInfo] = []
         last: RoomInfo | None = None
@@ -141,7 +139,7 @@ class RoomIndex:
                 info = runner.entry.info(sees_code=True) if viewer is None else viewer.show(runner)
                 bytes_left -= size_of(info)
                 if bytes_left < 0 and last is not None:
-                    # As many as an answer can carry.
+                    # As many as fit in one answer.
                     return RoomPage(rooms, query.cursor_after(last))
                 rooms.append(info)
                 last = row
@@ -150,9 +148,9 @@ class RoomIndex:
                 return RoomPage(rooms, cursor)
 
     async def openings(self, wanted: Query) -> AsyncGenerator[RoomRunner]:
-        """Rooms that a newcomer might join without a password, oldest first; last, those that changed meanwhile.
+        """Rooms that a new player might join without a password, oldest first; then those that changed meanwhile.
 
-        Each is open when it is told of, and at the end there is no other: whoever goes on from there without an
+        Each is open when it is yielded, and after the last one there is no other: a caller that continues without an
         `await` may rely on it.
         """
         query = Query(conjunction(*_OPEN, wanted.where), wanted.order, b"")
@@ -202,7 +200,7 @@ class RoomIndex:
     # Watching
 
     async def watch(self, session: Session, request: Watch) -> RoomPage:
-        """Begin a search that goes on; what it finds now."""
+        """Begin a search that notifies of changes; returns the first results."""
         viewer = self.visible_to(session.player_id)
         watch = self._watches.begin(session, request.id, parse_query(request.where, (), kind=request.kind), viewer)
         try:
@@ -215,9 +213,8 @@ class RoomIndex:
         return page
 
     def unwatch(self, session: Session, watch_id: str) -> None:
-        """End one."""
         self._watches.end(session, watch_id)
 
     def dropped(self, session: Session) -> None:
-        """Who is not there cannot be told: they begin again when they are back."""
+        """A disconnected client receives no notices: it watches again when it returns."""
         self._watches.dropped(session)

@@ -1,4 +1,5 @@
-"""By what rooms are known beside their id: join codes, the keys they were made with, who made them. And ended ones."""
+"""What identifies rooms besides their id: join codes, creation keys, names, creators. Also rooms that ended
+recently."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from holdfast.schemas.room import CreationKey, RoomInfo
 
 @dataclass(slots=True)
 class _Made:
-    """The room of a request with a key: made, or being made."""
+    """The room of a creation key: created, or being created."""
 
     request: bytes
     room_id: str = ""
@@ -25,14 +26,14 @@ class _Made:
 
 
 class RoomNames:
-    """What else a node's rooms are found by, and what they hold of that."""
+    """The codes, names, keys and creators of a node's rooms."""
 
     def __init__(self, limits: Limits, random: Random, now: Callable[[], float]) -> None:
         self._limits = limits
         self._random = random
         self._now = now
         self._codes: dict[str, str] = {}
-        # Of kinds in which a name stands for one room.
+        # Of kinds whose names are unique.
         self._names: dict[tuple[str, str], str] = {}
         self._name_of: dict[str, tuple[str, str]] = {}
         self._made: dict[tuple[str, str], _Made] = {}
@@ -43,7 +44,7 @@ class RoomNames:
     # Codes
 
     def new_code(self, room_id: str) -> str:
-        """One that no other room has: this room's from now on."""
+        """Assign a new unique code to a room."""
         while True:
             code = join_code(self._random.randbytes(CODE_LENGTH))
             if code not in self._codes:
@@ -51,29 +52,28 @@ class RoomNames:
                 return code
 
     def room_of_code(self, code: str) -> str:
-        """The id of the room with this code, however it was typed."""
+        """The id of the room with this code; case and separators do not matter."""
         room_id = self._codes.get(spelled(code))
         if room_id is None:
-            raise NotFound(f"no room has the code {code!r}; it may have ended")
+            raise NotFound(f"no room has the code {code!r}; check the code, or the room has ended")
         return room_id
 
     # Names
 
     def check_name(self, kind: str, name: str, room_id: str) -> None:
-        """Refuse a name that another room of a kind has."""
+        """Refuse a name that another room of the kind has."""
         if name and self._names.get((kind, name), room_id) != room_id:
-            raise NameTaken(f"another {kind} is called {name!r}")
+            raise NameTaken(f"another {kind} has the name {name!r}; choose a different one")
 
     def name(self, kind: str, name: str, room_id: str) -> None:
-        """The name is this room's from now on, and no other."""
+        """Give the room this name, instead of its previous one."""
         self.unname(room_id)
-        # Rooms from the store may have the same: of before names were unique, or put there as a file.
+        # Rooms in the store may share a name: saved before names were unique, or imported from a file.
         if name and (kind, name) not in self._names:
             self._names[kind, name] = room_id
             self._name_of[room_id] = (kind, name)
 
     def unname(self, room_id: str) -> None:
-        """The room's name is free again."""
         key = self._name_of.pop(room_id, None)
         if key is not None:
             del self._names[key]
@@ -81,20 +81,20 @@ class RoomNames:
     # Keys
 
     async def once(self, request: Create, creator: str, make: Callable[[CreationKey], "asyncio.Task[str]"]) -> str:
-        """The id of the room for a request with a key: made now, or by the same request before."""
+        """The id of the room for a request with a key: created now, or before by the same request."""
         self._prune()
-        # A client that was built again in the meantime asks for the same room.
+        # A rebuilt client asks for the same room.
         once = CreationKey(creator, request.idempotency_key, fingerprint(structs.replace(request, message_version="")))
         key = (creator, once.key)
         made = self._made.get(key)
         if made is not None and made.request != once.request:
-            raise Conflict(f"the key {once.key!r} was used before, for a different request: use a new one")
+            raise Conflict(f"the key {once.key!r} was used for a different request: use a new key")
         if made is None:
             making = make(once)
             made = self._made[key] = _Made(once.request, making=making)
             making.add_done_callback(partial(self._has_made, key, made))
         if made.making is not None:
-            # Not the task itself: whoever stops asking must not keep the others from their room.
+            # Shielded: a client that stops waiting must not cancel the room of the others.
             making = made.making
             await asyncio.wait([making])
             made.room_id = making.result()
@@ -107,19 +107,19 @@ class RoomNames:
         if not making.cancelled() and making.exception() is None:
             made.room_id = making.result()
         elif self._made.get(key) is made:
-            # Nothing came of it, so whoever asks next tries anew; also if nobody is left who has asked.
+            # It failed, so the next request tries again, even if nobody waits for this one any more.
             del self._made[key]
 
     # Creators
 
     def check_creator(self, creator: str) -> None:
-        """Refuse another room to a player who has made too many that have not ended."""
+        """Refuse a player who has created too many rooms that have not ended."""
         rooms = len(self._by_creator.get(creator, ()))
         if creator and rooms >= self._limits.rooms_per_player_max:
-            raise Throttled(f"you have made {rooms} rooms that have not ended: end one of them first")
+            raise Throttled(f"you have created {rooms} rooms that have not ended: end one of them first")
 
     def claim(self, room_id: str, creator: str) -> None:
-        """A room is this player's, also while it is being made."""
+        """Count a room for its creator, also while it is being created."""
         if creator:
             self._by_creator.setdefault(creator, set()).add(room_id)
 
@@ -130,16 +130,16 @@ class RoomNames:
             if not rooms:
                 del self._by_creator[creator]
 
-    # Rooms come and go
+    # Adding and removing rooms
 
     def add(self, room_id: str, listing: RoomListing) -> None:
-        """A room can be found from now on; one that has no code, or another's, gets a new one."""
+        """Add a room; it gets a new code if it has none, or one that another room uses."""
         self.expect(room_id, listing)
         if self._codes.get(listing.code) != room_id:
             listing.code = self.new_code(room_id)
 
     def expect(self, room_id: str, listing: RoomListing) -> None:
-        """A room waits in the store for somebody who asks for it: nobody else may have what it is known by."""
+        """Keep the code, name and key of a room that is still in the store."""
         self.claim(room_id, listing.creator)
         if listing.code:
             self._codes.setdefault(listing.code, room_id)
@@ -149,7 +149,7 @@ class RoomNames:
             )
 
     def remove(self, listing: RoomListing, info: RoomInfo) -> None:
-        """A room has ended: remembered for a while."""
+        """Remove an ended room, and remember it for a while."""
         self._codes.pop(listing.code, None)
         self._disclaim(info.id, listing.creator)
         self.unname(info.id)
@@ -157,7 +157,7 @@ class RoomNames:
         self._prune()
 
     def forget(self, room_id: str, listing: RoomListing) -> None:
-        """A room is another node's now, waits in the store, or was not made after all."""
+        """Remove a room that belongs to another node, is only in the store, or could not be created."""
         self._disclaim(room_id, listing.creator)
         self.unname(room_id)
         if self._codes.get(listing.code) == room_id:
@@ -169,7 +169,7 @@ class RoomNames:
                 del self._made[once.creator, once.key]
 
     def ended(self, room_id: str) -> RoomInfo | None:
-        """A room that ended a short while ago."""
+        """A room that ended recently."""
         self._prune()
         known = self._ended.get(room_id)
         return known[1] if known is not None else None

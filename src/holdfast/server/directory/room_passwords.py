@@ -1,7 +1,8 @@
-"""Passwords of rooms: kept as argon2id, checked without making the joins of a busy room slow.
+"""Passwords of rooms: stored as argon2id, and checked without slowing down the joins of a busy room.
 
-What is stored is expensive to check, on purpose. So once a password was right, a keyed hash of it stays in memory, with
-a key that never leaves this process: argon2 works when a password is set, and after a restart until one was right.
+Checking the stored hash is expensive, on purpose. After the first right password, a keyed hash of it stays in memory,
+with a key that never leaves this process: argon2 runs when a password is set, and after a restart until the first
+right password.
 """
 
 import hashlib
@@ -19,10 +20,10 @@ _KEY_BYTES = 32
 
 
 class RoomPasswords:
-    """Keeps and checks the passwords of a node's rooms."""
+    """Hashes and checks the passwords of a node's rooms."""
 
     def __init__(self, limits: Limits, random: Random, hashing: Hashing | None = None) -> None:
-        """`hashing` takes the place of argon2id and its threads: for virtual time, which knows none."""
+        """`hashing` replaces argon2id and its threads, for virtual time without threads."""
         self._limits = limits
         self._random = random
         self._hashing = hashing
@@ -37,7 +38,7 @@ class RoomPasswords:
         return self._argon2
 
     async def keep(self, text: str) -> PasswordHash | None:
-        """What is kept of a password; None for an empty one."""
+        """The hash of a password; None for an empty one."""
         if not text:
             return None
         try:
@@ -46,7 +47,7 @@ class RoomPasswords:
             raise Throttled(str(error)) from None
 
     async def is_right(self, listing: RoomListing, text: str) -> bool:
-        """Whether this is the room's password. It may have another by the time that is known: look again."""
+        """Whether this is the room's password. It may have been changed during the check: compare again."""
         password = listing.password
         if password is None:
             return True
@@ -65,7 +66,7 @@ class RoomPasswords:
         return is_right
 
     def prove(self, listing: RoomListing, text: str) -> None:
-        """Whoever has just set the password knows it."""
+        """Remember a password that was set just now as right."""
         if listing.password is not None:
             listing.proven = (listing.password, self._digest(text))
 
@@ -74,7 +75,6 @@ class RoomPasswords:
         return hmac.digest(self._key, _bytes(text), "sha256")
 
     def close(self) -> None:
-        """End the threads."""
         if self._argon2 is not None:
             self._argon2.close()
 

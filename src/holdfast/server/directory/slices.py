@@ -1,4 +1,4 @@
-"""Work that would keep the games waiting, cut into slices: one in each turn of the loop, whoever it is for."""
+"""Long work, cut into slices: one slice in each iteration of the event loop, shared by all tasks that use it."""
 
 import asyncio
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Slices:
-    """Those who have such work take turns."""
+    """A queue of slices."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -14,14 +14,14 @@ class Slices:
         self._is_going = False
 
     def add(self, work: Callable[[], None]) -> None:
-        """Do one slice of something when it is its turn."""
+        """Run one slice when its turn comes."""
         self._waiting.append(work)
         if not self._is_going:
             self._is_going = True
             self._loop.call_soon(self._next)
 
     async def turn(self) -> None:
-        """Wait for one's turn; the slice is what one does until the next `await`."""
+        """Wait for a turn; the slice is the code up to the next `await`."""
         turn: asyncio.Future[None] = self._loop.create_future()
         self.add(lambda: None if turn.done() else turn.set_result(None))
         await turn

@@ -1,4 +1,4 @@
-"""What one player sees of the rooms."""
+"""The rooms that one player may see."""
 
 from holdfast.core.session import PlayerId
 from holdfast.schemas.room import RoomInfo
@@ -6,7 +6,7 @@ from holdfast.server.rooms.runner import RoomRunner
 
 
 class Viewer:
-    """What a player may find: the public rooms, and those they made or have a seat in."""
+    """What a player may find: public rooms, and those they created or have a seat in."""
 
     __slots__ = ("_player_id", "_runners")
 
@@ -15,12 +15,11 @@ class Viewer:
         self._player_id = player_id
 
     def __call__(self, row: RoomInfo) -> bool:
-        """Whether they may find a room."""
         runner = self._runners[row.id]
         return runner.context.listing.visibility == "public" or self.knows(runner)
 
     def knows(self, runner: RoomRunner) -> bool:
-        """Whether it is one of theirs: then they see its code, too."""
+        """Whether the room is one of theirs: then its code is shown, too."""
         return (
             self._player_id == runner.context.listing.creator
             or runner.seats.of(self._player_id) is not None
@@ -28,9 +27,8 @@ class Viewer:
         )
 
     def show(self, runner: RoomRunner) -> RoomInfo:
-        """The room as they see it."""
+        """The room as the player sees it."""
         return runner.entry.info(sees_code=self.knows(runner))
 
     def show_by_id(self, room_id: str) -> RoomInfo:
-        """The same, of a room that can be found."""
         return self.show(self._runners[room_id])

@@ -1,7 +1,7 @@
-"""Searches that go on: whoever began one is told which rooms came into it, changed in it, or left it.
+"""Watched searches: the client is notified of rooms that enter the results, change, or leave them.
 
-What has changed is told every `watch_s`, in rounds: each goes through the rooms that have changed since the last one,
-some at a time, and tells every watch what is news to it. What changes meanwhile is told in the next round.
+Changes are sent every `watch_s`, in rounds: each goes through the rooms that changed since the last round, in slices,
+and notifies every watch that they concern. Changes during a round are sent in the next one.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from holdfast.server.directory.viewer import Viewer
 TellRooms = Callable[[Session, str, list[RoomInfo], list[str]], None]
 """Notifies the client of a watch, by its id, of the rooms that changed and of those that are gone."""
 
-# Rooms of a round that are looked at together.
+# Rooms of a round that are checked together.
 _ROOMS_AT_ONCE = 32
-# To tell of a room takes as long as to look at so many.
+# Sending one room costs as much as checking this many.
 _TELLING_COSTS = 10
-# What a notice has beside the rooms that have changed: the ids of those that are gone, of `_ROOMS_AT_ONCE` at most.
+# The size of a notice without the changed rooms: the ids of removed rooms, at most `_ROOMS_AT_ONCE`.
 _REMOVED_BYTES = 2 * KIB
 
 
 class Watching:
-    """A search that goes on, and what its client knows of."""
+    """A watched search, and the rooms that its client knows."""
 
     __slots__ = ("known", "missed", "query", "viewer")
 
@@ -39,12 +39,12 @@ class Watching:
         self.query = query
         self.viewer = viewer
         self.known: set[str] = set()
-        # What has changed while the first page is still being looked for.
+        # Rooms that changed while the first page is still being collected.
         self.missed: dict[str, None] | None = {}
 
 
 class Watches:
-    """The searches that go on, on one node."""
+    """The watched searches of one node."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Watches:
         slices: Slices,
         tell_rooms: TellRooms,
     ) -> None:
-        """`row` is what searches see of a room now, by its id."""
+        """`row` returns the current row of a room, by its id."""
         self._context = context
         self._row = row
         self._slices = slices
@@ -65,27 +65,27 @@ class Watches:
         self._of: dict[Session, dict[str, Watching]] = {}
         self._count = 0
         self._quota: AddressQuota[tuple[Session, str]] = AddressQuota(shares)
-        # What has changed since the last round began.
+        # Rooms that changed since the last round began.
         self._news: dict[str, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._round: Iterator[None] | None = None
 
-    # They come and go
+    # Beginning and ending
 
     def begin(self, session: Session, watch_id: str, query: Query, viewer: Viewer) -> Watching:
-        """Remember from now on what changes; `found` must follow."""
+        """Record changes from now on; `found` must follow."""
         mine = self._of.get(session, {})
         if watch_id not in mine:
             if len(mine) >= self._limits.watches_per_session_max:
-                raise Throttled(f"this session has {len(mine)} searches going on: end one first")
+                raise Throttled(f"this session watches {len(mine)} searches already: end one first")
             if self._count >= self._limits.watches_max:
-                raise Throttled("this node has too many searches going on; try later")
+                raise Throttled("this node watches too many searches; try again later")
             if self._quota.is_full(session.address, self._limits.watches_max):
                 self._context.alarms.tell("address_share", "refused", session=session.id, address=session.address)
-                raise Throttled("too many searches go on from your address: end one first")
+                raise Throttled("too many searches are watched from your address: end one first")
         watch = Watching(query, viewer)
         if session.connection is not None:
-            # Else it has dropped, and begins again when it is back.
+            # Otherwise the session has dropped, and watches again when it returns.
             self._count += watch_id not in mine
             self._quota.take((session, watch_id), session.address)
             mine[watch_id] = watch
@@ -93,33 +93,32 @@ class Watches:
         return watch
 
     def found(self, watch: Watching, rooms: list[RoomInfo]) -> None:
-        """What the client is shown first."""
+        """The first results, as sent to the client."""
         watch.known.update(info.id for info in rooms)
         missed, watch.missed = watch.missed, None
         for room_id in missed or ():
             self.changed(room_id)
 
     def end(self, session: Session, watch_id: str) -> None:
-        """End one."""
         mine = self._of.get(session, {})
         if mine.pop(watch_id, None) is None:
-            raise NotFound(f"no search called {watch_id!r} is going on")
+            raise NotFound(f"this session watches no search with the id {watch_id!r}")
         self._count -= 1
         self._quota.give_back((session, watch_id))
         if not mine:
             del self._of[session]
 
     def dropped(self, session: Session) -> None:
-        """End all of a session."""
+        """End all watches of a session."""
         mine = self._of.pop(session, {})
         self._count -= len(mine)
         for watch_id in mine:
             self._quota.give_back((session, watch_id))
 
-    # Telling
+    # Notifying
 
     def changed(self, room_id: str) -> None:
-        """Something about a room is news, perhaps."""
+        """A room may have changed."""
         if self._of:
             self._news[room_id] = None
             if self._timer is None and self._round is None:
@@ -138,7 +137,7 @@ class Watches:
         except StopIteration:
             self._end_round()
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this round
-            self._context.faults.report("telling what has changed", error)
+            self._context.faults.report("notifying watches", error)
             self._end_round()
         else:
             self._slices.add(self._go_on)
@@ -150,7 +149,7 @@ class Watches:
             self.changed(room_id)
 
     def _told(self, news: list[str]) -> Iterator[None]:
-        """Tell everybody; every `yield` lets others have their turn."""
+        """Notify all watches; each `yield` ends a slice."""
         for start in range(0, len(news), _ROOMS_AT_ONCE):
             room_ids = news[start : start + _ROOMS_AT_ONCE]
             rows = self._rows(room_ids)
@@ -172,7 +171,7 @@ class Watches:
         return {room_id: self._row(room_id) for room_id in room_ids}
 
     def _tell(self, session: Session, watch_id: str, watch: Watching, rows: dict[str, RoomInfo | None]) -> int:
-        """Tell one of them; of how many rooms."""
+        """Notify one watch; returns the number of rooms sent."""
         if watch.missed is not None:
             watch.missed.update(dict.fromkeys(rows))
             return 0
@@ -209,5 +208,5 @@ class Watches:
 
 
 def size_of(info: RoomInfo) -> int:
-    """What a room takes of an answer or a notice, in the dialect that says it at more length."""
+    """The size of a room in an answer or a notice, in the larger of the two codecs."""
     return max(len(codec.encode(info)) for codec in CODECS.values()) + 1

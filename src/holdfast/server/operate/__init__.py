@@ -1,1 +1,1 @@
-"""What operators do, behind the HTTP API."""
+"""Operations: what the HTTP API can do with a node."""

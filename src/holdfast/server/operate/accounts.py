@@ -22,11 +22,9 @@ class AccountOperations:
         self._sign_out_player = sign_out
 
     async def create(self, name: str, password: str, *, player: str, roles: Iterable[str]) -> AccountInfo:
-        """Create an account."""
         return await _unless_busy(self._accounts().create_account(name, password, player_id=player, roles=roles))
 
     async def get(self, name: str) -> AccountInfo:
-        """One account."""
         return await _unless_busy(self._accounts().get_account(name))
 
     async def set_password(self, name: str, password: str) -> None:
@@ -48,13 +46,13 @@ class AccountOperations:
         for each in self._authenticators.values():
             if isinstance(each, Issuing):
                 return each.issue_ticket(player, roles=roles, ttl_s=ttl_s)
-        raise NotFound("this server takes no tickets: Server(auth=[Tickets(), …])")
+        raise NotFound("this server does not accept tickets: enable them with Server(auth=[Tickets(), …])")
 
     def _accounts(self) -> Accounts:
         for each in self._authenticators.values():
             if isinstance(each, Accounts):
                 return each
-        raise NotFound("this server has no accounts: Server(auth=[Password(), …])")
+        raise NotFound("this server has no accounts: enable them with Server(auth=[Password(), …])")
 
 
 async def _unless_busy(work: Awaitable[T]) -> T:

@@ -22,13 +22,13 @@ from holdfast.server.health import Health
 from holdfast.stores.port import Store
 
 OVERVIEW_S = 1.0
-"""How often the numbers are sent to those who watch."""
-# How long an overview is shared among readers. Less than the above: nobody is sent the same one twice.
+"""How often the overview is sent to watchers."""
+# How long an overview is shared among readers. Shorter than the interval: no reader gets the same one twice.
 _SHARED_S = 0.9 * OVERVIEW_S
-# How many events are sent with each overview: in a storm nobody reads all.
+# How many events are sent with each overview: nobody could read all of a storm's.
 _EVENTS_MAX = 100
 
-# What can be set for a kind of rooms, as its class says it.
+# Settings of a kind of rooms, named as in its class.
 _SETTINGS = [name for name in Room.__annotations__ if name not in {"kind", "state"} and not name.startswith("_")]
 _STATES = (SessionState.PRECONNECT, SessionState.CONNECTED, SessionState.DISCONNECTED)
 
@@ -62,7 +62,7 @@ class NodeOverview:
         self._shared: OverviewInfo | None = None
 
     async def overview(self) -> OverviewInfo:
-        """The numbers of now. Sessions and rooms are counted in slices: the games do not wait for it."""
+        """The current numbers. Sessions and rooms are counted in slices, without blocking the event loop."""
         metrics = self._metrics
         sessions: Counter[SessionState] = Counter()
         players: set[str] = set()
@@ -90,7 +90,7 @@ class NodeOverview:
         )
 
     async def watch(self) -> AsyncIterator[EventInfo]:
-        """An overview every second, and after each the newest events since the last; until the reader stops."""
+        """An overview every second, each followed by the newest events since the last; until the reader stops."""
         events = self._events
         number, position = 0, events.last_id
         while True:
@@ -103,7 +103,7 @@ class NodeOverview:
             await asyncio.sleep(OVERVIEW_S)
 
     async def _shared_overview(self) -> OverviewInfo:
-        """The newest overview: sessions are not counted anew for each reader."""
+        """The newest overview: sessions are not counted again for each reader."""
         async with self._lock:
             if self._shared is None or self._now() - self._shared_at >= _SHARED_S:
                 self._shared_at = self._now()
@@ -134,12 +134,12 @@ def _schema(message_type: type[msgspec.Struct]) -> dict[str, Any]:
     try:
         return msgspec.json.schema(message_type, schema_hook=lambda _: {})
     except TypeError:
-        # A type that JSON Schema has no word for: whoever wants to send it has to know.
+        # A type without an equivalent in JSON Schema: senders have to know it.
         return {}
 
 
 def store_kind(store: Store | None) -> str:
-    """What a store is called in the settings: "memory", "sqlite", or empty if there is none."""
+    """The name of a store in the settings: "memory", "sqlite", or empty if there is none."""
     return type(store).__name__.removesuffix("Store").lower() if store is not None else ""
 
 

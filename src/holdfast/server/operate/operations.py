@@ -1,4 +1,4 @@
-"""What operators and backends can do with a running node, and what a server is given to let them do it over HTTP."""
+"""The operations of a running node for operators and backends, and the interface of the API that exposes them."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -38,10 +38,10 @@ class OperatorApi(Protocol):
 
     @property
     def scheme(self) -> str:
-        """How its URL begins: "http" or "https"."""
+        """The scheme of its URL: "http" or "https"."""
 
     async def open(self, operations: Operations) -> tuple[str, int]:
-        """Serve from now on; returns the address."""
+        """Start serving; returns the address."""
 
     async def close(self) -> None:
         """Stop serving."""

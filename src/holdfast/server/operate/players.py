@@ -1,4 +1,4 @@
-"""Players as operators see them: everybody with a session, a seat, or a seat that is reserved for them."""
+"""Players as operators see them: everybody with a session, a seat or a reservation."""
 
 from itertools import chain
 
@@ -24,10 +24,9 @@ class PlayerOperations:
         return PlayerPage([self._info(each) for each in page], more)
 
     def get(self, player_id: str) -> PlayerInfo:
-        """One player."""
         info = self._info(player_id)
         if not info.sessions and not info.rooms:
-            raise NotFound(f"player {player_id!r} is not here")
+            raise NotFound(f"player {player_id!r} has no session, seat or reservation on this node")
         return info
 
     def _info(self, player_id: str) -> PlayerInfo:

@@ -30,7 +30,7 @@ _TEXT_CHARS_MAX = 200
 # many times as long, so that reading takes at most a fiftieth of the time, however often it is asked for.
 _READ_S = 0.02
 _PAUSE = 50
-# What Holdfast keeps on a room, and shows elsewhere.
+# Attributes of a room that belong to Holdfast, and are shown elsewhere.
 _OURS = frozenset({"state", "max_players"})
 
 
@@ -46,17 +46,16 @@ class RoomOperations:
         read_messages: Callable[[str], AsyncIterator[EventInfo]],
         raised: Callable[[Exception, str], None],
     ) -> None:
-        """`raised` is told of errors in the game's code, `read_messages` follows what is said in a room."""
+        """`raised` is called with errors of the game's code; `read_messages` follows the messages of a room."""
         self._directory = directory
         self._now = now
         self._limits = limits
         self._read_messages = read_messages
         self._raised = raised
-        # Until when a room's state is not read again.
+        # The time before which a room's state is not read again.
         self._pauses: WeakKeyDictionary[RoomRunner, float] = WeakKeyDictionary()
 
     async def create(self, request: Create) -> RoomInfo:
-        """Create a room."""
         return _info(await self._directory.create(request))
 
     async def search(self, request: Search) -> RoomPage:
@@ -64,7 +63,7 @@ class RoomOperations:
         return await self._directory.index.search(request, None)
 
     def get(self, room_id: str) -> RoomInfo:
-        """One room; also one that ended a short while ago."""
+        """One room, or one that ended recently."""
         ended = self._directory.names.ended(room_id)
         return ended if ended is not None else _info(self._directory.runner(room_id))
 
@@ -77,7 +76,7 @@ class RoomOperations:
         return _info(runner)
 
     async def end(self, room_id: str, reason: str) -> RoomInfo:
-        """End a room: everybody leaves, then it is gone. Returns once a crash cannot bring a durable room back."""
+        """End a room: all players leave. Returns once a crash cannot bring a durable room back."""
         runner = self._directory.runner(room_id)
         runner.end(reason or "ended_by_operator")
         await until_saved(runner.persistence.forgotten(), self._limits)
@@ -86,7 +85,7 @@ class RoomOperations:
     # Seats
 
     def seats(self, room_id: str) -> list[SeatInfo]:
-        """The players with a seat in a room, and those for whom one is reserved."""
+        """The players with a seat or a reservation in a room."""
         runner = self._directory.runner(room_id)
         seats, host = runner.seats, runner.context.host
         reserved = [
@@ -124,7 +123,6 @@ class RoomOperations:
         await runner.persistence.saved()
 
     async def kick(self, room_id: str, player_id: str, message: str) -> None:
-        """Free a player's seat."""
         runner = self._directory.runner(room_id)
         seat = runner.seats.occupied_by(player_id)
         if seat is None:
@@ -139,7 +137,7 @@ class RoomOperations:
         runner, began = self._running(room_id), self._now()
         pause_s = self._pauses.get(runner, began) - began
         if pause_s > 0:
-            raise Throttled(f"reading the state of this room holds up the games: try again in {pause_s:.1f} s")
+            raise Throttled(f"reading the state of this room blocks the server: try again in {pause_s:.1f} s")
         is_read = False
         try:
             state = self._read_state(runner.room)
@@ -180,7 +178,7 @@ class RoomOperations:
         return self._read_messages(self._running(room_id).room.id)
 
     async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
-        """Send a message to all players of a room, as a turn of the room; returns how many players there are."""
+        """Send a message to all players of a room, as a turn of the room; returns the number of players."""
         runner = self._running(room_id)
         message = _message(message_type, body)
         await runner.call(runner.room.broadcast, message)
@@ -205,11 +203,11 @@ def _seconds_until(when: float | None, now: float) -> float:
 async def until_saved(end: Awaitable[None], limits: Limits) -> None:
     """Wait until the store has saved that something ended."""
     try:
-        # It is not saved before the room's present turn is over.
+        # The end is saved only after the room's present turn.
         async with asyncio.timeout(limits.turn_s + limits.commit_timeout_s):
             await end
     except TimeoutError:
-        raise Throttled("it ends, but the store does not save that at the moment") from None
+        raise Throttled("it has ended, but the store cannot save that at the moment") from None
 
 
 def _is_the_games(name: str) -> bool:
@@ -217,7 +215,7 @@ def _is_the_games(name: str) -> bool:
 
 
 class _Values:
-    """A game's values as plain data, as long as they are not too large together."""
+    """A game's values as plain data, up to a total size."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -246,15 +244,15 @@ def _as_text(value: Any) -> Any:
 
 
 def _message(name: str, body: Mapping[str, Any]) -> Message:
-    """A message of any type, without a class of the game for it."""
+    """A message of any type, without a class for it."""
     if name.startswith(RESERVED):
-        raise Invalid(f"type: names that begin with {RESERVED!r} are Holdfast's own")
+        raise Invalid(f"type: names that begin with {RESERVED!r} are reserved")
     names = {f"field_{number}": each for number, each in enumerate(body)}
     fields = [(each, Any) for each in names]
     try:
         made = msgspec.defstruct("Broadcast", fields, bases=(Message,), namespace={"wire_name": name}, rename=names)
     except ValueError:
-        raise Invalid("body: a field's name may not have quotes, backslashes or control characters") from None
+        raise Invalid("body: field names may not contain quotes, backslashes or control characters") from None
     message = made(*body.values())
     assert isinstance(message, Message)
     return message

@@ -29,7 +29,8 @@ class SessionOperations:
         now: Callable[[], float],
         limits: Limits,
     ) -> None:
-        """`restore` fetches a session that is still in the store; `saved_end` waits until an end is saved, if it is."""
+        """`restore` loads a session from the store; `saved_end` returns the wait until an end is saved, if it is saved
+        at all."""
         self._registry = registry
         self._timelines = timelines
         self._restore = restore
@@ -40,7 +41,7 @@ class SessionOperations:
         self._limits = limits
 
     def list(self, *, player: str = "", status: str = "", search: str = "", limit: int, cursor: str) -> SessionPage:
-        """The sessions of a player, with a status, with `search` in an id; in the order of their ids."""
+        """The sessions that match all filters, in the order of their ids; `search` matches a part of an id."""
         sessions: Iterable[Session] = self._registry.of_player(player) if player else self._registry
         if status:
             sessions = (each for each in sessions if each.state.value == status)
@@ -51,11 +52,10 @@ class SessionOperations:
         return SessionPage([self._info(session) for session in found], more)
 
     def get(self, session_id: str) -> SessionInfo:
-        """One session."""
         return self._info(self._find(session_id))
 
     async def end(self, session_id: str, reason: str) -> None:
-        """End a session for good: its token stays dead after a crash."""
+        """End a session for good: its token stays invalid after a crash."""
         session = self._find(session_id)
         self._end(session, Reason.KICKED, reason)
         saved = self._saved_end(session)
@@ -63,21 +63,21 @@ class SessionOperations:
             await until_saved(saved, self._limits)
 
     def drop(self, session_id: str, reason: str) -> None:
-        """Close a session's connection; the player may come back."""
+        """Close a session's connection; the player may return."""
         session = self._registry.get(session_id)
         if session is None:
             raise NotFound(f"there is no session {session_id!r}; it may have ended")
         self._disconnect(session, reason or "an operator closed this connection")
 
     def timeline(self, session_id: str) -> TimelineInfo:
-        """What happened to a session, and why; also to one that ended a while ago."""
+        """What happened to a session, and why; also for one that ended recently."""
         self._restore(session_id)
         session = self._registry.get(session_id)
         timeline = self._timelines.get(session_id, session.player_id if session is not None else "")
         if timeline is None:
             raise NotFound(
-                f"nothing is known of session {session_id!r}: there was none here, or it was over more than "
-                f"{self._limits.timeline_kept_s:g} s ago and is forgotten"
+                f"unknown session {session_id!r}: it was never on this node, or ended more than "
+                f"{self._limits.timeline_kept_s:g} s ago"
             )
         explanation = explain(timeline.events)
         return TimelineInfo(
@@ -92,11 +92,11 @@ class SessionOperations:
         )
 
     def latest_timeline(self, player_id: str) -> TimelineInfo:
-        """The timeline of a player's latest session: the newest that is here, else the one that ended last."""
+        """The timeline of a player's latest session: the newest open one, otherwise the one that ended last."""
         sessions = self._registry.of_player(player_id)
         latest = sessions[-1].id if sessions else self._timelines.last_of(player_id)
         if latest is None:
-            raise NotFound(f"player {player_id!r} has no session here, and none that is remembered")
+            raise NotFound(f"player {player_id!r} has no session on this node, and none ended recently")
         return self.timeline(latest)
 
     def _find(self, session_id: str) -> Session:

@@ -1,1 +1,1 @@
-"""Placements: rooms made for players who were matched elsewhere."""
+"""Placements: rooms created for players who were matched elsewhere."""

@@ -1,4 +1,4 @@
-"""The fleet as this node knows it: itself. Placements are written against a list of nodes, which a cluster fills."""
+"""The fleet as this node knows it: itself. Placements work on a list of nodes, which a cluster will fill."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +13,7 @@ from holdfast.server.directory.directory import Directory
 
 
 class OwnFleet:
-    """One node."""
+    """A fleet of one node."""
 
     def __init__(self, info: Callable[[], NodeInfo], rooms: Directory) -> None:
         self._info = info
@@ -24,7 +24,7 @@ class OwnFleet:
 
     async def place(self, node: str, request: StartPlacement, owner: str, address: str) -> RoomInfo:
         self._check_party(request)
-        # Before the room is made, or one would be made and ended again at each attempt.
+        # Before the room is created, or every attempt would create and end one.
         self._rooms.reserved.check(owner, len(request.players))
         runner = await self._rooms.create(project(request, Create), owner, address=address)
         try:
@@ -32,13 +32,13 @@ class OwnFleet:
             await runner.call(runner.reservations.reserve_placed, party, owner)
             await runner.persistence.saved()
         except BaseException:
-            # Also if it is cancelled: nothing is left behind.
+            # Also when cancelled: nothing is left behind.
             runner.end("placement_failed")
             raise
         return runner.entry.info(sees_code=True)
 
     def _check_party(self, request: StartPlacement) -> None:
-        """Refuse for good what no room of this kind will ever hold."""
+        """Refuse for good a party that no room of this kind can hold."""
         kind = self._rooms.type_of(request.kind)
         if kind is not None and len(request.players) > kind.max_players:
             raise Invalid(f"{len(request.players)} players do not fit in a room for {kind.max_players}")

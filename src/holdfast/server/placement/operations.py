@@ -1,4 +1,4 @@
-"""What a session can ask of placements."""
+"""The requests of a session about placements."""
 
 from holdfast.core.session import Session
 from holdfast.schemas.placement import PlacementInfo
@@ -9,27 +9,26 @@ from holdfast.server.placement.placements import Placements
 
 
 class PlacementOperations:
-    """Carries out what players ask for: each has their own placements."""
+    """Carries out placement requests of players, each for their own placements."""
 
     def __init__(self, placements: Placements, rooms: Directory) -> None:
         self._placements = placements
         self._rooms = rooms
 
     async def start(self, session: Session, request: StartPlacement) -> PlacementInfo:
-        """Have a room made on the best node."""
+        """Start a placement: a room on the best node."""
         self._rooms.check_role(request.kind, session.roles)
         return self._placements.start(request, session.player_id, session.address)
 
     async def get(self, session: Session, request: GetPlacement) -> PlacementInfo:
-        """How far one's own placement is."""
+        """The state of one's own placement."""
         return self._placements.get(request.placement, session.player_id)
 
     async def stop(self, session: Session, request: StopPlacement) -> PlacementInfo:
-        """Give up one's own placement."""
+        """Stop one's own placement."""
         return self._placements.stop(request.placement, session.player_id)
 
     def table(self) -> dict[str, Operation]:
-        """Each operation by its name on the wire."""
         return {
             "get_placement": self.get,
             "start_placement": self.start,

@@ -1,7 +1,7 @@
-"""Placements: a room is wanted somewhere in the fleet, and a node that takes it is looked for until one does.
+"""Placements: finds a node for a requested room, and retries until one accepts it.
 
-Each pending placement has a task that asks the nodes, best first, and a timer for its timeout. Neither waits for the
-other: a room that is made after the placement has ended is given up again.
+Each pending placement has a task that asks the nodes, best first, and a timer for its timeout. They are independent: a
+room that is created after its placement has ended is given up.
 """
 
 import asyncio
@@ -33,25 +33,25 @@ from holdfast.schemas.room import RoomInfo
 
 log = get_logger("holdfast.server")
 
-# What a node would say again, however often it was asked.
+# Refusals that a node would repeat, however often it is asked.
 _FOR_GOOD = (Invalid, NotFound)
 
 
 class Fleet(Protocol):
-    """The nodes on which rooms can be made."""
+    """The nodes on which rooms can be created."""
 
     def nodes(self) -> list[NodeInfo]:
-        """The nodes as they are now. Rooms that are still being made do not count: the desk knows its own."""
+        """The current nodes. Rooms that are still being created are not counted: `Placements` counts its own."""
 
     async def place(self, node: str, request: StartPlacement, owner: str, address: str) -> RoomInfo:
-        """Make the room on a node and reserve its players' seats, all or none, in the name of `owner` at `address`.
+        """Create the room on a node and reserve its players' seats, all or none, for `owner` at `address`.
 
-        `Refused` if the node cannot, and nothing else: `Invalid` or `NotFound` if it never will, as when it has no such
-        kind of room. Refused or cancelled, it leaves nothing behind.
+        Raises only `Refused`: `Invalid` or `NotFound` if the node never can, as when it does not have the kind of room.
+        Refused or cancelled, it leaves nothing behind.
         """
 
     async def give_up(self, node: str, room_id: str) -> None:
-        """End a room that `place` made for a placement which has ended meanwhile."""
+        """End a room that `place` created for a placement that has ended meanwhile."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,13 +59,13 @@ class _Placement:
     request: StartPlacement
     owner: str
     address: str
-    """Where its owner called from; empty for an operator."""
+    """The owner's address; empty for an operator."""
     queue: Queue
     info: PlacementInfo
     timeout: asyncio.TimerHandle
     over: asyncio.Future[None]
     started: float
-    """By the loop's clock, as `ended`; what is shown is by the wall's."""
+    """On the event loop's clock, like `ended`; the published time is on the wall clock."""
     state: PlacementState = PLACEMENT_TABLE.start
     ended: float = 0.0
 
@@ -75,7 +75,7 @@ class _Placement:
 
 
 class Placements:
-    """One node's desk for placements: it starts them, tells how far they are, and stops them."""
+    """The placements of one node: starts, reports and stops them."""
 
     def __init__(  # noqa: PLR0913 - one call site, all but the first two by keyword
         self,
@@ -111,25 +111,25 @@ class Placements:
         self._queues: dict[str, Queue] = {}
         for queue in queues:
             if queue.name in self._queues:
-                raise ValueError(f"two queues are called {queue.name!r}: rename one of them")
+                raise ValueError(f"two queues have the name {queue.name!r}: rename one of them")
             self._queues[queue.name] = queue
         self._pending: dict[str, _Placement] = {}
         # In the order they ended.
         self._ended: dict[str, _Placement] = {}
-        # Also of those that have ended while a node was still making their room.
+        # Includes those that have ended while a node was still creating their room.
         self._tasks: dict[_Placement, asyncio.Task[None]] = {}
         self._rooms_under_way: Counter[str] = Counter()
         self._is_closed = False
 
-    # What can be asked
+    # Requests
 
     def start(self, request: StartPlacement, owner: str = "", address: str = "") -> PlacementInfo:
-        """Look for a node from now on; with an `id` that is known, the placement that has it. `owner` "": operators."""
+        """Start a placement; a known `id` returns that placement. An empty `owner` means an operator."""
         self._prune()
         known = self._known(request.id)
         if known is not None:
             if (known.request, known.owner) != (request, owner):
-                raise Conflict(f"placement {request.id!r} stands for a different request; use another id")
+                raise Conflict(f"placement {request.id!r} was started with a different request; use another id")
             return known.info
         self._check(request, owner, address)
         placement = self._opened(request, owner, address)
@@ -137,11 +137,11 @@ class Placements:
         return placement.info
 
     def get(self, placement_id: str, owner: str | None = None) -> PlacementInfo:
-        """How far a placement is; with an owner, only of their own."""
+        """The state of a placement; with an owner, only of their own."""
         return self._find(placement_id, owner).info
 
     def stop(self, placement_id: str, owner: str | None = None) -> PlacementInfo:
-        """Give up a placement that is pending; one that was stopped before stays as it is."""
+        """Stop a pending placement; one that was stopped before stays as it is."""
         placement = self._find(placement_id, owner)
         if placement.is_pending:
             self._end(placement, PlacementEvent.STOPPED, "it was stopped")
@@ -150,7 +150,7 @@ class Placements:
         return placement.info
 
     def queues(self) -> list[QueueInfo]:
-        """Where placements can be started, and how many wait there."""
+        """The queues, and how many placements wait in each."""
         pending = Counter(placement.queue.name for placement in self._pending.values())
         return [
             QueueInfo(queue.name, list(queue.destinations), queue.timeout_s, pending[queue.name])
@@ -158,13 +158,13 @@ class Placements:
         ]
 
     def list(self) -> list[PlacementInfo]:
-        """Those that are pending and those that ended a short while ago, oldest first."""
+        """Pending placements and those that ended recently, oldest first."""
         self._prune()
         known = [*self._ended.values(), *self._pending.values()]
         return [placement.info for placement in sorted(known, key=lambda placement: placement.started)]
 
     async def close(self) -> None:
-        """Cancel what is pending, and give up the rooms that are still being made."""
+        """Cancel pending placements, and give up rooms that are still being created."""
         self._is_closed = True
         for placement in list(self._pending.values()):
             self._end(placement, PlacementEvent.STOPPED, "the node is stopping")
@@ -174,27 +174,27 @@ class Placements:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    # Beginning and end
+    # Starting and ending
 
     def _check(self, request: StartPlacement, owner: str, address: str) -> None:
         if request.queue not in self._queues:
             known = ", ".join(sorted(self._queues)) or "none"
-            raise NotFound(f"no queue is called {request.queue!r}; there is {known}")
+            raise NotFound(f"unknown queue {request.queue!r}; this server has: {known}")
         check_players(request)
         if self._is_closed:
             raise Throttled("this node is stopping")
         if len(self._tasks) >= self._pending_max:
-            raise Throttled(f"{len(self._tasks)} placements are under way; try again when some have ended")
+            raise Throttled(f"{len(self._tasks)} placements are pending, which is the limit; try again later")
         own = sum(placement.owner == owner for placement in self._tasks) if owner else 0
         if own >= self._pending_per_owner_max:
-            raise Throttled(f"{own} placements of yours are under way; stop one or wait")
+            raise Throttled(f"you have {own} pending placements, which is the limit; stop one or wait")
         if self._quota.is_full(address, self._pending_max):
-            raise Throttled("too many placements are under way from your address; try again when some have ended")
+            raise Throttled("too many placements are pending from your address; try again later")
 
     def _opened(self, request: StartPlacement, owner: str, address: str) -> _Placement:
         queue = self._queues[request.queue]
         placement_id = request.id or self._make_id()
-        # A player may have chosen the very id that we would.
+        # A player may have chosen the id that would be generated here.
         while self._known(placement_id) is not None:
             placement_id = self._make_id()
         players = [player.id for player in request.players]
@@ -237,7 +237,7 @@ class Placements:
         self._prune()
         placement = self._known(placement_id)
         if placement is None or owner not in (None, placement.owner):
-            raise NotFound(f"there is no placement {placement_id!r}; one that has ended is kept for {self._kept_s:g} s")
+            raise NotFound(f"there is no placement {placement_id!r}; ended placements are kept for {self._kept_s:g} s")
         return placement
 
     def _prune(self) -> None:
@@ -248,7 +248,7 @@ class Placements:
                 break
             del self._ended[oldest.info.id]
 
-    # In between. After every await the placement may have ended.
+    # Searching for a node. After every await the placement may have ended.
 
     async def _look_for_node(self, placement: _Placement) -> None:
         waited_s = 0.0
@@ -264,12 +264,12 @@ class Placements:
                 if relaxed_s is not None:
                     until_s = min(until_s, max(relaxed_s, waited_s))
                 await asyncio.wait([placement.over], timeout=until_s - waited_s)
-                # A timer may ring a little early; a policy that ends then has ended.
+                # A timer may fire slightly early; a policy that ends at that time has ended.
                 waited_s = max(until_s, self._now() - placement.started)
         except Exception:
             log.exception("a placement failed", placement=placement.info.id)
             if placement.is_pending:
-                self._end(placement, PlacementEvent.BROKEN, "the placement failed; the details are in the server's log")
+                self._end(placement, PlacementEvent.BROKEN, "the placement failed; see the server's log")
 
     async def _ask_nodes(self, placement: _Placement, waited_s: float) -> None:
         nodes = [
@@ -291,17 +291,17 @@ class Placements:
                 await self._placed(placement, node.name, room)
             if not placement.is_pending:
                 return
-        # Only when all were asked: not every node of a fleet hosts every kind of room.
+        # Only after all were asked: not every node of a fleet has every kind of room.
         if is_for_good:
             self._end(placement, PlacementEvent.BROKEN, placement.info.reason)
 
     async def _place(self, node: str, placement: _Placement) -> RoomInfo:
-        # They count as rooms at once, or a burst of placements would all find the same node the least loaded.
+        # They count as rooms at once, or a burst of placements would all choose the same node.
         self._rooms_under_way[node] += 1
         try:
             return await self._fleet.place(node, placement.request, placement.owner, placement.address)
         finally:
-            # Unlike -= 1, this forgets a node that has none.
+            # Unlike -= 1, this removes a node that has none.
             self._rooms_under_way -= Counter((node,))
 
     async def _placed(self, placement: _Placement, node: str, room: RoomInfo) -> None:
@@ -312,9 +312,9 @@ class Placements:
         try:
             await self._fleet.give_up(node, room.id)
         except Refused as error:
-            log.warning("a room came too late and cannot be given up", room=room.id, node=node, error=error)
+            log.warning("a room was created too late and could not be ended", room=room.id, node=node, error=error)
 
     def _note(self, placement: _Placement, reason: str) -> None:
-        """Why it is still pending."""
+        """Why the placement is still pending."""
         if placement.is_pending:
             placement.info = structs.replace(placement.info, reason=sentence(reason))

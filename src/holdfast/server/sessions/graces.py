@@ -1,4 +1,4 @@
-"""How long a session waits for its player: one timer for each that is disconnected."""
+"""Grace periods: one timer for each disconnected session."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Graces:
         # One bound method for all timers.
         self._when_due = self._check
         self.may_expire: Callable[[Session], bool] = lambda _: True
-        """Whether a player could have returned; while the store refuses, they cannot."""
+        """Whether players can return now: they cannot while the store fails."""
 
     def begin(self, session: Session) -> None:
         """End the session when its grace ends, unless its player returns."""
@@ -26,13 +26,13 @@ class Graces:
             self._timers[session] = self._clock.loop.call_at(session.expires_at, self._when_due, session)
 
     def cancel(self, session: Session) -> None:
-        """The player is back, or the session is over."""
+        """The player returned, or the session ended."""
         timer = self._timers.pop(session, None)
         if timer is not None:
             timer.cancel()
 
     def renew(self, session: Session) -> None:
-        """Begin the grace of a disconnected session anew."""
+        """Restart the grace of a disconnected session."""
         if session.expires_at is not None:
             session.expires_at = self._clock.now() + session.grace_s
             self.begin(session)
@@ -43,5 +43,5 @@ class Graces:
         elif session.has_expired(self._clock.now()):
             self._expire(session)
         else:
-            # Early, by the resolution of the timer.
+            # The timer fired early, by its resolution.
             self.begin(session)

@@ -1,7 +1,7 @@
-"""What happens to a session between its start and its end, and in which order the parts of the server hear of it.
+"""The transitions of a session between its start and its end, and the order in which parts of the server handle them.
 
-The lists of listeners are filled where the server is composed: they are the order in which a drop or an end takes
-effect. A listener returns at once and does not raise.
+The lists of listeners are filled where the server is composed: a drop or an end takes effect in their order. A
+listener returns at once and does not raise.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ RETRY_AFTER_STOP_S = 1.0
 
 
 class SessionLifecycle:
-    """Carries out what is decided about sessions."""
+    """Carries out transitions of sessions."""
 
     def __init__(self, context: Context, shares: AddressShares) -> None:
         self._clock = context.clock
@@ -31,23 +31,23 @@ class SessionLifecycle:
         self._faults = context.faults
         self.registry = SessionRegistry()
         self.quota: AddressQuota[Session] = AddressQuota(shares)
-        """By the address that each session began at."""
+        """Counted by the address at which each session began."""
         self.graces = Graces(context.clock, lambda session: self.end_session(session, Reason.GRACE_ENDED))
         self.on_drop: list[Callable[[Session], None]] = []
         """A connection was lost."""
         self.on_detach: list[Callable[[Session], None]] = []
-        """A connection was lost, or a newer one took over: whatever belonged to it is gone."""
+        """A session has lost its connection, or a newer one took over: whatever belonged to the old one is invalid."""
         self.on_end: list[Callable[[Session, Reason, str], None]] = []
-        """A session ended for good: its seat is freed, its token is dead."""
+        """A session ended for good: its seat is freed, its token is invalid."""
         self.on_release: list[Callable[[Session], None]] = []
         """This server forgets a session that lives on in the store."""
         self.close_connection: Callable[[Session, Connection, Reason, str], None] = _close
-        """How the connection of an ended session is closed: at once, unless that has to be saved first."""
+        """Closes the connection of an ended session: at once, unless the end has to be saved first."""
 
-    # Connections come and go
+    # Connections
 
     def lost(self, connection: Connection) -> None:
-        """A connection is gone, or closing and no longer heard: if it spoke for a session, that has dropped."""
+        """A connection is gone, or closing and no longer read: its session, if it is still attached, has dropped."""
         session = self.registry.detach(connection, self._clock.now())
         if session is not None:
             self._dropped(session, connection)
@@ -62,7 +62,7 @@ class SessionLifecycle:
         self.graces.begin(session)
 
     def supersede(self, old: Connection, session: Session) -> None:
-        """A newer connection speaks for the session: the old one is told and closed."""
+        """A newer connection continues the session: notify and close the old one."""
         self._counters.takeovers += 1
         session.drops += 1
         old.forget_session()
@@ -80,7 +80,7 @@ class SessionLifecycle:
             heard(session)
 
     def overflowed(self, session: Session) -> None:
-        """More piled up for a client than may be kept: it will be resynced when it resumes."""
+        """A client's outgoing messages exceed the limit: it will be resynced when it resumes."""
         self._counters.streams_overflowed += 1
         self._publish(Resynced(session=session.id, player=session.player_id))
         if session.connection is not None:
@@ -88,7 +88,7 @@ class SessionLifecycle:
             session.connection.close(Reason.SLOW, message)
 
     def turn_away(self, connection: Connection) -> None:
-        """The store refuses: the client may return when it works again."""
+        """The store fails: the client may return when it works again."""
         message = "the server cannot save at the moment"
         connection.close(Reason.BUSY, message, retry_after_s=self._limits.store_patience_s)
 
@@ -123,17 +123,17 @@ class SessionLifecycle:
             connection.close(reason, retry_after_s=RETRY_AFTER_STOP_S)
 
     def restore(self, session: Session) -> None:
-        """A session is back from the store: its player has a new grace to return."""
+        """A session was restored from the store: its player has a new grace to return."""
         session.obeyed_by(self)
         self.registry.add(session)
         self.quota.take(session, session.address)
         if session.signed_in_at:
-            # Its age counts from the first server it began on.
+            # Its age counts from its start on the first server.
             session.created_at = self._clock.now() - max(0.0, self._clock.wall_clock() - session.signed_in_at)
         session.restored(self._clock.now())
         self.graces.begin(session)
 
-    # What games and operators ask of a session (`SessionCommands`)
+    # Requests of games and operators (`SessionCommands`)
 
     def disconnect(self, session: Session, reason: str) -> None:
         """Close the session's connection; the player may return."""
@@ -142,7 +142,6 @@ class SessionLifecycle:
             connection.close(Reason.DISCONNECTED, reason)
 
     def end(self, session: Session, reason: str) -> None:
-        """End the session for good."""
         self.end_session(session, Reason.KICKED, reason)
 
 

@@ -1,4 +1,4 @@
-"""News for a session that belong to no room. They are not kept: who drops asks again when they are back."""
+"""Notices to a session outside of any room. They are not stored: after a drop, the client asks again."""
 
 from typing import Any
 
@@ -11,25 +11,25 @@ from holdfast.schemas.room import RoomInfo
 
 
 class Notices:
-    """Writes notices to the sessions that are connected."""
+    """Sends notices to connected sessions."""
 
     def __init__(self, registry: SessionRegistry) -> None:
         self._registry = registry
 
     def rooms(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
-        """Of a search that goes on; they must fit in a payload."""
+        """Changes in a watched search; they must fit in one payload."""
         self._send(session, "rooms", watch_id, {"changed": changed, "removed": removed})
 
     def offer(self, player_id: PlayerId, place: WaitInfo) -> None:
-        """A seat is kept for who has waited for one."""
+        """A seat is reserved for a player on the waitlist."""
         self._send_to(player_id, "offer", place.room, place)
 
     def placement(self, player_id: PlayerId, info: PlacementInfo) -> None:
-        """A placement is in another state."""
+        """The state of a placement changed."""
         self._send_to(player_id, "placement", info.id, info)
 
     def stopping(self, session: Session, deadline_s: float) -> None:
-        """The server stops within so many seconds."""
+        """The server stops within `deadline_s` seconds."""
         self._send(session, "stopping", "", {"deadline_s": deadline_s})
 
     def _send_to(self, player_id: PlayerId, topic: str, key: str, body: Any) -> None:

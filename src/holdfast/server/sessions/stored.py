@@ -1,4 +1,4 @@
-"""What a store does for sessions. A server without a store does none of it."""
+"""The part of a store that sessions use. Without a store, these functions do nothing."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ class StoredSessions:
     """Filled where the server is composed."""
 
     restore: Callable[[str], None] = _nothing
-    """Bring back the session with this id, if the store has it."""
+    """Restore the session with this id, if the store has it."""
     restore_of_player: Callable[[str], None] = _nothing
-    """Bring back all sessions of a player."""
+    """Restore all sessions of a player."""
     hold: Callable[[Session], None] = _nothing
-    """The session changed, and its client may hear of it only when that is saved."""
+    """The session changed, and its client may be notified only once that is saved."""
     moved: Callable[[Session], None] = _nothing
-    """The session took or left a seat, or its streams begin anew: saved together with its room."""
+    """The session took or left a seat, or its streams restart: saved together with its room."""
     changed: Callable[[Session], None] = _nothing
     """Save the session with the next commit."""
     is_saved: Callable[[Session], bool] = _no
     """Whether the session outlives this process."""
     is_stuck: Callable[[Session], bool] = _no
-    """Whether the session outlives this process, and the store refuses at the moment."""
+    """Whether the session outlives this process while the store fails."""
     is_elsewhere: Callable[[str], bool] = _no
-    """Whether another server has the session with this id."""
+    """Whether another server has taken over the session with this id."""
     saved_without: Callable[[Session], Awaitable[None]] = _at_once
     """Wait until the room that the session has just left is saved without it."""
     end_saved: Callable[[Session], Callable[[], Awaitable[None]] | None] = _nothing
-    """How to wait until the end of a session is saved; None if nothing of it is."""
+    """The wait until the end of a session is saved; None if the session is not saved at all."""
