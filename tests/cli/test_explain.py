@@ -83,8 +83,8 @@ async def test_what_is_not_known_is_an_error_that_says_so(desk: Desk) -> None:
     nor_them = await desk.run("players", "explain", "nobody")
 
     assert nobody.exit_code == nor_them.exit_code == 1
-    assert "nothing is known of session 'nobody'" in nobody.stderr
-    assert "player 'nobody' has no session here" in nor_them.stderr
+    assert "unknown session 'nobody'" in nobody.stderr
+    assert "player 'nobody' has no session on this node" in nor_them.stderr
 
 
 async def test_what_was_said_cannot_steer_the_operator_s_terminal(desk: Desk) -> None:

@@ -55,7 +55,7 @@ async def test_a_game_that_is_not_there_is_named(tmp_path: Path, target: str, sa
         ("from holdfast import Room\nclass A(Room):\n    max_players = 0", "A.max_players"),
         (
             "from holdfast import Room\nclass A(Room):\n    kind = 'x'\nclass B(Room):\n    kind = 'x'",
-            "two kinds of rooms are called 'x'",
+            "two room classes have the kind 'x'",
         ),
     ],
 )

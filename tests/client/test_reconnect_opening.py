@@ -18,7 +18,7 @@ from tests.client.fake_server import CUT, REFUSED, URL, FakeServer, close, conne
 async def test_an_address_where_nobody_answers_is_an_error_at_once() -> None:
     server = FakeServer(REFUSED)
 
-    with pytest.raises(DialError, match="nobody listens"):
+    with pytest.raises(DialError, match="nothing listens"):
         await connect(server)
 
     assert server.dialled_at == [0.0]
@@ -44,7 +44,7 @@ async def test_with_a_saved_session_an_address_where_nobody_answers_is_given_up_
     await (await connect(FakeServer([welcome()]), saved=storage)).suspend()
     written = storage.written
 
-    with pytest.raises(SessionEnded, match="within 10 s: nobody listens") as error:
+    with pytest.raises(SessionEnded, match="within 10 s: nothing listens") as error:
         await connect(FakeServer(REFUSED), saved=storage, give_up_s=10.0)
 
     assert error.value.reason == "unreachable"

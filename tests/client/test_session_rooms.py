@@ -39,7 +39,7 @@ async def test_the_servers_side_creates_rooms_with_properties_too(server: Server
 
 async def test_a_refusal_is_raised_as_what_it_is(server: Server) -> None:
     async with connect(server) as session:
-        with pytest.raises(NotFound, match="no kind of room is called 'chess'"):
+        with pytest.raises(NotFound, match="unknown kind of room 'chess'"):
             await session.create("chess")
         with pytest.raises(NotFound):
             await session.join("nowhere")

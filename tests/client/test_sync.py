@@ -120,7 +120,7 @@ def test_rooms_are_created_found_and_joined(url: str) -> None:
 
 
 def test_a_refusal_is_raised_where_it_was_asked_for(url: str) -> None:
-    with connect(url) as session, pytest.raises(NotFound, match="no kind of room"):
+    with connect(url) as session, pytest.raises(NotFound, match="unknown kind of room"):
         session.create("chess")
 
 

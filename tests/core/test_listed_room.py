@@ -164,7 +164,7 @@ def test_the_version_that_is_asked_for_must_be_the_one_there_is() -> None:
     room, _ = a_room()
 
     update(room, name="first", if_version=1)
-    with pytest.raises(Conflict, match="version 2 by now, not 1"):
+    with pytest.raises(Conflict, match="version 2 now, not 1"):
         update(room, name="second", if_version=1)
     update(room, name="third", if_version=2)
 

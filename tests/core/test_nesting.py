@@ -138,7 +138,7 @@ def test_nothing_that_is_wrong_elsewhere_hides_what_is_too_deep(codec: Codec) ->
         body = b"\x82" + MSGPACK.encode("unknown") + b"\xd7\xff" + b"\xff" * 8
         body += MSGPACK.encode("what") + b"\x91" * 40 + b"\xc0"
 
-    with pytest.raises(msgspec.ValidationError, match="nested more than 32 deep"):
+    with pytest.raises(msgspec.ValidationError, match="nested more than 32 levels deep"):
         check_nesting(codec, body, 32)
 
 
@@ -181,7 +181,7 @@ def test_handlers_that_need_it_get_decoders_that_look_at_the_depth(codec: Codec)
     assert checked["move"] is handlers["move"]
     decoder = checked["wish"].decoders[codec]
     assert decoder.decode(codec.encode(Wish([[[1]]]))) == Wish([[[1]]])
-    with pytest.raises(msgspec.ValidationError, match="nested more than 4 deep"):
+    with pytest.raises(msgspec.ValidationError, match="nested more than 4 levels deep"):
         decoder.decode(codec.encode(Wish([[[["a long enough text"]]]])))
 
 

@@ -128,9 +128,9 @@ def test_none_is_refused_for_it_means_gone(entries: Any) -> None:
 def test_a_name_that_is_not_text_is_refused(key: Any) -> None:
     parts: Parts[int] = Parts()
 
-    with pytest.raises(TypeError, match="named by text"):
+    with pytest.raises(TypeError, match="must be a str"):
         parts[key] = 1
-    with pytest.raises(TypeError, match="named by text"):
+    with pytest.raises(TypeError, match="must be a str"):
         Parts({key: 1})
     assert key not in parts
     assert not parts

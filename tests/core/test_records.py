@@ -235,7 +235,7 @@ def test_an_older_version_that_nobody_can_bring_up_is_unreadable(
     stored = encode(record)
     monkeypatch.setattr(records, "VERSION", 3)
 
-    with pytest.raises(Unreadable, match="of version 2, which this server cannot bring up to 3"):
+    with pytest.raises(Unreadable, match="version 2, which this server cannot migrate to 3"):
         decode(stored)
 
 
@@ -261,7 +261,7 @@ def test_a_newer_version_asks_for_a_newer_server(record: Any, decode: Decode) ->
     fields = fields_of(record)
 
     for version in (records.VERSION + 1, 255):
-        with pytest.raises(Unreadable, match=f"of version {version}.*run a newer one"):
+        with pytest.raises(Unreadable, match=f"has version {version}.*run a newer server"):
             decode(written(version, fields))
 
 

@@ -11,5 +11,5 @@ def test_who_has_the_role_may(needed: str, roles: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("roles", [(), ("vip",), ("GM",), ("g", "m")])
 def test_who_lacks_it_is_told_which(roles: tuple[str, ...]) -> None:
-    with pytest.raises(NotAllowed, match="a seat here is for players with the role 'gm'"):
+    with pytest.raises(NotAllowed, match="a seat here requires the role 'gm'"):
         check_role("gm", frozenset(roles), "a seat here")

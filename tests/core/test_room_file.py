@@ -127,7 +127,7 @@ def with_listing(**changes: Any) -> Callable[[dict[str, Any]], None]:
         (with_(max_players="many"), "max_players: Expected `int`, got `str`"),
         (with_(max_players=0), "max_players: it must be 1 or more, not 0"),
         (with_(phase="over"), "phase: Invalid enum value 'over'"),
-        (with_(state={"seams": {"$bytes": "?"}}), r"state\.seams: this '\$bytes' cannot be read"),
+        (with_(state={"seams": {"$bytes": "?"}}), r"state\.seams: invalid '\$bytes'"),
         (with_(state=2**70), r"ints < -2\*\*63 or > 2\*\*64 - 1"),
         (with_(properties={"$int": "5"}), "properties: they must be an object"),
         (with_(random="0x1ffffffffffffffff"), "has more than 64 bits"),

@@ -127,7 +127,7 @@ def test_a_session_of_a_dialect_that_nobody_speaks_any_more_is_unreadable() -> N
     record = session_record(a_long_session(JSON), "", [])
     stranger = SessionRecord(**{name: getattr(record, name) for name in record.__struct_fields__} | {"codec": "morse"})
 
-    with pytest.raises(Unreadable, match="session s-7 speaks 'morse'"):
+    with pytest.raises(Unreadable, match="session s-7 uses the codec 'morse'"):
         restored_session("s-7", stranger, limits=LIMITS, now=0.0, grace_s=1.0)
 
 

@@ -110,7 +110,7 @@ class FakeBackend:
         if self.gate is not None:
             await self.gate.wait()
         if request.kind not in KINDS:
-            raise NotFound(f"no kind of room is called {request.kind!r}")
+            raise NotFound(f"unknown kind of room {request.kind!r}")
         if request.properties.get("map") == "forbidden":
             raise Refused("there is no such map")
         if request.properties.get("map") == "broken":
@@ -164,7 +164,7 @@ class FakeBackend:
         self.told.append(("update", request))
         room = self.get_room(request.room)
         if request.if_version is not None and request.if_version != room.version:
-            raise Conflict(f"the room is at version {room.version} by now, not {request.if_version}: look again")
+            raise Conflict(f"the room is at version {room.version} now, not {request.if_version}: read it again")
         properties = {
             name: value for name, value in (room.properties | request.set).items() if name not in request.remove
         }
@@ -203,7 +203,7 @@ class FakeBackend:
     async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
         self.get_room(room_id)
         if message_type.startswith("holdfast."):
-            raise Invalid("type: names that begin with 'holdfast.' are Holdfast's own")
+            raise Invalid("type: names that begin with 'holdfast.' are reserved")
         self.told.append(("broadcast", room_id, message_type, dict(body)))
         return len(self.seats.get(room_id, []))
 
@@ -285,7 +285,7 @@ class FakeBackend:
     def get_player(self, player_id: str) -> PlayerInfo:
         own = [session for session in self.sessions.values() if session.player == player_id]
         if not own:
-            raise NotFound(f"player {player_id[:80]!r} is not here")
+            raise NotFound(f"player {player_id[:80]!r} has no session, seat or reservation on this node")
         return PlayerInfo(player_id, [session.id for session in own], [session.room for session in own if session.room])
 
     async def sign_out(self, player_id: str, why: str = "") -> None:
@@ -304,7 +304,7 @@ class FakeBackend:
             raise Invalid("give either a player or an address")
         subject = f"player:{request.player}" if request.player else f"address:{request.address}"
         if subject not in self.bans and len(self.bans) >= BANS_MAX:
-            raise Throttled(f"{BANS_MAX} bans are in force, and no more are kept")
+            raise Throttled(f"{BANS_MAX} bans are in force, which is the limit")
         until = request.until if request.for_s is None else 1_700_000_000.0 + request.for_s
         self.bans[subject] = BanInfo(subject, request.why, until, 1_700_000_000.0)
         return self.bans[subject]

@@ -181,9 +181,9 @@ async def test_what_was_long_ago_is_forgotten_and_that_is_said() -> None:
         await asyncio.sleep(2.0)
 
         assert just_in_time.session == ada.session_id
-        with pytest.raises(NotFound, match="over more than 60 s ago"):
+        with pytest.raises(NotFound, match="ended more than 60 s ago"):
             explained(play, ada)
-        with pytest.raises(NotFound, match="none that is remembered"):
+        with pytest.raises(NotFound, match="none ended recently"):
             play.operator().sessions.latest_timeline("ada")
 
 

@@ -223,7 +223,7 @@ async def test_a_node_with_many_sick_rooms_takes_no_new_ones_until_a_round_goes_
         with pytest.raises(Throttled, match="not well"):
             await ada.join_or_create("arena", where="name = 'none'")
         assert (info.is_ready, info.is_healthy, info.rooms) == (True, False, 3)
-        assert info.reasons == ["most of its rooms were not well when they were asked last"]
+        assert info.reasons == ["most of its rooms failed the last health check"]
 
         await _rounds(server)
 
@@ -288,7 +288,7 @@ async def test_a_node_whose_store_fails_takes_no_new_rooms_and_keeps_those_it_ha
         with pytest.raises(Throttled):
             await server.create_room("chat")
         assert (info.is_ready, info.is_healthy) == (True, False)
-        assert info.reasons == ["its store does not save at the moment"]
+        assert info.reasons == ["its store cannot save at the moment"]
 
         store.is_full = False
         await _rounds(server, 3)

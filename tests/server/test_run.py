@@ -88,7 +88,7 @@ async def test_a_server_that_is_starting_is_not_started_a_second_time(tmp_path: 
 
     assert first is None
     assert isinstance(second, RuntimeError)
-    assert "running already" in str(second)
+    assert "already running" in str(second)
     await server.create_room("hall")
     await server.stop()
     await server.start()

@@ -44,7 +44,7 @@ async def read(data: bytes) -> tuple[Address | None, bytes]:
 
     async def take(size: int) -> bytes:
         if len(rest) < size:
-            raise BadHeader("the proxy hung up")
+            raise BadHeader("the proxy closed the connection")
         taken = bytes(rest[:size])
         del rest[:size]
         return taken

@@ -1,1 +1,1 @@
-"""The rules: synchronous and deterministic; time and chance are arguments."""
+"""The rules: synchronous and deterministic; time and randomness are arguments."""

@@ -1,7 +1,7 @@
-"""A share for each address in the pools of a node: whoever has one address, or two, cannot take a pool.
+"""Each address gets a share of the node's pools, so that one or two addresses cannot exhaust a pool.
 
-Addresses are counted as in `core.addresses`: an IPv6 network of 64 bits is one. A peer without an IP address (an agent,
-a transport in memory) belongs to this process, and has the whole pool; so have the networks that the operator names.
+Addresses are counted as in `core.addresses`: an IPv6 network of 64 bits counts as one. A peer without an IP address (an
+agent, a memory transport) belongs to this process and may use the whole pool, as may networks named by the operator.
 """
 
 from collections.abc import Hashable, Iterable
@@ -15,23 +15,23 @@ K = TypeVar("K", bound=Hashable)
 
 
 def share_of(pool_max: int, share: float) -> int:
-    """How much of a pool one address may hold: a part of it, and of a very small pool one."""
+    """How much of a pool one address may hold, at least 1."""
     return min(pool_max, max(1, ceil(pool_max * share)))
 
 
 class AddressShares:
-    """How large a share is, and who has the whole pool."""
+    """The size of a share, and which addresses may use a whole pool."""
 
     def __init__(self, share: float, full_share: Iterable[str] = ()) -> None:
-        """`ValueError` for what is neither an address ("203.0.113.7") nor a network ("10.0.0.0/8")."""
+        """`ValueError` for anything but an address ("203.0.113.7") or a network ("10.0.0.0/8")."""
         if isinstance(full_share, str):
-            raise ValueError(f"full_share is a tuple, as in ({full_share!r},)")  # noqa: TRY004 - as for what is in it
+            raise ValueError(f"full_share is a tuple, as in ({full_share!r},)")  # noqa: TRY004 - like its items
         self.share = share
         self.names = tuple(full_share)
         self._full = [_network(name) for name in self.names]
 
     def holder_of(self, address: str) -> str:
-        """Who is counted for an address; empty: nobody, for it has the whole pool."""
+        """The name under which an address is counted; empty if it may use the whole pool."""
         parsed = _parsed(address)
         if parsed is None or any(parsed in network for network in self._full):
             return ""
@@ -39,7 +39,7 @@ class AddressShares:
 
 
 class AddressQuota(Generic[K]):
-    """What is taken of one pool, by address. It remembers as many things as the pool holds, and no more addresses."""
+    """Use of one pool, by address. Its memory is bounded by the size of the pool."""
 
     def __init__(self, shares: AddressShares) -> None:
         self._shares = shares
@@ -47,22 +47,22 @@ class AddressQuota(Generic[K]):
         self._counts: dict[str, int] = {}
 
     def count(self, address: str) -> int:
-        """How many this address holds; 0 for one that has the whole pool."""
+        """How many this address holds; 0 for one that may use the whole pool."""
         return self._counts.get(self._shares.holder_of(address), 0)
 
     def is_full(self, address: str, pool_max: int, *, at_least: int = 0) -> bool:
-        """Whether this address holds its share of a pool of this size; of a small pool `at_least` so many."""
+        """Whether this address holds its share of a pool of this size, or `at_least` if that is more."""
         return self.count(address) >= max(at_least, share_of(pool_max, self._shares.share))
 
     def take(self, thing: K, address: str) -> None:
-        """One more thing is this address's, whether its share allows it or not."""
+        """Count a thing for this address, even beyond its share."""
         holder = self._shares.holder_of(address)
         if holder and thing not in self._holder_of:
             self._holder_of[thing] = holder
             self._counts[holder] = self._counts.get(holder, 0) + 1
 
     def give_back(self, thing: K) -> None:
-        """The thing is gone; one that was never counted is none."""
+        """Stop counting a thing; unknown ones are ignored."""
         holder = self._holder_of.pop(thing, None)
         if holder is not None:
             self._counts[holder] -= 1

@@ -1,12 +1,12 @@
-"""Addresses: the host behind "203.0.113.7:51234", the network that stands for one customer, `Host` headers."""
+"""Addresses: the host in "203.0.113.7:51234", the network that counts as one customer, `Host` headers."""
 
 import re
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-# Who has IPv6 has 2**64 addresses of it: a count for each would count nobody.
+# An IPv6 customer has 2**64 addresses: counting each would limit nobody.
 _GROUP_BITS = 64
-# Names as DNS and container networks have them; browsers write other letters as punycode. Nothing that a path, a login
-# ("user@"), a second host or a line of a log could begin with.
+# Names as in DNS and container networks; browsers send other letters as punycode. Excludes whatever could start a path,
+# a login ("user@"), a second host or a line of a log.
 _HOST_HEADER = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?)|\[(?P<ipv6>[0-9A-Fa-f:.]{2,45})\])(?::(?P<port>[0-9]{1,5}))?"
 )
@@ -15,15 +15,15 @@ _PORTS = range(1, 65_536)
 
 
 def host_of(peer: str) -> str:
-    """The address without its port: "203.0.113.7", "2001:db8::7"; what is no address comes back as it is."""
+    """The address without its port: "203.0.113.7", "2001:db8::7"; anything else is returned unchanged."""
     host, colon, _ = peer.rpartition(":")
     return host.strip("[]") if colon else peer
 
 
 def address_group(host: str) -> str:
-    """What is counted as one: an IPv4 address, or an IPv6 network of 64 bits."""
+    """The unit that is counted: an IPv4 address, or an IPv6 network of 64 bits."""
     if ":" not in host:
-        return host  # IPv4, which has but one way to be written, or no address at all
+        return host  # IPv4, which has one spelling, or not an address
     try:
         address = IPv6Address(host.partition("%")[0])
     except ValueError:
@@ -34,7 +34,8 @@ def address_group(host: str) -> str:
 
 
 def is_host_header(value: str) -> bool:
-    """Whether this is what a `Host` header holds: a name, an IPv4 address or an IPv6 one in brackets, and a port."""
+    """Whether this is a valid `Host` header: a name, an IPv4 address or an IPv6 one in brackets, with an optional
+    port."""
     match = _HOST_HEADER.fullmatch(value)
     if match is None or int(match["port"] or 1) not in _PORTS:
         return False
@@ -48,14 +49,14 @@ def is_host_header(value: str) -> bool:
 
 
 def hostname(header: str) -> str:
-    """The name or address in a `Host` header, without the port and without brackets."""
+    """The name or address in a `Host` header, without port and brackets."""
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this name or address never leaves the machine. Other names are not looked up: they might change."""
+    """Whether this name or address never leaves the machine. Other names are not resolved: the result could change."""
     if host.lower() == "localhost":
         return True
     try:
@@ -68,7 +69,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_unspecified(host: str) -> bool:
-    """Whether a server at this address listens at every address of the machine."""
+    """Whether a server at this address listens on every address of the machine."""
     try:
         return not host or ip_address(host).is_unspecified
     except ValueError:

@@ -11,8 +11,8 @@ import msgspec
 from holdfast.core.errors import ProtocolError
 from holdfast.schemas.frames import Frame, FromClient, FromServer
 
-# What msgspec raises for bytes it does not like: RecursionError for input nested deeper than the interpreter allows,
-# ValueError for text that is not Unicode.
+# What msgspec raises for invalid bytes: RecursionError for input nested deeper than the interpreter allows, ValueError
+# for text that is not Unicode.
 DECODE_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -41,42 +41,42 @@ class Codec:
         self.name = name
         self.text = text
         self.encode: Callable[[Any], bytes] = module.Encoder().encode
-        """Encodes one frame, one message body, or a list of frames: a payload."""
+        """Encodes one frame, one message body, or a payload (a list of frames)."""
         self._module = module
         self._decoding = decoding
         self._from_client: Callable[[bytes], list[FromClient]] = module.Decoder(list[FromClient]).decode
         self._from_server: Callable[[bytes], list[FromServer]] = module.Decoder(list[FromServer]).decode
 
     def body_decoder(self, kind: Any) -> BodyDecoder:
-        """A decoder for bodies of one type; make it once and keep it."""
+        """A decoder for bodies of one type; create it once and reuse it."""
         decoder: BodyDecoder = self._module.Decoder(kind, **self._decoding)
         return decoder
 
     def from_client(self, payload: bytes) -> list[FromClient]:
-        """What a client said, checked."""
+        """The validated frames of a client's payload."""
         try:
             return self._from_client(payload)
         except DECODE_ERRORS as error:
             raise _not_frames(error) from None
 
     def from_server(self, payload: bytes) -> list[FromServer]:
-        """What a server said, checked."""
+        """The validated frames of a server's payload."""
         try:
             return self._from_server(payload)
         except DECODE_ERRORS as error:
             raise _not_frames(error) from None
 
     def payload(self, *frames: Frame) -> bytes:
-        """A whole payload of these frames."""
+        """One payload of these frames."""
         return self.encode(frames)
 
     def payloads(self, frames: Sequence[Frame], bytes_max: int) -> list[bytes]:
-        """Frames as payloads of at most this size, in order: one, unless they do not fit. A larger frame goes alone."""
+        """Frames as payloads of at most this size, in order: one if they fit. A larger frame is sent alone."""
         payload = self.encode(frames)
         if len(payload) <= bytes_max or len(frames) == 1:
             return [payload]
-        # By their average size, and smaller where that is too much: to encode each frame for itself takes ten times as
-        # long as to encode them together.
+        # Split by average size, and again where a part is too large: encoding each frame alone takes ten times as long
+        # as encoding them together.
         payloads: list[bytes] = []
         start, rest = 0, len(payload)
         while start < len(frames):
@@ -91,13 +91,14 @@ class Codec:
         return f"<Codec {self.name}>"
 
 
-# The most that a payload is longer than its frames.
+# The largest overhead of a payload over its frames.
 _HEAD_BYTES = 5
 
 
 def _no_extension(code: int, _: memoryview) -> NoReturn:
-    # JSON has none, nobody here knows what they mean, and a game that sends one on would fail for its sender's doing.
-    raise ValueError(f"extension type {code} is not known here; of MessagePack's extensions only timestamps are")
+    # JSON has no extensions, nothing here interprets them, and a game that forwards one would fail because of its
+    # sender.
+    raise ValueError(f"MessagePack extension type {code} is not supported; only timestamps are")
 
 
 MSGPACK = Codec("holdfast.v1.msgpack", text=False, module=msgspec.msgpack, ext_hook=_no_extension)

@@ -12,7 +12,7 @@ ConnectionId = NewType("ConnectionId", str)
 
 
 class ConnectionState(Enum):
-    """Where a connection is in its short life."""
+    """The states of a connection."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
@@ -22,7 +22,7 @@ class ConnectionState(Enum):
 
 
 class ConnectionStep(Enum):
-    """What can happen to a connection."""
+    """The events of a connection."""
 
     WELCOMED = "welcomed"
     SEATED = "seated"
@@ -73,7 +73,7 @@ class Connection:
         self.heard_at = now
         self.end_reason: Reason | None = None
         self.end_code = 0
-        """What its peer or the network ended it with; 0 if we did."""
+        """The close code from the peer or the network; 0 if the server closed it."""
         self.is_encrypted = False
         self.is_compressed = False
         self.is_dirty = False
@@ -81,7 +81,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the peer may still be spoken to."""
+        """Whether frames may still be sent to the peer."""
         return self.state not in (_S.DISCONNECTING, _S.DISCONNECTED)
 
     @property
@@ -91,10 +91,10 @@ class Connection:
 
     @property
     def pings_unanswered(self) -> int:
-        """How many were sent since the client was last heard."""
+        """Pings sent since the client last sent something."""
         return 0
 
-    # A connection with no wire, such as an agent's, has nothing to write and nobody to tell.
+    # A connection without a transport, such as an agent's, writes nothing.
 
     def wake(self) -> None:
         """Something waits to be written."""
@@ -109,7 +109,7 @@ class Connection:
         """Write an unreliable message soon, or never if a newer one comes first."""
 
     def hold(self) -> None:
-        """Write nothing before as many calls of `release`."""
+        """Write nothing until `release` was called as often."""
 
     def release(self) -> None:
         """Undo one `hold`."""
@@ -121,13 +121,13 @@ class Connection:
         """The session's seat was freed."""
 
     def forget_session(self) -> None:
-        """Speak for no session any more."""
+        """Detach from the session."""
 
     def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
-        """Tell the client why, and end."""
+        """Send the reason, and close."""
 
     def happened(self, event: ConnectionStep) -> None:
-        """Take one step of the table."""
+        """Take one step of the state table."""
         self.state = CONNECTION_TABLE.after(self.state, event)
 
     def __repr__(self) -> str:

@@ -1,24 +1,24 @@
-"""What can go wrong, and whose doing it is. A leaf: primitive fields, no imports of ours but the reasons.
+"""What can go wrong, and whose fault it is. Errors have primitive fields; this module imports only `reasons`.
 
     HoldfastError
     ├── Refused              refused by the rules; the session lives and the client is told (code, message)
     │   ├── NotFound             no such room, kind or message
     │   ├── RoomFull             every seat is taken, held or reserved
-    │   ├── RoomLocked           the room takes nobody new
-    │   ├── WrongPassword        the room has a password, and this is not it
+    │   ├── RoomLocked           the room accepts no new players
+    │   ├── WrongPassword        the room has a password, and a different one was given
     │   ├── NameTaken            another room of this kind has this name
-    │   ├── Conflict             somebody else changed it first, or the key stands for a different request
-    │   ├── Expired              it was kept for a while, and that is over
-    │   ├── NotAllowed           not for this player to do
+    │   ├── Conflict             somebody else changed it first, or the key was used for a different request
+    │   ├── Expired              it no longer exists: a room that has ended, a closed watch
+    │   ├── NotAllowed           this player may not do it
     │   ├── AlreadySeated        this session has a seat; leave it first
-    │   ├── Duplicate            this player is in the room already and the room allows one
-    │   ├── NotSeated            there is no seat to act from
+    │   ├── Duplicate            this player is already in the room, which allows one seat each
+    │   ├── NotSeated            the session has no seat
     │   ├── OtherVersion         the client was built for other messages than the room's
-    │   ├── Invalid              an argument or a message body does not fit
+    │   ├── Invalid              an argument or a message body is not valid
     │   ├── Throttled            a limit was reached; try later
     │   └── Failed               a hook or handler of the game raised
     ├── ProtocolError        broken by the peer; the connection closes with its reason
-    ├── NotAuthentic         a credential proves nothing; the client may sign in again (identity/port.py)
+    ├── NotAuthentic         a credential is not valid; the client may sign in again (identity/port.py)
     ├── Busy                 a credential cannot be checked now; the client is told when to come back (identity/port.py)
     ├── IllegalTransition    not in the table of states; nothing changed (tables.py)
     └── SessionEnded         the session is over, on the client's side of the wire (reason, message, problem)
@@ -34,7 +34,7 @@ class HoldfastError(Exception):
 
 
 class Refused(HoldfastError):
-    """The rules say no; nothing changed. Games raise it too: `raise holdfast.Refused("no such map")`."""
+    """A rule refused the call; nothing changed. Games raise it too: `raise holdfast.Refused("no such map")`."""
 
     code: str = "refused"
 
@@ -55,25 +55,25 @@ class RoomFull(Refused):
 
 
 class RoomLocked(Refused):
-    """The room is locked or closing: it takes nobody new."""
+    """The room is locked or closing: it accepts no new players."""
 
     code = "room_locked"
 
 
 class WrongPassword(Refused):
-    """The room has a password, and this is not it."""
+    """The room has a password, and a different one was given."""
 
     code = "wrong_password"
 
 
 class NameTaken(Refused):
-    """Another room of this kind has this name, and the kind allows one."""
+    """Another room of this kind has this name, and names of the kind are unique."""
 
     code = "name_taken"
 
 
 class Conflict(Refused):
-    """Somebody else changed it first, or an idempotency key was used before for another request."""
+    """Somebody else changed it first, or an idempotency key was used for a different request."""
 
     code = "conflict"
 
@@ -85,37 +85,37 @@ class Expired(Refused):
 
 
 class NotAllowed(Refused):
-    """Not for this player to do."""
+    """This player may not do it."""
 
     code = "not_allowed"
 
 
 class AlreadySeated(Refused):
-    """The session has a seat already; leave it first."""
+    """The session already has a seat; leave it first."""
 
     code = "already_seated"
 
 
 class Duplicate(Refused):
-    """This player is in the room already, and the room's policy is to keep the one it has."""
+    """This player is already in the room, and the room's policy is to keep the first seat."""
 
     code = "duplicate"
 
 
 class NotSeated(Refused):
-    """There is no seat to act from: never joined, left, or removed."""
+    """The session has no seat: never joined, left, or removed."""
 
     code = "not_seated"
 
 
 class OtherVersion(Refused):
-    """The client was built for other messages than those of the room: run `holdfast types` and build it again."""
+    """The client was built for other messages than the room's: generate its types again and rebuild it."""
 
     code = "other_version"
 
 
 class Invalid(Refused):
-    """An argument or a message body does not have the form it must have."""
+    """An argument or a message body is not valid."""
 
     code = "invalid"
 
@@ -127,7 +127,7 @@ class Throttled(Refused):
 
 
 class Failed(Refused):
-    """A hook or handler of the game raised; the details are in the server's log."""
+    """A hook or handler of the game raised; the server's log has the details."""
 
     code = "failed"
 
@@ -156,7 +156,7 @@ _BY_CODE = {
 
 
 def refusal(code: str, message: str) -> Refused:
-    """The typed error for a code that came over the wire; an unknown code is a plain `Refused` that carries it."""
+    """The typed error for a code from the wire; an unknown code becomes a plain `Refused` with that code."""
     error = _BY_CODE.get(code, Refused)(message)
     error.code = code
     return error
@@ -171,10 +171,10 @@ class ProtocolError(HoldfastError):
 
 
 class SessionEnded(HoldfastError):
-    """The session is over: it will not resume by itself."""
+    """The session has ended: it will not resume."""
 
     def __init__(self, reason: str, message: str = "", problem: str = "") -> None:
         super().__init__(f"the session ended: {message or reason}")
         self.reason = reason
         self.problem = problem
-        """Of "refused": the code with which the game refused, as in `Refused.code`."""
+        """For "refused": the code with which the game refused, as in `Refused.code`."""

@@ -1,14 +1,14 @@
-"""What one session may say, and what happens when it says more. It outlives connections: a new one refills nothing.
+"""The rate limits of one session, and what happens beyond them. They outlive connections: reconnecting refills nothing.
 
-Each class of what a client says has its allowance. What is beyond one is a violation; violations are forgiven as time
-passes, so that a few in a month are none. How many there are decides what becomes of the next:
+Each class of input has its allowance. Exceeding one is a violation; violations are forgiven over time, so that rare
+ones have no effect. Their number decides what happens to input beyond an allowance:
 
-    violations                         what is beyond its allowance is
-    up to `violations_warned_max`      carried out all the same, and told to whoever watches the node
+    violations                         the input is
+    up to `violations_warned_max`      carried out, and reported as an event
     more than that                     not carried out, and the client is told so
-    more than `violations_max`         the end of the connection
+    more than `violations_max`         answered by closing the connection
 
-`Limits.flood_policy` says how far down this ladder goes.
+`Limits.flood_policy` sets how far this goes.
 """
 
 from typing import Literal
@@ -17,18 +17,18 @@ from holdfast.core.buckets import Bucket, Rate
 from holdfast.core.limits import Limits
 
 Step = Literal["warn", "drop", "disconnect"]
-"""What becomes of something that is beyond its allowance."""
+"""What happens to input beyond its allowance."""
 
 PAYLOAD_OVERHEAD_BYTES = 256
-"""What a payload costs beside its bytes: to read and answer one of ten bytes is as much work as one of hundreds."""
+"""The cost of a payload besides its bytes: reading and answering ten bytes is as much work as hundreds."""
 
 
-# The last payload of a connection, which says goodbye, need not be paid for.
+# The last payload of a connection, a bye, is free.
 _FAREWELL_S = 0.01
 
 
 class Rates:
-    """The allowances of every session of a node, and of a stranger, from its limits."""
+    """The rate limits of every session of a node, and of unauthenticated connections."""
 
     __slots__ = ("bytes", "hello", "latest", "limits", "messages", "requests")
 
@@ -40,7 +40,7 @@ class Rates:
         self.bytes = Rate(limits.bytes_burst, limits.bytes_per_s)
         hello_bytes = limits.hello_bytes_max + PAYLOAD_OVERHEAD_BYTES
         self.hello = Rate(hello_bytes, hello_bytes / limits.hello_s)
-        """Bytes, of somebody who has not said who they are."""
+        """Bytes of an unauthenticated connection."""
 
 
 class Flood:
@@ -57,10 +57,10 @@ class Flood:
         self._violations = 0.0
         self._counted_at = 0.0
         self.barred_until = 0.0
-        """Before that, a client that was cut off for flooding is not welcome back."""
+        """A client that was disconnected for flooding may not resume before this time."""
 
     def is_rested(self, now: float) -> bool:
-        """Whether every allowance is full and every violation forgiven: as if nothing had been said."""
+        """Whether every allowance is full and every violation forgiven, as in a new session."""
         return (
             max(self.messages.full_at, self.latest.full_at, self.requests.full_at) <= now
             and self.bytes.full_at <= now + _FAREWELL_S
@@ -69,7 +69,7 @@ class Flood:
         )
 
     def over(self, now: float) -> Step:
-        """Something was beyond its allowance: what becomes of it."""
+        """Something exceeded its allowance: returns the step to take."""
         limits = self._limits
         self._violations = violations = self.violations(now) + 1
         self._counted_at = now
@@ -77,14 +77,14 @@ class Flood:
             return "warn"
         if violations <= limits.violations_max:
             return "drop"
-        # No more than that is remembered, or a client would not be forgiven for as long as it has flooded.
+        # The number is capped, or a client would need as long to be forgiven as it has flooded.
         self._violations = float(limits.violations_max)
         return "drop" if limits.flood_policy == "drop" else "disconnect"
 
     def bar(self, now: float) -> None:
-        """The client is cut off, and not welcome for a while."""
+        """The client is disconnected, and may not resume for a while."""
         self.barred_until = now + self._limits.retry_after_max_s
 
     def violations(self, now: float) -> float:
-        """How many there are that have not been forgiven yet."""
+        """The violations that are not forgiven yet."""
         return max(0.0, self._violations - (now - self._counted_at) * self._limits.violations_per_s)

@@ -18,19 +18,19 @@ _MARK = "__holdfast_on__"
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A message type, the method that handles it, and a decoder for each encoding of the wire."""
+    """A message type, the method that handles it, and a decoder for each codec."""
 
     message_type: type[Message]
     method: Callable[..., Any]
     decoders: Mapping[Codec, BodyDecoder]
     role: str = ""
-    """Who may send it: players with this role, or everybody."""
+    """The role that a sender needs; None for everybody."""
     can_nest: bool = False
-    """Whether a body can be nested deeper than its type says."""
+    """Whether a body can be nested arbitrarily deep."""
 
 
 class _Mark(NamedTuple):
-    """What a method is marked with."""
+    """The mark that `@on` leaves on a method."""
 
     message_type: type[Message]
     role: str
@@ -50,7 +50,7 @@ def on(message_type: type[M], *, role: str | None = None) -> Callable[[F], F]:
 
     def mark(method: F) -> F:
         if is_handler(method):
-            raise TypeError(f"{method.__name__} is marked with @on already: write one method per message")
+            raise TypeError(f"{method.__name__} is already marked with @on: write one method per message")
         setattr(method, _MARK, _Mark(message_type, role or ""))
         return method
 
@@ -58,7 +58,7 @@ def on(message_type: type[M], *, role: str | None = None) -> Callable[[F], F]:
 
 
 def handlers_of(cls: type) -> dict[str, Handler]:
-    """The handlers of a room class by wire name; a subclass's method takes the place of its base's, marked or not."""
+    """The handlers of a room class by wire name; a subclass's method overrides its base's, marked or not."""
     found: dict[str, Handler] = {}
     for attribute in dir(cls):
         mark = _marked(cls, attribute)
@@ -82,7 +82,7 @@ def is_handler(method: Any) -> bool:
 
 
 def check_parameters(cls: type, name: str, method: Any, expected: Iterable[str]) -> None:
-    """Refuse a hook or handler that could not be called with these arguments."""
+    """Refuse a hook or handler that cannot be called with these arguments."""
     if not isinstance(method, FunctionType):
         return
     arguments = ("self", *expected)
@@ -95,7 +95,7 @@ def check_parameters(cls: type, name: str, method: Any, expected: Iterable[str])
 
 
 def bounded(handlers: dict[str, Handler], depth_max: int) -> dict[str, Handler]:
-    """The same handlers, with decoders that refuse what is nested deeper; those that cannot be are as they were."""
+    """The same handlers, with decoders that refuse deeper nesting where it is possible."""
     if not any(handler.can_nest for handler in handlers.values()):
         return handlers
     return {
@@ -109,6 +109,6 @@ def _bounded(handler: Handler, depth_max: int) -> Mapping[Codec, BodyDecoder]:
 
 
 def _marked(cls: type, attribute: str) -> _Mark | None:
-    """What the method is marked with, by itself or by the method that it overrides."""
+    """The mark of the method, or of the method that it overrides."""
     marks = (getattr(base.__dict__.get(attribute), _MARK, None) for base in cls.__mro__)
     return next((mark for mark in marks if mark is not None), None)

@@ -4,5 +4,5 @@ from holdfast.core.tokens import printable
 
 
 def new_id(entropy: bytes) -> str:
-    """An id in URL-safe signs. The first is a letter, or commands would take one in 64 ids for an option."""
+    """A URL-safe id. It begins with a letter: commands would take a leading "-" for an option."""
     return printable(bytes((entropy[0] & 0x7F, *entropy[1:])))

@@ -5,7 +5,7 @@ _JITTER_GAIN = 1 / 4
 
 
 class Latency:
-    """Fed with samples in milliseconds; all zero until the first one."""
+    """Statistics of samples in milliseconds; all zero until the first one."""
 
     __slots__ = ("jitter_ms", "last_ms", "samples", "smoothed_ms", "worst_ms")
 
@@ -17,7 +17,7 @@ class Latency:
         self.samples = 0
 
     def add(self, sample_ms: float) -> None:
-        """Take one measured round trip into account."""
+        """Add one measured round trip."""
         self.last_ms = sample_ms
         self.worst_ms = max(self.worst_ms, sample_ms)
         if self.samples == 0:

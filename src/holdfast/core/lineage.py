@@ -1,16 +1,16 @@
 """The lineage of a session: which history the numbers of its client belong to.
 
-A server that starts goes on from what its store has. That may be less than a client has seen: a backup was restored,
-or a disk lost what it had confirmed. Numbers alone do not show it, because the room goes on and gives the same ones
-out again. So each recovery forks the session's history, and the next welcome gives it another name:
+A starting server continues from what its store has. That may be less than a client has seen: a backup was restored, or
+a disk lost confirmed writes. Numbers alone do not show it, because the room continues and reuses them. So each recovery
+forks the session's history, and the next welcome names the new lineage:
 
     lineage presented     the client's numbers are of our history
     the present one       yes
     one that was forked   if they are not beyond the fork
     any other             no: the store went back to before that lineage began
 
-A lineage is saved before its client is told of it. The first one of a session has no name. Once the client is heard
-under a lineage, older ones need not be known any more: the tokens that would go with them are dead.
+A lineage is saved before its client receives it. The first one of a session has no name. Once the client has sent
+something under a lineage, older ones are forgotten: their tokens are no longer valid.
 """
 
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ from holdfast.schemas.frames import Resume
 from holdfast.schemas.session import Fork
 
 LINEAGE_BYTES = 6
-"""Of chance in a lineage's name: two histories of one session must not be called the same."""
+"""Random bytes in a lineage's name: two histories of one session must have different names."""
 
 
 class Lineage:
-    """The present lineage of one session, and those that its client may still come back with."""
+    """The present lineage of one session, and those that its client may still resume with."""
 
     __slots__ = ("_forks_max", "forks", "name")
 
@@ -33,36 +33,35 @@ class Lineage:
         self.forks: tuple[Fork, ...] = ()
 
     def restore(self, name: str, forks: Iterable[Fork]) -> None:
-        """Go on from what was saved."""
         self.name = name
         self.forks = tuple(forks)[-self._forks_max :]
 
     @property
     def is_forked(self) -> bool:
-        """Whether the server came back since the client was last told a lineage."""
+        """Whether the server restarted since the client last received a lineage."""
         return any(fork.lineage == self.name for fork in self.forks)
 
     def fork(self, fork: Fork) -> None:
-        """The server came back. Only the first time counts: the client has heard nothing since."""
+        """The server restarted. Only the first time counts: the client has received nothing since."""
         if not self.is_forked:
             self.forks = (*self.forks, fork)[-self._forks_max :]
 
     def begin(self, name: str) -> None:
-        """The client is about to be told this lineage."""
+        """The client is about to receive this lineage."""
         self.name = name
 
     def confirmed(self) -> None:
-        """The client was heard after it was told the present lineage."""
+        """The client has sent something since it received the present lineage."""
         self.forks = ()
 
     def includes(self, resume: Resume, *, but: int = 0) -> bool:
-        """Whether all that a client knows is part of our history; channel `but` is not looked at."""
+        """Whether everything the client knows is part of our history; channel `but` is not checked."""
         if (fork := self._fork_of(resume.lineage)) is not None:
             return fork.includes(resume, but=but)
         return resume.lineage == self.name
 
     def age_s(self, lineage: str) -> float | None:
-        """How old the state was that the server came back with when this lineage ended, as far as it is known."""
+        """How old the recovered state was when this lineage ended, if that is known."""
         fork = self._fork_of(lineage) or (self.forks[-1] if self.forks else None)
         return fork.age_s if fork is not None else None
 

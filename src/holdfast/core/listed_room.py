@@ -43,19 +43,19 @@ def describe_room(room: Room[Any], properties: dict[str, Any]) -> RoomSchema:
 
 
 def host_id(room: Room[Any]) -> str:
-    """The player who is the host; empty if nobody is."""
+    """The id of the host; empty if there is none."""
     host = context_of(room).host
     return host.id if host is not None else ""
 
 
 def open_seats(room: Room[Any]) -> int:
-    """How many newcomers could join now."""
+    """How many new players could join now."""
     context = context_of(room)
     return context.open_seats if context.listing.status is RoomStatus.ACTIVE else 0
 
 
 def listing_record(room: Room[Any], now: float, wall_clock: float) -> ListingRecord:
-    """What is saved of the listing."""
+    """The saved form of the listing."""
     context = context_of(room)
     reservations = [
         ReservationRecord(player_id, wall_clock + kept.until - now, kept.by, kept.is_placed)
@@ -66,7 +66,7 @@ def listing_record(room: Room[Any], now: float, wall_clock: float) -> ListingRec
 
 
 def restored_listing(record: RoomRecord) -> RoomListing:
-    """The listing that was saved."""
+    """The restored listing."""
     listing = project(record.listing, RoomListing, created_at=record.created_at)
     listing.happened(RoomStep.ACTIVATED)
     return listing
@@ -75,15 +75,15 @@ def restored_listing(record: RoomRecord) -> RoomListing:
 def apply_update(
     room: Room[Any], request: Update, properties_bytes_max: int, password: PasswordHash | None = None
 ) -> Player[Any] | None:
-    """Change the entry as requested; the player who is to be the host, if the request names one.
+    """Change the listing as requested; returns the new host, if the request names one.
 
-    `password` is what is kept of the one in the request: hashing takes a while and was done before.
-    Fewer seats than are in use throw nobody out: the room is full until so many have left.
+    `password` is the hash of the requested one: hashing takes a while and was done before. With fewer seats than are in
+    use nobody is removed: the room stays full until enough players have left.
     """
     context = context_of(room)
     listing = context.listing
     if request.if_version is not None and request.if_version != listing.version:
-        raise Conflict(f"the room is at version {listing.version} by now, not {request.if_version}: look again")
+        raise Conflict(f"the room is at version {listing.version} now, not {request.if_version}: read it again")
     most = type(room).max_players
     if request.max_players is not None and not 1 <= request.max_players <= most:
         raise Invalid(f"max_players must be from 1 to {most} for the kind {room.kind!r}; got {request.max_players}")
@@ -96,7 +96,7 @@ def apply_update(
     if request.host is not None:
         seat = context.seats.occupied_by(request.host)
         if seat is None:
-            raise NotFound(f"player {request.host} has no seat in the room, and cannot be its host")
+            raise NotFound(f"player {request.host} has no seat in the room, so they cannot be its host")
         new_host = seat.player
     # From here on nothing is refused.
     if request.name is not None:
@@ -111,6 +111,6 @@ def apply_update(
         listing.visibility = request.visibility
     if request.password is not None:
         listing.password = password
-    # Also if there is nothing to set: this is what raises the version, once. In place: the game may have kept them.
+    # Also without a change: this raises the version, once. In place: the game may hold a reference.
     context.properties.replace(properties)
     return new_host

@@ -1,4 +1,4 @@
-"""The messages of games: typed structs with a wire name, and the few that Holdfast itself puts into a stream."""
+"""The messages of games: typed structs with a wire name, and Holdfast's own messages in a stream."""
 
 import re
 from typing import Any, ClassVar
@@ -9,13 +9,13 @@ from holdfast.schemas.frames import NAME_CHARS_MAX
 from holdfast.schemas.room import RoomInfo
 
 RESERVED = "holdfast."
-"""Wire names that begin so are Holdfast's own."""
+"""Wire names with this prefix are reserved."""
 
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def snake_case(class_name: str) -> str:
-    """A class's name as it goes over the wire: `ChatLine` is "chat_line"."""
+    """A class's name on the wire: `ChatLine` is "chat_line"."""
     return _HUMPS.sub("_", class_name).lower()
 
 
@@ -30,18 +30,18 @@ class Message(msgspec.Struct):
             cls.wire_name = snake_case(cls.__name__)
         if not 0 < len(cls.wire_name) <= NAME_CHARS_MAX:
             raise TypeError(
-                f"{cls.__name__}: a wire name has 1 to {NAME_CHARS_MAX} characters; set a shorter wire_name"
+                f"{cls.__name__}: a wire name must have 1 to {NAME_CHARS_MAX} characters; set a shorter wire_name"
             )
 
 
 def check_message(message: object) -> None:
-    """Refuse what is no message, as a dict or a class."""
+    """Refuse anything but a message, such as a dict or a class."""
     if not isinstance(message, Message):
         raise TypeError(f"send a Message, as in `class Move(Message)` and send(Move(1, 2)); got {message!r}")
 
 
 class Untyped(Message):
-    """A message of a type that the client was not told about: its wire name and plain data."""
+    """A message whose type the client does not know: its wire name and plain data."""
 
     type: str
     body: Any
@@ -59,7 +59,7 @@ class MessageRefused(Message):
 
 
 class SeatLeft(Message):
-    """The last message of every channel: the seat is free, and why."""
+    """The last message of every channel: why the seat was freed."""
 
     wire_name: ClassVar[str] = RESERVED + "left"
 
@@ -68,7 +68,7 @@ class SeatLeft(Message):
 
 
 class RoomUpdated(Message):
-    """The room's entry in the directory was changed: its name, properties, seats or policy."""
+    """The room's listing changed: its name, properties, seats or policy."""
 
     wire_name: ClassVar[str] = RESERVED + "updated"
 
@@ -76,7 +76,7 @@ class RoomUpdated(Message):
 
 
 class HostChanged(Message):
-    """Another player is the host of the room; empty: nobody."""
+    """The room has a new host; empty: none."""
 
     wire_name: ClassVar[str] = RESERVED + "host"
 
@@ -84,7 +84,7 @@ class HostChanged(Message):
 
 
 class PlayerData(msgspec.Struct):
-    """What a player keeps across a drop; subclass it and give every field a default."""
+    """A player's data, kept across drops; subclass it and give every field a default."""
 
     def reset(self) -> None:
-        """Called when a round ends: put back what a new round starts from."""
+        """Called when a round ends: restore the values for a new round."""

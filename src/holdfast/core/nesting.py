@@ -1,13 +1,12 @@
-"""How deep a body is nested. msgspec stops at the interpreter's own limit, a thousand deep; games should not meet that.
+"""Limits how deep a body is nested. msgspec stops only at the interpreter's limit, a thousand levels.
 
-Only a type with `Any` in it, or one that holds itself, can be nested deeper than it was written down. For these, bytes
-that begin an array or an object are counted first, which is quick: few bodies have more of them than may be nested.
-Those that have are looked through before anything is made of them.
+Only a type that contains `Any` or itself can be nested deeper than its declaration. For these, the bytes that begin an
+array or an object are counted first, which is fast: few bodies have more of them than the limit. Only those are scanned
+before they are decoded.
 
-Where a type says `Any`, the keys of maps are text, as in JSON: with any other key a game that passes the value on to a
-client that speaks JSON would fail for its sender's doing. Arrays that are the keys of a map are refused in any case: as
-keys of a dict they can be chosen so that all of them collide (-1 and -2 have the same hash), and one payload of those
-would stop the node for long.
+Where a type says `Any`, the keys of maps must be text, as in JSON: otherwise a game that forwards the value to a JSON
+client would fail because of its sender. Arrays as keys of a map are always refused: as keys of a dict they can be
+chosen to collide (-1 and -2 have the same hash), and one such payload would block the node for long.
 """
 
 import re
@@ -19,7 +18,7 @@ import msgspec.inspect as mi
 
 from holdfast.core.codec import BodyDecoder, Codec
 
-# Of MessagePack: fixmap, fixarray, array 16 and 32, map 16 and 32.
+# MessagePack: fixmap, fixarray, array 16 and 32, map 16 and 32.
 _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 
 
@@ -40,14 +39,13 @@ def _is_open(info: mi.Type, around: tuple[type, ...]) -> bool:
 
 
 def _parts(info: mi.Type) -> list[mi.Type]:
-    """The types that a type is made of."""
     values = [getattr(info, name) for name in info.__struct_fields__]
     parts = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
     return [part.type if isinstance(part, mi.Field) else part for part in parts if isinstance(part, mi.Type | mi.Field)]
 
 
 def has_text_keys(kind: Any) -> bool:
-    """Whether all keys of maps in values of this type must be text: it says `Any`, and names no other kind of key."""
+    """Whether all map keys in values of this type must be text: it contains `Any`, and no other type of key."""
     found: list[mi.Type] = []
     _gather(mi.type_info(kind), found, ())
     is_loose = any(isinstance(info, mi.AnyType | mi.RawType) for info in found)
@@ -67,7 +65,7 @@ def _gather(info: mi.Type, found: list[mi.Type], around: tuple[type, ...]) -> No
 
 
 class _Bounded:
-    """A decoder that looks at the depth, and at the keys of maps, first."""
+    """A decoder that first checks the depth, and the keys of maps."""
 
     def __init__(self, codec: Codec, decoder: BodyDecoder, depth_max: int, *, text_keys: bool) -> None:
         self._codec = codec
@@ -83,12 +81,12 @@ class _Bounded:
 def bounded_decoders(
     decoders: Mapping[Codec, BodyDecoder], depth_max: int, *, text_keys: bool = False
 ) -> dict[Codec, BodyDecoder]:
-    """The same, for bodies that are not nested deeper than this, and have no other keys than text if that is asked."""
+    """The same decoders, limited to this depth, and to text keys if requested."""
     return {codec: _Bounded(codec, decoder, depth_max, text_keys=text_keys) for codec, decoder in decoders.items()}
 
 
 def check_nesting(codec: Codec, body: Any, depth_max: int, *, text_keys: bool = False) -> None:
-    """Refuse a body that is nested deeper, with one of `DECODE_ERRORS`. The body is whole: its frame was read."""
+    """Refuse a body that is nested deeper, with one of `DECODE_ERRORS`. The body is complete: its frame was decoded."""
     if text_keys and not codec.text:
         encoded = bytes(body)
         if len(encoded.translate(None, _MAPS)) < len(encoded):
@@ -108,12 +106,12 @@ def check_nesting(codec: Codec, body: Any, depth_max: int, *, text_keys: bool = 
 
 
 def _too_deep(depth_max: int) -> msgspec.ValidationError:
-    return msgspec.ValidationError(f"it is nested more than {depth_max} deep")
+    return msgspec.ValidationError(f"nested more than {depth_max} levels deep")
 
 
 # JSON
 
-# Up to its end, or that of the body: each byte is looked at once, whatever comes.
+# Up to the closing quote or the end of the body: each byte is scanned once, whatever follows.
 _TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -122,7 +120,7 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 def _look_through_json(encoded: bytes, depth_max: int) -> None:
     brackets = _TEXT.sub(b"", encoded).translate(_BRACKETS, _NO_BRACKETS)
     for _ in range(depth_max):
-        # What has nothing in it any more is taken out, at all ends at once: one level less.
+        # Remove everything empty, in all places at once: one level less.
         brackets = brackets.replace(b"[]", b"")
         if not brackets:
             return
@@ -131,13 +129,13 @@ def _look_through_json(encoded: bytes, depth_max: int) -> None:
 
 # MessagePack
 
-# How many bytes a value has that begins with this one; 0 if what follows says so.
+# The length of a value that begins with this byte; 0 if the following bytes determine it.
 _SIZES = bytearray([1] * 0x80 + [0] * 0x20 + [1 + length for length in range(0x20)] + [1] * 0x04 + [0] * 0x06)
 _SIZES += bytes([5, 9, 2, 3, 5, 9, 2, 3, 5, 9, 3, 4, 6, 10, 18] + [0] * 0x07 + [1] * 0x20)
-# The bytes that say how long it is, and those that stand beside them: of bytes, extensions and texts.
+# The length bytes, and the bytes beside them: of binary data, extensions and texts.
 _LONG = {0xC4: (1, 1), 0xC5: (2, 1), 0xC6: (4, 1), 0xC7: (1, 2), 0xC8: (2, 2), 0xC9: (4, 2)}
 _LONG |= {0xD9: (1, 1), 0xDA: (2, 1), 0xDB: (4, 1)}
-# The bytes that say how many values are in it, if the first does not: of arrays and maps.
+# The count bytes of arrays and maps, if the first byte does not have the count.
 _COUNTED = {0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
 _MAPS = bytes([*range(0x80, 0x90), 0xDE, 0xDF])
 
@@ -147,9 +145,9 @@ _TEXTS = bytes([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
 
 
 def _look_through_msgpack(encoded: bytes, depth_max: int, *, text_keys: bool = False) -> None:
-    """Nothing is made of what is read: it may be hostile."""
+    """Nothing is decoded: the bytes may be hostile."""
     at = 0
-    # Values that are still to come, in this container and in those around it.
+    # Values still to come, in this container and in the enclosing ones.
     left, is_map = 1, False
     around: list[tuple[int, bool]] = []
     while left or around:

@@ -1,4 +1,4 @@
-"""Where the messages to a seat go, and where those from it wait for the room."""
+"""Outlets: where the messages to a seat go; and the backlog of those from it."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from holdfast.core.codec import Codec
 from holdfast.core.messages import Message
 
 Waiting = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., None], tuple[Any, ...]]
-"""What to run and with what; what to call at the end and with what."""
+"""A function and its argument; a callback for the end and its argument."""
 
 
 class Backlog:
     """Messages from one seat that wait for the room, in order. Each has a turn in the room's queue, or is stalled.
 
-    Messages stall while the player has more to read than a window: their answers would only add to it. The client's own
-    window bounds them, for nothing of this is acknowledged.
+    Messages stall while the player has more than a window to read: their answers would only add to it. They are bounded
+    by the client's own window, because none of them is acknowledged.
     """
 
     __slots__ = ("is_leaving", "messages", "stalled", "stalled_at")
@@ -25,45 +25,45 @@ class Backlog:
         self.stalled = 0
         """How many of them have no turn."""
         self.stalled_at = 0.0
-        """When the player was last seen to read, or the first message stalled."""
+        """When the player last acknowledged something, or the first message stalled."""
         self.is_leaving = False
-        """Whether the player leaves: what they said is applied first, whatever they have read."""
+        """Whether the player is leaving: then their messages are applied whatever they have read."""
 
     def stall(self, now: float) -> None:
-        """One more has no turn until the player reads."""
+        """One more message has no turn until the player reads."""
         if not self.stalled:
             self.stalled_at = now
         self.stalled += 1
 
 
 class Outlet(Protocol):
-    """Where a player's messages go: a channel to a client far away, or an agent in this process."""
+    """Where a player's messages go: a channel to a client, or an agent's inbox."""
 
     waiting_bytes: int
-    """What was said from that end and waits for the room's turn."""
+    """Bytes received from this end that wait for the room."""
     latest_waiting_bytes: int
-    """The same of what is unreliable, which is no part of the window."""
+    """The same for unreliable messages, which are not part of the window."""
     backlog: Backlog | None
-    """The same, message by message; None if nothing waits."""
+    """The waiting messages; None if there are none."""
 
     @property
     def is_full(self) -> bool:
-        """Whether that end has as much to read as its window, or more: what it says waits until it has read."""
+        """Whether this end has a window or more to read: its own messages wait until it has read."""
 
     def overflow(self) -> None:
-        """That end does not read: keep nothing more for it, until it is resynced."""
+        """This end does not read: keep nothing more for it, until it is resynced."""
 
     def send(self, message: Message) -> None:
         """Deliver exactly once, in order."""
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Encode a message to many, once per dialect, into `bodies`; raises if it cannot be sent."""
+        """Encode a message to many players, once per codec, into `bodies`; raises if it cannot be sent."""
 
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """The same as `send`, with what was prepared."""
+        """Like `send`, with the prepared bodies."""
 
     def send_latest(self, message: Message, key: str) -> None:
-        """Deliver soon or never; a newer message with the same type and key takes its place."""
+        """Deliver soon or never; a newer message of the same type and key replaces it."""
 
     def finish(self, farewell: Message) -> None:
         """The seat is freed: the stream ends with this message."""

@@ -1,4 +1,4 @@
-"""`Parts`: the large field of a room's state, saved piece by piece."""
+"""`Parts`: a large field of a room's state, saved entry by entry."""
 
 from collections.abc import Iterator, MutableMapping
 from typing import Any, Generic, TypeVar
@@ -7,18 +7,18 @@ V = TypeVar("V")
 
 
 class Parts(MutableMapping[str, V], Generic[V]):
-    """A mapping by name whose entries are saved one by one, and only those that were looked at since the last commit.
+    """A mapping whose entries are saved one by one, and only those that were accessed since the last commit.
 
-    Use it for what is too large to be saved whole with every turn: the chunks of a world, the inventories of a guild.
-    Fetch an entry anew in every turn in which you change it: what you change through a reference that you kept from an
-    earlier turn is not seen. `peek` is for reading only, and so are `in`, `len` and the names.
+    Use it for data that is too large to be saved whole with every turn: the chunks of a world, the inventories of a
+    guild. Fetch an entry again in every turn in which you change it: changes through a reference from an earlier turn
+    are not noticed. `peek` is for reading only, and so are `in`, `len` and the names.
     """
 
     __slots__ = ("_entries", "_touched")
 
     def __init__(self, entries: dict[str, V] | None = None) -> None:
         self._entries: dict[str, V] = {}
-        # Of a dict the keys come in the same order every time; those of a set do not.
+        # A dict, unlike a set, has the same order of keys every time.
         self._touched: dict[str, None] = {}
         self.update(entries or {})
 
@@ -29,7 +29,7 @@ class Parts(MutableMapping[str, V], Generic[V]):
 
     def __setitem__(self, key: str, value: V) -> None:
         if not isinstance(key, str):
-            raise TypeError(f"parts are named by text; got {key!r}")
+            raise TypeError(f"the name of a part must be a str; got {key!r}")
         if value is None:
             raise TypeError(f"part {key!r} cannot be None: delete it instead")
         self._entries[key] = value
@@ -60,23 +60,23 @@ class Parts(MutableMapping[str, V], Generic[V]):
     def __repr__(self) -> str:
         return f"Parts({self._entries!r})"
 
-    # For whoever saves them
+    # For saving
 
     def touched(self) -> dict[str, V | None]:
-        """What may have changed since it was last `taken`: None for what is gone."""
+        """Entries that may have changed since they were last `taken`: None for deleted ones."""
         return {key: self._entries.get(key) for key in self._touched}
 
     def taken(self) -> None:
-        """What was touched goes into the next commit."""
+        """The touched entries go into the next commit."""
         self._touched.clear()
 
     def fill(self, entries: dict[str, V]) -> None:
-        """Put back what was saved."""
+        """Restore the saved entries."""
         self._entries = entries
         self._touched.clear()
 
 
 def parts_of(state: Any) -> dict[str, "Parts[Any]"]:
-    """The fields of a state that are saved piece by piece."""
+    """The fields of a state that are `Parts`."""
     fields = getattr(type(state), "__struct_fields__", ())
     return {name: value for name in fields if isinstance(value := getattr(state, name), Parts)}

@@ -1,4 +1,4 @@
-"""Placing: on which node of the fleet a new room is best made, and the states of a placement.
+"""Placement: which node of the fleet is best for a new room, and the states of a placement.
 
 A destination of a queue is one of
     "node-1"        the node of that name
@@ -22,16 +22,16 @@ from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 ANY_NODE = "*"
 REGION = "region:"
 
-# Whoever waits for a placement is a player in front of a screen.
+# Players wait for a placement in front of a screen.
 TIMEOUT_S_MAX = 3600.0
 
 Priority = Literal["latency", "load", "order"]
-"""latency: the lowest average. load: the least full. order: as the destinations stand in the queue."""
+"""latency: the lowest average. load: the least full. order: by their order in the queue."""
 _PRIORITIES = get_args(Priority)
 
 
 class PlacementState(Enum):
-    """Where a placement is in its life."""
+    """The states of a placement."""
 
     PENDING = "pending"
     FULFILLED = "fulfilled"
@@ -41,7 +41,7 @@ class PlacementState(Enum):
 
 
 class PlacementEvent(Enum):
-    """What can happen to a placement."""
+    """The events of a placement."""
 
     PLACED = "placed"
     STOPPED = "stopped"
@@ -71,7 +71,7 @@ PLACEMENT_TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class LatencyPolicy:
-    """For so long, only nodes that every player reaches within `max_ms`; without `for_s` until the queue times out."""
+    """For `for_s`, only nodes that every player reaches within `max_ms`; without `for_s` until the queue times out."""
 
     max_ms: float
     for_s: float = inf
@@ -85,9 +85,10 @@ class LatencyPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Where placements may go, how long they try, and which node is best.
+    """Where placements may go, how long they are tried, and which node is best.
 
-    The policies hold one after the other, from the lowest `max_ms` up; after the last one any destination will do.
+    The policies apply one after the other, from the lowest `max_ms` up; after the last one every destination is
+    allowed.
     """
 
     name: str
@@ -95,7 +96,7 @@ class Queue:
     timeout_s: float = 60.0
     latency_policies: tuple[LatencyPolicy, ...] = ()
     priority: tuple[Priority, ...] = ("latency", "load", "order")
-    """What decides first, what decides among equals, and so on; in the end the order, then the node's name."""
+    """The first criterion, the second for equal nodes, and so on; finally the order, then the node's name."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= NAME_CHARS_MAX:
@@ -129,16 +130,14 @@ class Queue:
                     f"got {destination!r}"
                 )
             if self.destinations.count(destination) > 1:
-                raise ValueError(f"queue {self.name!r} names destination {destination!r} twice: remove one")
+                raise ValueError(f"queue {self.name!r} has the destination {destination!r} twice: remove one")
 
     def _check_policies(self) -> None:
         opens_s = 0.0
         caps_ms = set()
         for policy in sorted(self.latency_policies, key=_cap_ms):
             if policy.max_ms in caps_ms:
-                raise ValueError(
-                    f"queue {self.name!r} has two latency policies of {policy.max_ms:g} ms: write one of them"
-                )
+                raise ValueError(f"queue {self.name!r} has two latency policies of {policy.max_ms:g} ms: remove one")
             if opens_s >= self.timeout_s:
                 raise ValueError(
                     f"the latency policy of {policy.max_ms:g} ms of queue {self.name!r} would begin when the queue has "
@@ -149,7 +148,7 @@ class Queue:
 
 
 def check_players(request: StartPlacement) -> None:
-    """Refuse players who could not all get a seat on any node."""
+    """Refuse players who cannot all get a seat on any node."""
     for player, times in Counter(player.id for player in request.players).items():
         if times > 1:
             raise Invalid(f"player {player!r} is named {times} times; name each player once")
@@ -162,8 +161,8 @@ def ranking(
 ) -> list[NodeInfo]:
     """The nodes that can take the room after this wait, best first.
 
-    While a latency policy holds, a player who reported no latency for a node's region counts as too far from it. In the
-    average such a player does not count; a region for which nobody reported any comes after those that are known.
+    While a latency policy applies, a player without a latency for a node's region counts as too far from it. The
+    average ignores such players; regions without any latency come after the known ones.
     """
     cap_ms, _ = _stage(queue, waited_s)
     ranked = []
@@ -176,7 +175,7 @@ def ranking(
 
 
 def why_nowhere(queue: Queue, nodes: Sequence[NodeInfo], players: Sequence[PlacedPlayer], waited_s: float) -> str:
-    """Why the ranking is empty, in a sentence for people: unhealthy and full nodes must not vanish without a word."""
+    """Why the ranking is empty, in a sentence for people, including unhealthy and full nodes."""
     cap_ms, _ = _stage(queue, waited_s)
     obstacles = Counter(_obstacle(node, players, cap_ms) for node in nodes if _position(queue, node) is not None)
     counted = ", ".join(f"{count} {obstacle}" for obstacle, count in sorted(obstacles.items()))
@@ -184,13 +183,13 @@ def why_nowhere(queue: Queue, nodes: Sequence[NodeInfo], players: Sequence[Place
 
 
 def next_relaxation_s(queue: Queue, waited_s: float) -> float | None:
-    """How long one must have waited in all for the latency policy that holds now to end; None if none will."""
+    """The total wait after which the present latency policy ends; None if there is none."""
     _, until_s = _stage(queue, waited_s)
     return until_s if until_s < inf else None
 
 
 def _stage(queue: Queue, waited_s: float) -> tuple[float, float]:
-    """The cap on every player's latency after this wait, and the wait that lifts it."""
+    """The limit on every player's latency after this wait, and the wait that lifts it."""
     until_s = 0.0
     for policy in sorted(queue.latency_policies, key=_cap_ms):
         until_s += policy.for_s
@@ -200,7 +199,7 @@ def _stage(queue: Queue, waited_s: float) -> tuple[float, float]:
 
 
 def _position(queue: Queue, node: NodeInfo) -> int | None:
-    """Where the first destination that means this node stands."""
+    """The index of the first destination that includes this node."""
     names = (node.name, REGION + node.region, ANY_NODE)
     return next((at for at, destination in enumerate(queue.destinations) if destination in names), None)
 

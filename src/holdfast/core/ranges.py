@@ -1,4 +1,4 @@
-"""Ranges of addresses, and which of very many an address lies in: one look for each length of prefix that is in use."""
+"""Ranges of addresses, and which of very many contain an address: one lookup for each prefix length in use."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -8,14 +8,14 @@ T = TypeVar("T")
 
 Range = IPv4Network | IPv6Network
 
-# IPv4 within IPv6: ::ffff:203.0.113.7 is 203.0.113.7, however the socket says it.
+# IPv4 within IPv6: ::ffff:203.0.113.7 is 203.0.113.7, whichever form the socket reports.
 _MAPPED_BITS = 96
 
 
 def read_range(text: str) -> Range:
-    """A range as people write it: "203.0.113.7", "203.0.113.0/24", "2001:db8::/32"; `ValueError` if it is none.
+    """Parse a range: "203.0.113.7", "203.0.113.0/24", "2001:db8::/32"; `ValueError` if it is invalid.
 
-    Of "203.0.113.7/24" the range is meant, not the address.
+    "203.0.113.7/24" means the range, not the address.
     """
     network = ip_network(text.strip(), strict=False)
     if isinstance(network, IPv6Network) and network.prefixlen >= _MAPPED_BITS:
@@ -26,7 +26,7 @@ def read_range(text: str) -> Range:
 
 
 def read_address(text: str) -> IPv4Address | IPv6Address | None:
-    """The address of a peer; None if it has none, as in memory."""
+    """The address of a peer; None if it has none, as with the memory transport."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -36,10 +36,10 @@ def read_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 class RangeTable(Generic[T]):
-    """A value for each range. There are at most 33 lengths of prefix in IPv4, and 129 in IPv6."""
+    """A value for each range. There are at most 33 prefix lengths in IPv4, and 129 in IPv6."""
 
     def __init__(self) -> None:
-        # By the version and the length of the prefix, then by the prefix itself.
+        # By IP version and prefix length, then by prefix.
         self._tables: dict[tuple[int, int], dict[int, T]] = {}
 
     def put(self, network: Range, value: T) -> None:
@@ -47,7 +47,7 @@ class RangeTable(Generic[T]):
         self._tables.setdefault((network.version, network.prefixlen), {})[_prefix(network)] = value
 
     def remove(self, network: Range) -> None:
-        """Forget a range that has a value."""
+        """Remove a range that has a value."""
         place = network.version, network.prefixlen
         table = self._tables[place]
         del table[_prefix(network)]
@@ -55,7 +55,7 @@ class RangeTable(Generic[T]):
             del self._tables[place]
 
     def around(self, text: str) -> Iterator[T]:
-        """The values of all ranges that an address lies in."""
+        """The values of all ranges that contain an address."""
         if not self._tables:
             return
         address = read_address(text)

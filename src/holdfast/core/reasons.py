@@ -35,7 +35,7 @@ class Reason(StrEnum):
     HELLO_TIMEOUT = "hello_timeout"
     THROTTLED = "throttled"
     FLOODING = "flooding"
-    # The session cannot be had this way.
+    # The session cannot be resumed this way.
     AUTH_FAILED = "auth_failed"
     EXPIRED = "expired"
     TOKEN_REUSED = "token_reused"  # noqa: S105 - a reason, not a secret
@@ -51,7 +51,7 @@ class Reason(StrEnum):
     SUPERSEDED = "superseded"
     PROTOCOL = "protocol"
     TOO_BIG = "too_big"
-    # Ends of a seat, or of a session whose player is away: there is no connection to close.
+    # Ends of a seat, or of a session without a connection: there is no connection to close.
     LEFT = "left"
     GRACE_ENDED = "grace_ended"
     ROUND_ENDED = "round_ended"
@@ -88,14 +88,14 @@ CLOSE_CODES: dict[Reason, int] = {
     Reason.IDLE: 4206,
     Reason.SUPERSEDED: 4209,
 }
-"""The wire's number for each reason that can close a connection."""
+"""The close code of each reason that can close a connection."""
 
 _SIGN_IN = range(4100, 4200)
 _STOP = range(4200, 4300)
-# RFC 6455's codes that a peer would only earn again by repeating itself.
+# RFC 6455's codes that a peer would get again by retrying.
 _WEBSOCKET_STOP = frozenset({1000, 1002, 1003, 1007, 1008, 1009, 1010})
 
-# What a transport says by itself when its peer breaks a rule of the transport's own.
+# Close codes that a transport sends by itself when its peer breaks a rule of the transport.
 _OF_TRANSPORTS = {
     1002: Reason.PROTOCOL,
     1003: Reason.PROTOCOL,
@@ -105,7 +105,7 @@ _OF_TRANSPORTS = {
 
 
 def reason_of(code: int) -> Reason:
-    """Why a link has ended, if nobody said it in a frame and all that is known is the transport's code."""
+    """The reason for a close that only has the transport's code."""
     return _OF_TRANSPORTS.get(code, Reason.DROPPED)
 
 

@@ -1,13 +1,13 @@
-"""What outlives a node, as data: one record for each durable room and one for each session that is in one.
+"""Stored data: one record for each durable room, and one for each session in one.
 
-A room's record is its own lock: it is only ever written in the place of the record it was made from, it carries the
-hash of that one, and its `epoch` grows with every node that takes the room over. Records are arrays of fields that are
-only ever appended; what cannot be read that way gets a new version and a migration here. Before the fields stand, in
-every version, the number of it and a checksum: a disk may flip a bit, and a wrong state is worse than none.
+A room's record is its own lock: it only ever replaces the record it was made from, it contains the hash of that one,
+and its `epoch` grows with every node that takes the room over. Records are arrays of fields that are only ever
+appended; incompatible changes get a new version and a migration here. The fields follow the version and a checksum, in
+every version: a disk may flip a bit, and a wrong state is worse than none.
 
-Seats, objects and timers are lists in a room's record. Entries that changed lately are in the record itself; the others
-lie beside it, each under a key of its own, so that a commit writes what has changed and not what there is. An entry in
-the record takes the place of one with its number beside it.
+Seats, objects and timers are lists in a room's record. Recently changed entries are in the record itself; the others
+are beside it, each under its own key, so that a commit writes only what has changed. An entry in the record replaces
+the one with its number beside it.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ VERSION = 2
 _HEAD = struct.Struct(">BI")
 
 SERVER = 0
-"""In the place of a seat's number: the owner of an object is the server."""
+"""Instead of a seat's number: the owner of an object is the server."""
 
 Migration = Callable[[list[Any]], list[Any]]
 
@@ -45,7 +45,7 @@ def _as_it_was(fields: list[Any]) -> list[Any]:
 
 
 def _with_numbers(fields: list[Any]) -> list[Any]:
-    """Version 1 had what players own with their seats, timers by the wall clock, and everything in one piece."""
+    """Version 1 stored owned objects with the seats, timers by the wall clock, and everything in one piece."""
     saved_at, seats, objects, timers = fields[5], fields[14], fields[15], fields[16]
     owners = dict.fromkeys(objects, SERVER)
     for number, seat in enumerate(seats, start=1):
@@ -70,7 +70,7 @@ STANDING_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
 
 
 class Unreadable(Exception):
-    """A record that this version cannot make sense of. It is set aside: kept as it is, and nobody comes back to it."""
+    """A record that this version cannot read. It is set aside: kept as it is, and not restored."""
 
 
 E = TypeVar("E", SeatRecord, ObjectsRecord, TimerRecord)
@@ -99,47 +99,47 @@ def session_key(session_id: str) -> str:
 
 
 def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | StandingRecord) -> bytes:
-    """A record as it is stored: its head, then its fields."""
+    """A record as it is stored: its header, then its fields."""
     fields = _encode(record)
     return _HEAD.pack(VERSION, crc32(fields, VERSION)) + fields
 
 
 def encode_listed(entry: SeatRecord | ObjectsRecord | TimerRecord) -> bytes:
-    """An entry of one of a room's lists, as it is in the record or beside it."""
+    """An entry of one of a room's lists, as in the record or beside it."""
     return _encode(entry)
 
 
 def decode_room(stored: bytes) -> RoomRecord:
-    """A room's record, brought up to this version, or `Unreadable`."""
+    """A room's record, migrated to this version, or `Unreadable`."""
     return _read(stored, _decode_room, ROOM_MIGRATIONS)
 
 
 def decode_session(stored: bytes) -> SessionRecord:
-    """A session's record, brought up to this version, or `Unreadable`."""
+    """A session's record, migrated to this version, or `Unreadable`."""
     return _read(stored, _decode_session, SESSION_MIGRATIONS)
 
 
 def decode_effect(stored: bytes) -> EffectRecord:
-    """An effect's record, brought up to this version, or `Unreadable`."""
+    """An effect's record, migrated to this version, or `Unreadable`."""
     return _read(stored, _decode_effect, EFFECT_MIGRATIONS)
 
 
 def decode_ban(stored: bytes) -> BanRecord:
-    """A ban's record, brought up to this version, or `Unreadable`."""
+    """A ban's record, migrated to this version, or `Unreadable`."""
     return _read(stored, _decode_ban, BAN_MIGRATIONS)
 
 
 def decode_standing(stored: bytes) -> StandingRecord:
-    """The record of a player's standing, brought up to this version, or `Unreadable`."""
+    """A player's sign-out record, migrated to this version, or `Unreadable`."""
     return _read(stored, _decode_standing, STANDING_MIGRATIONS)
 
 
 ListName = Literal["@seats", "@objects", "@timers"]
-"""Where the entries of a list lie beside a room's record: `<the room's key>/@seats/12`. No `Parts` has such a name."""
+"""Where the entries of a list are beside a room's record: `<the room's key>/@seats/12`. No `Parts` has such a name."""
 
 
 def seats_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[SeatRecord]:
-    """All seats of a room in their order, from its record under `key` and what lies beside that, or `Unreadable`."""
+    """All seats of a room in order, from its record under `key` and the entries beside it, or `Unreadable`."""
     return _entries_of(record.seats, f"{key}/@seats/", beside, _decode_seat)
 
 
@@ -162,7 +162,7 @@ def _entries_of(inline: list[Raw], prefix: str, beside: Mapping[str, bytes], dec
                 entry = decode(value)
                 entries.setdefault(entry.number, entry)
     except DECODE_ERRORS as error:
-        raise Unreadable(f"an entry of its lists: {error}") from None
+        raise Unreadable(f"an entry of its lists is invalid: {error}") from None
     return [entries[number] for number in sorted(entries)]
 
 
@@ -172,33 +172,33 @@ def _read(stored: bytes, decode: Callable[[bytes | memoryview], R], migrations: 
         if version == VERSION:
             return decode(fields)
         return decode(_encode(_migrated(version, _decode_fields(fields), migrations)))
-    # The last two are of a migration that met fields it did not expect.
+    # A migration raises the last two for unexpected fields.
     except (*DECODE_ERRORS, TypeError, LookupError) as error:
         raise Unreadable(str(error)) from None
 
 
 def _opened(stored: bytes) -> tuple[int, memoryview]:
     if len(stored) < _HEAD.size:
-        raise Unreadable(f"it is cut short, to {len(stored)} bytes")
+        raise Unreadable(f"it is truncated to {len(stored)} bytes")
     version, checksum = _HEAD.unpack_from(stored)
     fields = memoryview(stored)[_HEAD.size :]
     if crc32(fields, version) != checksum:
-        raise Unreadable("it is damaged: its checksum is another")
+        raise Unreadable("it is damaged: its checksum does not match")
     if version > VERSION:
-        raise Unreadable(f"it is of version {version}, and this server knows up to {VERSION}: run a newer one")
+        raise Unreadable(f"it has version {version}, this server reads up to {VERSION}: run a newer server")
     return version, fields
 
 
 def _migrated(version: int, fields: list[Any], migrations: dict[int, Migration]) -> list[Any]:
     for step in range(version, VERSION):
         if step not in migrations:
-            raise Unreadable(f"it is of version {version}, which this server cannot bring up to {VERSION}")
+            raise Unreadable(f"it has version {version}, which this server cannot migrate to {VERSION}")
         fields = migrations[step](fields)
     return fields
 
 
 def digest(stored: bytes) -> bytes:
-    """The hash by which the next record names this one."""
+    """The hash by which the next record refers to this one."""
     return hashlib.sha256(stored).digest()
 
 
@@ -212,7 +212,7 @@ def part_digest(key: str, value: bytes) -> int:
 
 
 def parts_sum(parts: Mapping[str, bytes]) -> bytes:
-    """The sum over everything that lies beside a record."""
+    """The sum over everything beside a record."""
     total = PARTS_NONE
     for key, value in parts.items():
         total = parts_changed(total, added=part_digest(key, value))
@@ -220,5 +220,5 @@ def parts_sum(parts: Mapping[str, bytes]) -> bytes:
 
 
 def parts_changed(parts: bytes, *, added: int = 0, removed: int = 0) -> bytes:
-    """The sum after parts came and went: the order does not matter, so a change costs what it changes."""
+    """The sum after parts were added and removed: it is independent of their order, so only changes cost time."""
     return ((int.from_bytes(parts, "big") + added - removed) % _MODULUS).to_bytes(32, "big")

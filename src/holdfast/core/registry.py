@@ -8,7 +8,7 @@ from holdfast.core.session import PlayerId, Session, SessionId, SessionState, Se
 
 
 class SessionRegistry:
-    """Add a session, then change what it is attached to only through here."""
+    """The sessions by id, player and connection: attach and detach them only through this class."""
 
     def __init__(self) -> None:
         self._by_id: dict[SessionId, Session] = {}
@@ -19,11 +19,10 @@ class SessionRegistry:
         return len(self._by_id)
 
     def __iter__(self) -> Iterator[Session]:
-        """A copy: sessions may end while you look at them."""
+        """A copy: sessions may end during the iteration."""
         return iter(list(self._by_id.values()))
 
     def get(self, session_id: str) -> Session | None:
-        """The session with this id."""
         return self._by_id.get(SessionId(session_id))
 
     def of_player(self, player_id: str) -> list[Session]:
@@ -31,20 +30,19 @@ class SessionRegistry:
         return list(self._by_player.get(PlayerId(player_id), ()))
 
     def of_connection(self, connection_id: str) -> Session | None:
-        """The session that this connection speaks for now."""
+        """The session that is attached to this connection."""
         return self._by_connection.get(ConnectionId(connection_id))
 
     def add(self, session: Session) -> None:
-        """Make a new session known."""
         if session.id in self._by_id:
-            raise ValueError(f"session {session.id} is known already")
+            raise ValueError(f"session {session.id} is already registered")
         self._by_id[session.id] = session
         self._by_player[session.player_id] = (*self._by_player.get(session.player_id, ()), session)
 
     def attach(self, session: Session, connection: Connection, now: float) -> Connection | None:
         """Give the session a new connection; the one it replaces is returned."""
         if connection.id in self._by_connection:
-            raise ValueError(f"connection {connection.id} speaks for a session already")
+            raise ValueError(f"connection {connection.id} is already attached to a session")
         old = session.attach(connection, now)
         if old is not None:
             self._by_connection.pop(old.id, None)
@@ -52,14 +50,14 @@ class SessionRegistry:
         return old
 
     def detach(self, connection: Connection, now: float) -> Session | None:
-        """The connection is gone: its session, or None if it spoke for none any more (fenced, never signed in)."""
+        """The connection is gone: its session, or None if it no longer had one (fenced, never signed in)."""
         session = self._by_connection.pop(connection.id, None)
         if session is not None:
             session.detach(now)
         return session
 
     def end(self, session: Session, reason: Reason) -> bool:
-        """End the session and forget it; False if that has happened before."""
+        """End the session and remove it; False if that has happened before."""
         if self._by_id.pop(session.id, None) is None:
             return False
         others = tuple(each for each in self._by_player[session.player_id] if each is not session)

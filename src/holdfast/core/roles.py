@@ -6,6 +6,6 @@ from holdfast.core.errors import NotAllowed
 
 
 def check_role(needed: str, roles: Collection[str], what: str) -> None:
-    """Refuse somebody without the role that something needs; an empty one is everybody's."""
+    """Refuse a player without the needed role; an empty one is everybody's."""
     if needed and needed not in roles:
-        raise NotAllowed(f"{what} is for players with the role {needed!r}")
+        raise NotAllowed(f"{what} requires the role {needed!r}")

@@ -1,4 +1,5 @@
-"""What of a room class can be saved: the type of its state, checked at the start, and the field that cannot be."""
+"""Which data of a room class can be saved: the type of its state, checked at the start, and the field that cannot
+be."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from holdfast.core.room import Room, context_of, player_data_type
 _DEPTH_MAX = 16
 _AT = re.compile(r"at `\$([^`]+)`")
 
-# Reading annotations is slow, and a start may bring back many rooms of one type.
+# Reading annotations is slow, and a start may restore many rooms of one type.
 _saved_types: WeakKeyDictionary[type[Room[Any]], Any] = WeakKeyDictionary()
 
 
@@ -35,7 +36,7 @@ def state_reader(kind: Any) -> Callable[[bytes], Any]:
 
 
 def empty_parts(kind: Any, _: Any) -> Any:
-    """The `dec_hook` of a state: `Parts` are filled after it was decoded."""
+    """The `dec_hook` of a state: `Parts` are filled after decoding."""
     if (get_origin(kind) or kind) is not Parts:
         raise NotImplementedError(f"a {kind} cannot be saved")
     return Parts()
@@ -47,7 +48,7 @@ def parts_fields(state: type) -> dict[str, Any]:
     fields = {name: (get_args(hint) or (Any,))[0] for name, hint in hints if (get_origin(hint) or hint) is Parts}
     for name in fields:
         if not name.isascii():
-            raise TypeError(f"the name of {name!r} becomes part of the store's keys: use ASCII letters")
+            raise TypeError(f"the field name {name!r} becomes part of the store's keys: use ASCII letters")
     return fields
 
 
@@ -55,15 +56,13 @@ def parts_fields(state: type) -> dict[str, Any]:
 
 
 def check_savable(room_type: type[Room[Any]]) -> None:
-    """Raise `ValueError` for a durable room whose data could not be read again after a crash."""
+    """Raise `ValueError` for a durable room whose data could not be read after a crash."""
     for what, kind in (("state", saved_type(room_type)), ("players' data", player_data_type(room_type))):
         try:
             msgspec.msgpack.Decoder(kind, dec_hook=empty_parts)
             _check_plain(msgspec.inspect.type_info(kind), set(), may_have_parts=what == "state")
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{room_type.__name__} is durable, but its {what} could not be read again: {error}"
-            ) from None
+            raise ValueError(f"{room_type.__name__} is durable, but its {what} cannot be restored: {error}") from None
 
 
 def _check_plain(node: Any, seen: set[int], *, may_have_parts: bool) -> None:
@@ -89,11 +88,11 @@ def _child_types(node: Any) -> Iterator[tuple[str, Any]]:
                 yield "", each
 
 
-# When a save has failed
+# After a failed save
 
 
 def unsavable_field(room: Room[Any]) -> str:
-    """The first field that cannot be encoded or decoded again, as the game would write it; empty if none is found."""
+    """The first field that cannot be encoded or decoded, as the game would write it; empty if none is found."""
     for name, value in context_of(room).properties.items():
         if _failure(value, _unread) is not None:
             return f"properties[{name!r}]"
@@ -103,7 +102,7 @@ def unsavable_field(room: Room[Any]) -> str:
             return field
     try:
         state = room.snapshot()
-    except Exception:  # noqa: BLE001 - the game's own code; its error was logged before
+    except Exception:  # noqa: BLE001 - the game's own code; its error was already logged
         return "snapshot()"
     path = "state" if type(room).snapshot is Room.snapshot else "snapshot()"
     return _field(path, state, state_reader(saved_type(type(room))))
@@ -114,13 +113,13 @@ def _field(path: str, value: Any, read: Callable[[bytes], Any]) -> str:
     if failure is None:
         return ""
     if at := _AT.search(str(failure)):
-        # The value is not of its field's type: msgspec names the path.
+        # The value does not have its field's type: msgspec names the path.
         return path + at[1]
     return _innermost(path, value)
 
 
 def _innermost(path: str, value: Any, depth: int = 0) -> str:
-    """The innermost value that cannot be encoded; the whole one if each of its fields alone can be."""
+    """The innermost value that cannot be encoded; the whole one if each of its fields can be."""
     for step, child in _children(value) if depth < _DEPTH_MAX else ():
         if _failure(child, _unread) is not None:
             return _innermost(path + step, child, depth + 1)
@@ -139,7 +138,7 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
 def _failure(value: Any, read: Callable[[bytes], Any]) -> Exception | None:
     try:
         read(_encode(value))
-    except Exception as failure:  # noqa: BLE001 - whatever a value's own code raises: it cannot be saved
+    except Exception as failure:  # noqa: BLE001 - whatever a value's own code raises
         return failure
     return None
 
@@ -149,7 +148,7 @@ def _unread(encoded: bytes) -> bytes:
 
 
 def _nothing_for_parts(value: Any) -> None:
-    """`Parts` are saved apart from the state; msgspec knows no other class."""
+    """`Parts` are saved separately; msgspec supports no other class."""
     if not isinstance(value, Parts):
         raise NotImplementedError
 

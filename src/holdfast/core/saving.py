@@ -12,7 +12,7 @@ from holdfast.schemas.session import ChannelRecord, SessionRecord
 
 
 def channel_record(channel: Channel) -> ChannelRecord:
-    """Both streams as they are."""
+    """The saved form of both streams."""
     return ChannelRecord(
         channel.number,
         channel.generation,
@@ -25,7 +25,7 @@ def channel_record(channel: Channel) -> ChannelRecord:
 
 
 def restored_channel(record: ChannelRecord, limits: Limits) -> Channel:
-    """Both streams as they were."""
+    """The restored streams."""
     channel = Channel(record.number, limits)
     channel.generation = record.generation
     channel.accepted = channel.applied = channel.ack_sent = record.applied
@@ -36,7 +36,7 @@ def restored_channel(record: ChannelRecord, limits: Limits) -> Channel:
 
 
 def session_record(session: Session, room_id: str, closing: list[ChannelRecord]) -> SessionRecord:
-    """A session with its seat in this room (empty: none any more)."""
+    """The saved form of a session with its seat in this room (empty: no seat)."""
     assert session.codec is not None
     current, next_, retired = session.tokens.hashes()
     return SessionRecord(
@@ -69,10 +69,10 @@ def session_record(session: Session, room_id: str, closing: list[ChannelRecord])
 
 
 def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, now: float, grace_s: float) -> Session:
-    """The session as it was, without its seat, waiting for its player."""
+    """The restored session, without its seat, disconnected."""
     codec = CODECS.get(record.codec)
     if codec is None:
-        raise Unreadable(f"session {session_id} speaks {record.codec!r}, which this server does not")
+        raise Unreadable(f"session {session_id} uses the codec {record.codec!r}, which this server does not have")
     session = Session(
         SessionId(session_id),
         PlayerId(record.player),

@@ -1,7 +1,7 @@
-"""When a peer is alive though no whole payload came for a while: the link still carries something.
+"""Whether a peer is alive although no complete payload came for a while: the link still carries traffic.
 
-Bytes of its next payload may be on their way to us. Or those of ours to it: our ping waits behind them, and so does the
-answer. What a link takes from us at once proves nothing: the peer's system does that while its program hangs.
+Bytes of its next payload may be arriving. Or bytes to the peer may be leaving: the ping waits behind them, and so does
+the pong. Bytes that the link accepts at once prove nothing: the peer's system does that while its program hangs.
 """
 
 from typing import NamedTuple
@@ -12,9 +12,9 @@ class Traffic(NamedTuple):
 
     received: int = 0
     taken: int = 0
-    """By the other end."""
+    """Acknowledged or read by the other end."""
     waiting: int = 0
-    """Sent, and not taken yet."""
+    """Sent, and not taken by the other end yet."""
 
 
 class Look(NamedTuple):

@@ -21,7 +21,7 @@ class IllegalTransition(HoldfastError):
 
 
 class Table(Generic[S, E]):
-    """The transitions of one machine, and the picture of them for the docs."""
+    """The transitions of one state machine, and their diagram for the docs."""
 
     def __init__(self, name: str, start: S, rows: Mapping[S, Mapping[E, S]]) -> None:
         self.name = name

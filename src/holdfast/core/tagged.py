@@ -1,4 +1,4 @@
-"""Whatever MessagePack can say, as JSON that a person can read and edit, and back without a difference.
+"""Any MessagePack value as JSON that a person can read and edit, and back without loss.
 
 Text, numbers, true, false, null, arrays and objects are themselves. The rest is an object with one key:
 
@@ -21,18 +21,18 @@ from msgspec.msgpack import Ext
 
 from holdfast.schemas.room import TimeText
 
-# Up to here, who counts in floats counts right.
+# Up to here, floats represent every integer.
 _INT_EXACT = 2**53
-# 1970, as MessagePack's own extension for times: a `datetime`, without the module that knows what time it is.
+# The epoch, used with MessagePack's timestamp extension: a `datetime` without importing a clock.
 _EPOCH = msgspec.msgpack.decode(b"\xd6\xff\x00\x00\x00\x00")
 
 
 class NotTagged(ValueError):
-    """JSON that stands for nothing: `where` it is, and what is wrong with it."""
+    """Invalid tagged JSON: where it is, and what is wrong with it."""
 
 
 def to_json(value: Any) -> Any:
-    """What was decoded from MessagePack, for JSON."""
+    """A value decoded from MessagePack, for JSON."""
     match value:
         case None | bool() | str():
             return value
@@ -55,7 +55,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any, where: str) -> Any:
-    """What `to_json` was given, or `NotTagged`; `where` is how to name this value in words."""
+    """The value that `to_json` was given, or `NotTagged`; `where` is how to name this value in words."""
     match value:
         case list():
             return [from_json(each, f"{where}[{number}]") for number, each in enumerate(value)]
@@ -73,13 +73,13 @@ def from_json(value: Any, where: str) -> Any:
 def _untagged(tag: str, content: Any, where: str) -> Any:
     read = _TAGS.get(tag)
     if read is None:
-        raise NotTagged(f"{where}: there is no {tag!r}, only {', '.join(_TAGS)}")
+        raise NotTagged(f"{where}: unknown tag {tag!r}; use one of {', '.join(_TAGS)}")
     try:
         return read(content, where)
     except NotTagged:
         raise
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise NotTagged(f"{where}: this {tag!r} cannot be read: {error}") from None
+        raise NotTagged(f"{where}: invalid {tag!r}: {error}") from None
 
 
 def _map(pairs: Any, where: str) -> dict[Any, Any]:
@@ -123,12 +123,12 @@ _TAGS: dict[str, Callable[[Any, str], Any]] = {
 
 
 def seconds_text(seconds: float) -> TimeText:
-    """A moment, to the microsecond."""
+    """A time, to the microsecond."""
     return TimeText(time_text(type(_EPOCH).fromtimestamp(seconds, _EPOCH.tzinfo)))
 
 
 def seconds_of(text: str) -> float:
-    """The moment that a text names; `ValueError` if it names none."""
+    """The time that a text names; `ValueError` if it is invalid."""
     seconds: float = _time(text).timestamp()
     return seconds
 
@@ -142,5 +142,5 @@ def time_text(time: Any) -> str:
 def _time(text: Any) -> Any:
     time = msgspec.convert(text, type(_EPOCH))
     if time.tzinfo is None:
-        raise ValueError("a time needs its zone, as in 2026-11-15T12:00:00Z")
+        raise ValueError("a time needs a time zone, as in 2026-11-15T12:00:00Z")
     return time

@@ -1,6 +1,6 @@
 """Resume tokens: 256 bits, used once, rotated at every resume, kept only as hashes.
 
-A client that never received the answer to its resume still holds the token it came with, so two are good at a time:
+A client that never received the answer to its resume still holds the token it came with, so two are valid at a time:
 
     presented          then
     current            a fresh next is minted; an older next that was never confirmed is retired
@@ -28,7 +28,7 @@ class Verdict(Enum):
 
 
 def printable(secret: bytes) -> str:
-    """A secret as it travels: URL-safe letters, no padding."""
+    """A secret as text: URL-safe letters, no padding."""
     return urlsafe_b64encode(secret).rstrip(b"=").decode()
 
 
@@ -37,7 +37,7 @@ def _hash(token: str) -> bytes:
 
 
 class ResumeTokens:
-    """The token family of one session. `chance` is 32 fresh random bytes each time."""
+    """The tokens of one session. `entropy` is 32 fresh random bytes each time."""
 
     __slots__ = ("_current", "_next", "_retired", "_retired_max")
 
@@ -54,7 +54,7 @@ class ResumeTokens:
         return token
 
     def present(self, token: str) -> Verdict:
-        """Judge a token; a good one must be followed by `rotate`."""
+        """Judge a token; a valid one must be followed by `rotate`."""
         presented = _hash(token)
         if self._next is not None and hmac.compare_digest(presented, self._next):
             self.confirm()
@@ -66,7 +66,7 @@ class ResumeTokens:
         return Verdict.UNKNOWN
 
     def rotate(self, entropy: bytes) -> str:
-        """Mint the token for the next resume; the current one stays good until the client confirms."""
+        """Mint the token for the next resume; the current one stays valid until the client confirms."""
         if self._next is not None:
             self._retire(self._next)
         token = printable(entropy)
@@ -86,7 +86,7 @@ class ResumeTokens:
         return self._current, self._next or b"", list(self._retired)
 
     def restore(self, current: bytes, next_: bytes, retired: list[bytes]) -> None:
-        """Go on from what `hashes` gave."""
+        """Restore the output of `hashes`."""
         self._current, self._next = current, next_ or None
         self._retired = ()
         for each in retired:

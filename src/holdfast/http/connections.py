@@ -120,7 +120,7 @@ class Acceptor:
             except ConnectionError:
                 continue  # the client is gone already
             except OSError as error:
-                _log.warning("no connection can be accepted for a moment", error=error)
+                _log.warning("cannot accept connections at the moment", error=error)
                 await asyncio.sleep(_EXHAUSTED_S)
                 continue
             connection = self._make()

@@ -1,4 +1,5 @@
-"""Bytes in, bytes out. The adapters are modules: `from holdfast.transports import memory, tcp, websocket`."""
+"""Transports: bytes in, bytes out. The adapters are modules: `from holdfast.transports import memory, tcp,
+websocket`."""
 
 from holdfast.transports.port import (
     BROKEN,

@@ -1,9 +1,9 @@
-"""WebSocket's own compression, permessage-deflate (RFC 7692), without a socket: what is agreed on, and the messages.
+"""WebSocket's compression, permessage-deflate (RFC 7692), without a socket: the negotiation, and the messages.
 
-Browsers offer it by themselves. Whatever they offer, nothing is kept from one message to the next, in either direction
-("no context takeover"). With what zlib keeps, a link would cost 300 KiB, or 48 KiB with a small window, and every
-browser would have one; without, it costs nothing between two messages. And what cannot refer to another message gives
-nothing of another message away by its size. The price: what is short becomes less small than it could.
+Browsers offer it automatically. Whatever they offer, no state is kept between messages, in either direction ("no
+context takeover"). With zlib's state, each link would cost 300 KiB, or 48 KiB with a small window, and every browser
+would have one; without, it costs nothing between two messages. And a message that cannot refer to another one reveals
+nothing of it by its size. The price: short messages compress less.
 """
 
 import re
@@ -15,42 +15,42 @@ from typing import Final
 NAME: Final = "permessage-deflate"
 
 WINDOW_BITS: Final = 12
-"""How far back a message of ours refers, as a power of two: a larger window would take longer to set up."""
+"""The window of the server's messages, as a power of two: a larger one would take longer to set up."""
 SMALL_BYTES: Final = 48
-"""Below this nothing is deflated: there is little to gain, and zlib costs as much as the rest of the way."""
+"""Smaller payloads are not deflated: there is little to gain, and zlib costs as much as all other processing."""
 
-# The fastest; and what a deflater remembers beside its window, for as long as it takes to deflate one message.
+# The fastest level; and zlib's memory besides the window, while one message is deflated.
 _LEVEL: Final = 1
 _MEMORY_LEVEL: Final = 5
-# What a client may refer to: the most there is, for it need not let us ask for less.
+# The window of a client's messages: the largest, as clients need not accept a smaller one.
 _CLIENT_WINDOW_BITS: Final = 15
 
 _FLUSH_TAIL: Final = b"\x00\x00\xff\xff"
-# An empty block that is the last one: it can be read only after all blocks before it.
+# An empty last block: it can be decoded only after all blocks before it.
 _LAST_BLOCK: Final = b"\x03\x00"
-# A message may consist of streams that end. Real clients send one; each costs time.
+# A message may consist of several complete streams. Real clients send one; each costs time.
 _STREAMS_MAX: Final = 8
 
 
 def wire_bytes_max(payload_bytes_max: int) -> int:
-    """The most that a payload of this size becomes: DEFLATE adds a little to what cannot be compressed."""
+    """The largest size of a compressed payload of this size: DEFLATE adds a little to incompressible data."""
     return payload_bytes_max + payload_bytes_max // 16 + 16
 
 
-# What is agreed on
+# Negotiation
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """An offer that was accepted."""
+    """An accepted offer."""
 
     answer: str
-    """What the server says to it, in the header in which it came."""
+    """The server's answer, for the response header."""
     window_bits: int = WINDOW_BITS
-    """The window of what the server sends."""
+    """The window of the server's messages."""
 
 
-_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a word, as HTTP calls it
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a token, in HTTP's sense
 _EXTENSION = re.compile(rf"[ \t,]*({_TOKEN})[ \t]*")
 _PARAMETER = re.compile(rf';[ \t]*({_TOKEN})[ \t]*(?:=[ \t]*(?:({_TOKEN})|"((?:[^"\\]|\\.)*)")[ \t]*)?')
 _WORD = re.compile(_TOKEN)
@@ -58,22 +58,22 @@ _WORD = re.compile(_TOKEN)
 _Parameters = list[tuple[str, str | None]]
 
 _CLIENT_BITS: Final = frozenset(map(str, range(8, 16)))
-# zlib writes no raw stream with a window of 2^8.
+# zlib cannot write a raw stream with a window of 2^8.
 _SERVER_BITS: Final = frozenset(map(str, range(9, 16)))
 
 
 def agreed(headers: Iterable[str]) -> Agreement | None:
-    """The first offer that can be accepted, in the lines of Sec-WebSocket-Extensions; None if there is none."""
+    """The first acceptable offer in the lines of Sec-WebSocket-Extensions; None if there is none."""
     try:
         offers = [parameters for name, parameters in _extensions(",".join(headers)) if name == NAME]
     except _Malformed:
-        # Where one extension ends and the next begins cannot be told: none of them is accepted.
+        # The boundaries between the extensions are unclear: none of them is accepted.
         return None
     return next(filter(None, map(_accepted, offers)), None)
 
 
 class _Malformed(Exception):
-    """A header is not what RFC 6455, 9.1, says."""
+    """A header violates RFC 6455, 9.1."""
 
 
 def _extensions(header: str) -> Iterator[tuple[str, _Parameters]]:
@@ -103,7 +103,7 @@ def _parameter(name: str, word: str | None, quoted: str | None) -> tuple[str, st
 
 
 def _accepted(parameters: _Parameters) -> Agreement | None:
-    """The answer to one offer; None to an unknown parameter, a wrong value, or one that is there twice."""
+    """The answer to one offer; None for an unknown or repeated parameter, or an invalid value."""
     if len(dict(parameters)) < len(parameters):
         return None
     answer = f"{NAME}; server_no_context_takeover; client_no_context_takeover"
@@ -126,7 +126,7 @@ def _accepted(parameters: _Parameters) -> Agreement | None:
 
 
 def deflated(payload: bytes, window_bits: int = WINDOW_BITS) -> bytes | None:
-    """The message for this payload; None if it had better go as it is."""
+    """The compressed message; None if it should be sent uncompressed."""
     if len(payload) < SMALL_BYTES:
         return None
     deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, -window_bits, _MEMORY_LEVEL)
@@ -135,11 +135,11 @@ def deflated(payload: bytes, window_bits: int = WINDOW_BITS) -> bytes | None:
 
 
 class NotDeflated(ValueError):
-    """A message is not what DEFLATE writes."""
+    """A message is not valid DEFLATE data."""
 
 
 class Inflater:
-    """Reads one message, which may come in pieces."""
+    """Decompresses one message, which may come in pieces."""
 
     __slots__ = ("_stream", "_streams_left")
 
@@ -148,12 +148,12 @@ class Inflater:
         self._streams_left = _STREAMS_MAX
 
     def read(self, piece: bytes, bytes_max: int, *, is_last: bool) -> bytes:
-        """What a piece says, or the first `bytes_max` + 1 bytes of it if that is too much: then it ends here."""
+        """The content of a piece, cut off after `bytes_max` + 1 bytes if it is too large."""
         read = self._read(piece, bytes_max)
         if is_last and len(read) <= bytes_max:
             read += self._read(_FLUSH_TAIL + _LAST_BLOCK, bytes_max - len(read))
             if self._stream is not None:
-                raise NotDeflated("a message is cut short")
+                raise NotDeflated("a compressed message is truncated")
         return read
 
     def _read(self, rest: bytes, bytes_max: int) -> bytes:
@@ -161,11 +161,11 @@ class Inflater:
         while rest and len(read) <= bytes_max:
             stream = self._stream or self._next_stream()
             try:
-                # One byte more than allowed shows that there is more; no other is ever made.
+                # One byte more than allowed shows that there is more; nothing beyond it is decompressed.
                 read += stream.decompress(rest, bytes_max + 1 - len(read))
             except zlib.error:
-                raise NotDeflated("a message is not what DEFLATE writes") from None
-            # Something is left only behind the end of a stream.
+                raise NotDeflated("a compressed message is not valid DEFLATE data") from None
+            # There is a rest only after the end of a stream.
             rest = stream.unused_data
             self._stream = None if stream.eof else stream
         return read
@@ -173,5 +173,5 @@ class Inflater:
     def _next_stream(self) -> "zlib._Decompress":
         self._streams_left -= 1
         if self._streams_left < 0:
-            raise NotDeflated(f"a message may have {_STREAMS_MAX} streams")
+            raise NotDeflated(f"a compressed message may have at most {_STREAMS_MAX} streams")
         return zlib.decompressobj(-_CLIENT_WINDOW_BITS)

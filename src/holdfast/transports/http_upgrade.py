@@ -1,8 +1,8 @@
-"""The HTTP request in front of a WebSocket: read strictly, answered, or handed to picows.
+"""The HTTP request that opens a WebSocket: parsed strictly, answered, or passed on to picows.
 
-picows reads heads too, but raises at bytes that it does not expect. So it gets a head that is written anew, from the
-few headers that matter here. RFC 9112 allows bytes beyond ASCII in headers (a proxy may add the name of a city): they
-are ignored in headers that are not read here, and refused in the others.
+picows parses heads too, but raises on unexpected bytes. So it gets a rewritten head with only the headers that matter
+here. RFC 9112 allows bytes beyond ASCII in headers (a proxy may add the name of a city): they are ignored in headers
+that are not read here, and refused in the others.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from holdfast.transports.origins import Origins
 from holdfast.transports.port import Dialect, DialError, agree
 
 Directions = Callable[[str], str]
-"""Says where the pages are, given the `Host` that was asked for; "" if there are none."""
+"""Returns the URL of the pages, for the requested `Host`; "" if there are none."""
 
 
 def bad_request(text: str) -> bytes:
-    """The answer to a request that is not in order."""
+    """The answer to a malformed request."""
     return _answer(HTTPStatus.BAD_REQUEST, text)
 
 
@@ -56,7 +56,7 @@ def _answer(status: HTTPStatus, text: str, more: str = "") -> bytes:
 
 
 HEAD_BYTES_MAX = 16 * 1024
-"""The request line and all headers: what picows takes at most."""
+"""The request line and all headers: picows' limit."""
 END = b"\r\n\r\n"
 
 _HEADERS_MAX = 100
@@ -65,7 +65,7 @@ _METHOD = re.compile(rb"[A-Z]{1,20}")
 _TARGET = re.compile(rb"[\x21-\x7e]+")
 _VERSION = re.compile(rb"HTTP/1\.[01]")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# A field value (RFC 9110, 5.5): no control character but the tab.
+# A field value (RFC 9110, 5.5): no control characters except the tab.
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _READ = frozenset(
     {
@@ -77,34 +77,33 @@ _READ = frozenset(
 
 
 class BadHead(Exception):
-    """This is no HTTP request, or not one that can be answered; the message is for the client's author."""
+    """Not an HTTP request, or not one that can be answered; the message is for the client's author."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """One request: the headers that matter, names in small letters, in the order they came."""
+    """One request: the headers that matter, names in lower case, in their order."""
 
     method: str
     target: str
     headers: tuple[tuple[str, str], ...]
 
     def all(self, name: str) -> list[str]:
-        """Every line of this name."""
         return [value for each, value in self.headers if each == name]
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether it asks for a WebSocket."""
+        """Whether it requests a WebSocket."""
         return self.method == "GET" and [value.lower() for value in self.all("upgrade")] == ["websocket"]
 
     def to_bytes(self) -> bytes:
-        """The request with nothing in it that could surprise anybody."""
+        """The request, rewritten with known headers only."""
         lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers)]
         return "\r\n".join(lines).encode("ascii") + END
 
 
 def parse_head(head: bytes) -> RequestHead:
-    """Read a head, without the empty line at its end; `BadHead` if it is not in order."""
+    """Parse a head, without the empty line at its end; `BadHead` if it is malformed."""
     request_line, *lines = head.split(b"\r\n")
     method, target = _request_line(request_line)
     if len(lines) > _HEADERS_MAX:
@@ -113,7 +112,7 @@ def parse_head(head: bytes) -> RequestHead:
     request = RequestHead(method, target, headers)
     hosts = request.all("host")
     if not hosts and request_line.endswith(b"HTTP/1.0") and not request.is_upgrade:
-        # A probe of long ago: it needs none.
+        # An old probe: it needs no Host.
         return request
     if len(hosts) != 1 or not is_host_header(hosts[0]):
         raise BadHead("Send one Host header with a name or an address and a port, as in game.example:7777.")
@@ -149,7 +148,7 @@ def _header(line: bytes) -> tuple[str, str] | None:
 
 
 class RequestReader(asyncio.Protocol):
-    """Waits for one request, of at most `HEAD_BYTES_MAX`; its deadline is that of the pending connection."""
+    """Waits for one request of at most `HEAD_BYTES_MAX`; its deadline is that of the pending connection."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class RequestReader(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is there, after TLS if there is TLS."""
+        """The socket is connected, after TLS if there is TLS."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -186,14 +185,14 @@ class RequestReader(asyncio.Protocol):
             self._pending.not_understood()
             abort(self._transport)
         elif not self._heard[:1].isalpha():
-            # TLS to a port without it, or another protocol: an end of the request might never come.
+            # TLS on a port without it, or another protocol: the end of the request might never come.
             self._refuse(bad_request("This is not a request of HTTP/1.1."))
         elif b"\n" in self._heard and not self._heard.partition(b"\n")[0].endswith(b"\r"):
             # Its end would never be found.
             self._refuse(bad_request("Every line of a request ends with CR and LF."))
 
     def _skip_empty_line(self) -> bool:
-        """Some send one before their request (RFC 9112, 2.2). False while it is not known whether this is one."""
+        """Skip an empty line before the request (RFC 9112, 2.2). False while it is unknown whether there is one."""
         if self._heard == b"\r":
             return False
         self._has_begun = True
@@ -226,7 +225,7 @@ class RequestReader(asyncio.Protocol):
         websocket = self._make_websocket(request)
         websocket.connection_made(self._transport)
         self._transport.set_protocol(websocket)
-        # A client that speaks before it is answered is early, but not wrong.
+        # A client may send data before the answer.
         unread = memoryview(request.to_bytes() + rest)
         while unread and not self._transport.is_closing():
             buffer = cast("memoryview", websocket.get_buffer(len(unread)))
@@ -249,20 +248,21 @@ _log = get_logger("holdfast.transports")
 def agreed(
     request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None = None
 ) -> Dialect | WSUpgradeResponse:
-    """The dialect to go on with, or the answer to a request that cannot be upgraded. Without origins any page may."""
+    """The dialect to use, or the answer to a request that cannot be upgraded. Without origins every page may
+    connect."""
     try:
         return _agreed(request, dialects, origins)
-    except Exception:  # noqa: BLE001 - left to picows, the exception's text would be the answer
+    except Exception:  # noqa: BLE001 - picows would send the exception's text as the answer
         _log.exception("an upgrade request could not be answered")
-        return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "This server has a fault.")
+        return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed; its log has the error.")
 
 
 def _agreed(
     request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None
 ) -> Dialect | WSUpgradeResponse:
     if origins is not None and not origins.allow(request.headers.getall("Origin", [])):
-        return _refusal(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect here.")
-    # A list such as "keep-alive, Upgrade" is legal, but picows compares the whole header, after us.
+        return _refusal(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect to this server.")
+    # A list such as "keep-alive, Upgrade" is legal, but picows compares the whole header afterwards.
     if "upgrade" in (token.lower() for token in _tokens(request, "Connection")):
         request.headers["Connection"] = "Upgrade"
     return agree(_tokens(request, PROTOCOL_HEADER) or [""], dialects) or _refusal(
@@ -284,7 +284,7 @@ def acceptance(dialect: Dialect, compression: Agreement | None) -> WSUpgradeResp
 
 
 def stopping() -> WSUpgradeResponse:
-    """The answer to a handshake that is under way when the listener closes."""
+    """The answer to a handshake in progress when the listener closes."""
     return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "This server is stopping.")
 
 
@@ -296,7 +296,7 @@ def _refusal(status: HTTPStatus, text: str) -> WSUpgradeResponse:
 
 
 def dial_error(url: str, error: OSError | ValueError | WSError) -> DialError:
-    """The port's error for what picows raised. A refusal is final; after a fault the server may recover."""
+    """The port's error for an error of picows. A refusal is final; after a server error a retry may succeed."""
     match error:
         case OSError():
             return unreachable(url, error)

@@ -1,6 +1,6 @@
-"""What every link shares: how it ends, a receiver that raises, addresses as text, and what the system says of a socket.
+"""What all links share: close codes, receivers that raise, addresses as text, and the system's counts for a socket.
 
-The body of a WebSocket CLOSE frame and of a TCP close frame are the same: a 16-bit code, then a reason in UTF-8.
+The bodies of a WebSocket CLOSE frame and of a TCP close frame are the same: a 16-bit code, then a reason in UTF-8.
 """
 
 import asyncio
@@ -24,24 +24,24 @@ _Arguments = ParamSpec("_Arguments")
 
 
 def shorten(reason: str) -> str:
-    """The reason, cut between two characters where it would not fit."""
+    """The reason, cut between two characters if it does not fit."""
     return reason.encode("utf-8", "replace")[:REASON_BYTES_MAX].decode("utf-8", "ignore")
 
 
 def pack_close(code: int, reason: str) -> bytes:
-    """The body of a close frame; an empty one says no more than that it is one."""
+    """The body of a close frame; empty if there is no code."""
     if code == NO_STATUS:
         return b""
     return code.to_bytes(2, "big") + shorten(reason).encode()
 
 
 def unpack_close(body: bytes) -> tuple[int, str]:
-    """The code and the reason that a peer closed with; BROKEN for a code that must not be sent."""
+    """The code and the reason of a peer's close; BROKEN for a code that must not be sent."""
     if not body:
         return NO_STATUS, ""
     code = int.from_bytes(body[:2], "big")
     if not _may_be_sent(code):
-        return BROKEN, "the close code is not one that may be sent"
+        return BROKEN, "the close code must not be sent"
     try:
         return code, body[2:].decode()
     except UnicodeDecodeError:
@@ -49,7 +49,7 @@ def unpack_close(body: bytes) -> tuple[int, str]:
 
 
 def _may_be_sent(code: int) -> bool:
-    # RFC 6455, 7.4: 1004 is reserved, 1005 and 1006 are what an end tells itself; 3000 and up are for applications.
+    # RFC 6455, 7.4: 1004 is reserved, 1005 and 1006 are never sent; 3000 and up are for applications.
     return (1000 <= code <= 1014 and code not in {1004, 1005, 1006}) or 3000 <= code <= 4999  # noqa: PLR2004 - the RFC's
 
 
@@ -59,7 +59,7 @@ def tell(
     *args: _Arguments.args,
     **kwargs: _Arguments.kwargs,
 ) -> None:
-    """Call a method of the link's receiver; one that raises loses the link and harms nothing else."""
+    """Call a method of the link's receiver; if it raises, only this link is closed."""
     try:
         method(*args, **kwargs)
     except Exception:  # noqa: BLE001 - a receiver's bug is contained in its link
@@ -67,7 +67,7 @@ def tell(
 
 
 def failed(transport: Transport) -> None:
-    """Log the exception that a receiver raised, and close its link without telling the peer more than that."""
+    """Log the exception of a receiver, and close its link without details for the peer."""
     _log.exception("the receiver of a link raised", transport=transport.kind, peer=transport.peer)
     transport.close(INTERNAL, "")
 
@@ -78,20 +78,20 @@ if sys.platform.startswith("linux"):
 
 
 def abort(transport: asyncio.Transport) -> None:
-    """Cut a link at once, if it still is one: early Pythons 3.11 cannot abort a TLS transport that is closed."""
+    """Abort a link, if it is still open: early versions of Python 3.11 cannot abort a closed TLS transport."""
     with suppress(AttributeError):
         transport.abort()
 
 
-# tcpi_bytes_acked and tcpi_bytes_received in Linux's struct tcp_info, since 4.1, and as many bytes before them.
+# The offset of tcpi_bytes_acked and tcpi_bytes_received in Linux's struct tcp_info, since 4.1.
 _CARRIED = struct.Struct("=120xQQ")
 _WAITING = struct.Struct("=i")
 
 
 def traffic(transport: asyncio.Transport) -> Traffic:
-    """What the systems of both ends have taken from each other so far, read or not; nothing where ours does not tell.
+    """The bytes that the systems of both ends have taken from each other, read or not; zero where ours does not tell.
 
-    Asked for only when a peer seems silent: to count what is read would cost something for every payload.
+    Called only when a peer seems silent: counting every read would cost something for every payload.
     """
     sock = transport.get_extra_info("socket")
     if not sys.platform.startswith("linux") or sock is None:
@@ -105,7 +105,7 @@ def traffic(transport: asyncio.Transport) -> Traffic:
 
 
 def peer_name(address: Sequence[Any] | None) -> str:
-    """A socket's address as the port writes it; a peer that is gone already has none."""
+    """A socket's address as text; a disconnected peer has none."""
     if address is None:
         return "unknown"
     host, port = address[:2]
@@ -113,7 +113,7 @@ def peer_name(address: Sequence[Any] | None) -> str:
 
 
 def unreachable(url: str, error: OSError) -> DialError:
-    """The port's error for a connection that the system could not make."""
+    """The port's error for a failed connection attempt."""
     if isinstance(error, TimeoutError):
         return DialError(f"{url} did not answer in time")
     return DialError(f"{url} cannot be reached: {error}")

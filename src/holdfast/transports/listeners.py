@@ -1,4 +1,4 @@
-"""What a server listens on, `WebSocket` and `Tcp`, and `Listeners`, which opens and closes them."""
+"""The ports of a server: `WebSocket` and `Tcp`, and `Listeners`, which opens and closes them."""
 
 import asyncio
 import re
@@ -24,12 +24,12 @@ _EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104  # nosec
 
 
 class Exposed(ValueError):
-    """Players would connect without encryption over a network that others share."""
+    """Players would connect without encryption over a shared network."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Port:
-    """One port that players connect to. A port of 0 lets the system choose."""
+    """One port for players. A port of 0 lets the system choose."""
 
     transport: ClassVar[str]
     scheme: ClassVar[str]
@@ -39,49 +39,49 @@ class _Port:
     tls: Tls | None = None
     """The certificate; without one, connections are not encrypted."""
     trusted_proxies: Sequence[str] = ()
-    """Proxies ("10.0.0.7", "10.0.0.0/8") whose HTTP headers are believed about who their clients are."""
+    """Proxies ("10.0.0.7", "10.0.0.0/8") whose HTTP headers about their clients are trusted."""
     proxy_protocol: bool = False
-    """The trusted proxies name their clients with the PROXY protocol."""
+    """The trusted proxies send the addresses of their clients with the PROXY protocol."""
     insecure: bool = False
     """Listen on a public address without encryption: for a LAN, or a network of containers."""
 
     def __post_init__(self) -> None:
-        """`Exposed` for a public port without encryption, `ValueError` for settings that do not fit together."""
+        """`Exposed` for a public port without encryption, `ValueError` for contradictory settings."""
         if self.proxy_protocol and not self.trusted_proxies:
             raise ValueError(
-                "with the PROXY protocol a proxy says who its clients are, so it must be known who is a proxy: name it,"
+                "the PROXY protocol needs the addresses of the proxies that may use it: name them,"
                 ' as in trusted_proxies=["10.0.0.7"]'
             )
         if self.is_readable and not self.trusted_proxies and not self.insecure:
             raise Exposed(
-                f"what players say over {type(self).__name__} could be read and changed on its way to"
-                f" {self.host or 'every address'}, sign-ins included. Give it a certificate, as in"
+                f"{type(self).__name__} connections would not be encrypted, sign-ins included, on"
+                f" {self.host or 'every address'}. Give it a certificate, as in"
                 f' {type(self).__name__}(tls=Tls("cert.pem", "key.pem")); or put a proxy with one in front, and listen'
-                " at 127.0.0.1 or name the proxy in trusted_proxies; or, on a network of your own (a LAN, one of"
-                " containers), say insecure=True"
+                " on 127.0.0.1 or name the proxy in trusted_proxies; or, on a private network (a LAN,"
+                " containers), set insecure=True"
             )
-        self.proxies  # noqa: B018 - refuses what is no address
+        self.proxies  # noqa: B018 - raises for an invalid address
 
     @property
     def is_public(self) -> bool:
-        """Whether other machines can connect, or at least may try."""
+        """Whether other machines can connect."""
         return not is_loopback(self.host)
 
     @property
     def is_readable(self) -> bool:
-        """Whether others on the network could read what players say."""
+        """Whether others on the network could read the traffic."""
         return self.is_public and self.tls is None
 
     @property
     def proxies(self) -> TrustedProxies | None:
-        """The proxies. Nobody else may connect to a public port without encryption, unless it is `insecure`."""
+        """The trusted proxies. On a public port without encryption only they may connect, unless it is `insecure`."""
         if not self.trusted_proxies:
             return None
         is_exclusive = self.is_readable and not self.insecure
         return TrustedProxies(self.trusted_proxies, proxy_protocol=self.proxy_protocol, is_exclusive=is_exclusive)
 
     def url(self, address: tuple[str, int]) -> str:
-        """Where clients connect, once it listens at this address."""
+        """The URL for clients, for this address."""
         return f"{self.scheme}{'' if self.tls is None else 's'}://{peer_name(address)}"
 
 
@@ -94,12 +94,13 @@ class WebSocket(_Port):
 
     port: int = 7777
     origins: Sequence[str] = ()
-    """The sites whose pages may connect ("https://game.example"); all if it is empty. Programs always may."""
+    """The sites whose pages may connect ("https://game.example"); all if it is empty. Other programs are not
+    restricted."""
     compression: bool = False
-    """Give permessage-deflate to clients that offer it, as browsers do by themselves."""
+    """Use permessage-deflate with clients that offer it, as browsers do."""
 
     def __post_init__(self) -> None:
-        """As for every port; `ValueError` also for what is no origin."""
+        """As for every port; `ValueError` also for an invalid origin."""
         super().__post_init__()
         Origins(self.origins)
 
@@ -119,7 +120,7 @@ Listen = WebSocket | Tcp
 
 
 class Listeners:
-    """Opens and closes the ports of one server, and reads renewed certificates."""
+    """Opens and closes the ports of one server, and reloads renewed certificates."""
 
     def __init__(self, listen: Iterable[Listen], limits: TransportLimits, *, certificate_check_s: float) -> None:
         self.listen = tuple(listen)
@@ -127,9 +128,9 @@ class Listeners:
         self._certificate_check_s = certificate_check_s
         self._open: list[Listener] = []
         self.urls: dict[str, str] = {}
-        """Where clients connect, while they are open: {"websocket": "wss://127.0.0.1:7777", …}."""
+        """The URLs for clients, while the ports are open: {"websocket": "wss://127.0.0.1:7777", …}."""
         self.http: tuple[str, tuple[str, int]] | None = None
-        """The scheme and the address of the HTTP API, if there is one: for browsers that come to a wrong port."""
+        """The scheme and the address of the HTTP API, if there is one: for browsers that open the wrong port."""
         self._watching: asyncio.TimerHandle | None = None
 
     @property
@@ -143,7 +144,7 @@ class Listeners:
         return list(dict.fromkeys(each.tls for each in self.listen if each.tls is not None))
 
     def directions(self, host: str) -> str:
-        """Where the pages of this server are, for a browser that asked for this `Host`."""
+        """Where the pages of this server are, for a browser that requested this `Host`."""
         if self.http is None:
             return ""
         scheme, (address, port) = self.http
@@ -154,7 +155,7 @@ class Listeners:
     async def open(
         self, accept: Accept, dialects: Sequence[Dialect], pending_connections: PendingConnections
     ) -> dict[str, tuple[str, int]]:
-        """Listen; the addresses by transport. A port that is taken is an `OSError`."""
+        """Listen; returns the addresses by transport. A port in use raises `OSError`."""
         addresses: dict[str, tuple[str, int]] = {}
         for each in self.listen:
             listen = tcp.listen
@@ -188,11 +189,11 @@ class Listeners:
             self._watching = loop.call_later(self._certificate_check_s, self._watch_certificates)
 
     def reload(self) -> None:
-        """Read the certificates again, if there are any."""
+        """Reload the certificates, if there are any."""
         for tls in self.certificates:
             tls.reload()
         if not self.certificates:
-            _log.info("there is nothing to reload: this server has no certificate")
+            _log.info("nothing to reload: this server has no certificate")
 
     async def close(self) -> None:
         """Stop accepting connections."""

@@ -1,11 +1,11 @@
-"""Listening sockets, and the way of every connection from there to its handshake.
+"""Listening sockets, and the steps of every connection up to its handshake.
 
     accepted -> counted, or closed at once -> PROXY header, of a proxy -> TLS -> preface or HTTP upgrade -> a link
 
-asyncio's own servers would do most of it, but they know neither how many connections are on this way nor when it takes
-too long. A pending connection was accepted and is not a link yet. Each costs a descriptor and some memory before
-anybody knows who it is. When there are too many, the newest is refused, not the oldest: it has cost nothing yet. In a
-storm, cutting off the oldest would make everybody begin again and nobody finish.
+asyncio's own servers would do most of it, but they neither count the connections in these steps nor limit their time.
+A pending connection was accepted and is not a link yet. Each costs a descriptor and some memory before anybody has
+authenticated. When there are too many, the newest is refused, not the oldest: it has cost nothing yet. In a storm,
+closing the oldest would make all clients start again and none finish.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ Refused = Callable[[str, str], None]
 """Called with the limit by which a connection was refused ("" for none), and its address as far as it is known."""
 
 UNKNOWN = ""
-"""The address of a connection, as long as only the proxy that passes it on is known."""
+"""The address of a connection while only its proxy is known."""
 
 
 class PendingConnections:
-    """Counts the pending connections of all listeners of a server together, by address."""
+    """Counts the pending connections of all listeners of a server, by address."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class PendingConnections:
         self._shares = shares or AddressShares(1.0)
         self._refused = refused
         self.count = 0
-        # By address or IPv6 network of 64 bits; no more entries than there are pending connections.
+        # By address or IPv6 network of 64 bits; no more entries than pending connections.
         self._by_holder: dict[str, int] = {}
 
     def came(self, sock: socket.socket, host: str) -> "PendingConnection | None":
-        """A connection was accepted; None if that is one too many, and then it is closed."""
+        """A connection was accepted; None if it exceeds a limit, and then it is closed."""
         holder = None
         if self.count >= self._limits.unopened_max:
             self._refused("unopened_max", host)
@@ -62,15 +62,16 @@ class PendingConnections:
         return PendingConnection(self, sock, holder, self._limits.handshake_s)
 
     def refuse(self, sock: socket.socket, limit: str, host: str) -> None:
-        """Close a connection that may not be here."""
+        """Close a connection that exceeds a limit."""
         self._refused(limit, host)
         sock.close()
 
     def enter(self, host: str) -> str | None:
-        """Count one more of this address; the key it is counted under, or None if that is one too many."""
+        """Count one more connection of this address; returns the key it is counted under, or None if it exceeds the
+        limit."""
         holder = self._shares.holder_of(host)
         if holder == UNKNOWN:
-            # The client of a proxy that has not named it yet, or one from a network that has the whole pool.
+            # The client of a proxy that has not named it yet, or one from a network that may use the whole pool.
             return UNKNOWN
         count = self._by_holder.get(holder, 0)
         if count >= self._limits.unopened_per_address_max:
@@ -80,11 +81,11 @@ class PendingConnections:
         return holder
 
     def not_understood(self, holder: str) -> None:
-        """One of them spoke another protocol."""
+        """A connection used another protocol."""
         self._refused("", holder)
 
     def went(self, holder: str) -> None:
-        """One of them is a link now, or gone."""
+        """A connection has become a link, or closed."""
         self.count -= 1
         if holder != UNKNOWN:
             self._by_holder[holder] -= 1
@@ -93,7 +94,7 @@ class PendingConnections:
 
 
 class PendingConnection:
-    """One of them. From being accepted to an open link there is one deadline, however many steps lie between."""
+    """One pending connection. All steps from being accepted to an open link share one deadline."""
 
     __slots__ = ("_deadline", "_holder", "_pending_connections", "_socket", "_transport", "client", "task")
 
@@ -106,23 +107,23 @@ class PendingConnection:
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(handshake_s, self._cut)
         self._transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
-        """Who makes a transport of it."""
+        """The task that makes a transport of it."""
         self.client: Address | None = None
-        """Whom a proxy named in front of it (PROXY protocol); without a name it is the socket's other end."""
+        """The client that a proxy named (PROXY protocol); None means the peer of the socket."""
 
     @property
     def accepted(self) -> socket.socket:
-        """What was accepted, until a transport has it."""
+        """The accepted socket, until a transport owns it."""
         assert self._socket is not None
         return self._socket
 
     @property
     def is_over(self) -> bool:
-        """It is a link now, or gone."""
+        """Whether it has become a link, or closed."""
         return self._deadline is None
 
     def is_for(self, client: Address) -> bool:
-        """A proxy says whose it is: whether there may be one more of those."""
+        """A proxy named the client: whether one more connection of that address is allowed."""
         holder = self._pending_connections.enter(client[0])
         if holder is None:
             return False
@@ -130,7 +131,7 @@ class PendingConnection:
         return True
 
     def not_understood(self) -> None:
-        """It spoke another protocol, and is refused for that."""
+        """It used another protocol, and is refused."""
         self._pending_connections.not_understood(self._holder)
 
     def hand_over(self) -> socket.socket:
@@ -139,11 +140,11 @@ class PendingConnection:
         return sock
 
     def made(self, transport: asyncio.Transport) -> None:
-        """It has a transport, and lacks nothing but the handshake."""
+        """It has a transport, and only lacks the handshake."""
         self._transport = transport
 
     def over(self) -> None:
-        """No longer count it: it is a link now, or gone."""
+        """Stop counting it: it has become a link, or closed."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -156,38 +157,37 @@ class PendingConnection:
             self.over()
             abort(self._transport)
         elif self.task is not None:
-            # When that has ended, it is over: not before, for it may be waiting for the socket.
+            # `over` follows when the task has ended: it may still be waiting for the socket.
             self.task.cancel()
         else:
             self.over()
 
 
 MakeProtocol = Callable[[PendingConnection], asyncio.BaseProtocol]
-"""Makes the protocol of a connection, which calls `over` as soon as it is a link, or gone."""
+"""Makes the protocol of a connection, which calls `over` as soon as it is a link, or closed."""
 
-# Connections that the kernel completes while we are busy: many clients come back at once after a cut. It is what Linux
-# allows by default.
+# The backlog in the kernel: many clients return at once after an outage. It is Linux's default limit.
 _BACKLOG = 4096
-# Those that are accepted in one turn of the loop, and those that go on from there: more would make everybody else wait.
-# To accept one is cheap, and whom the kernel has no place for tries again after a second, and then after two and four.
+# Connections accepted in one loop iteration, and those that continue from there: more would delay all other clients.
+# Accepting is cheap, and a client that the kernel refuses retries only after one, two, four seconds.
 _ACCEPTED_PER_TURN = 256
 _LET_IN_PER_TURN = 64
-# When that much of what may be on its way is, a pause between two such turns: clients that connect faster than they
-# speak, as thousands of them in one program do, are waited for. The next wait in the kernel, and are not too many for
-# us. It is short, so that those who never speak cannot keep the others waiting for long.
+# When this part of the pending pool is used, pause between two iterations: this waits for clients that connect faster
+# than they send, such as thousands in one program. Further clients wait in the kernel, below our limit. The pause is
+# short, so that silent peers cannot delay the others for long.
 _CROWD = 0.75
 _CROWD_PAUSE_S = 0.05
-# Out of descriptors or memory: a pause, as asyncio makes it.
+# Out of descriptors or memory: pause, as asyncio does.
 _EXHAUSTED_S = 1.0
 
 _log = get_logger("holdfast.transports")
 
 
 class SocketListener:
-    """A port that listens; `closed` is for the handshakes that are under way when it closes."""
+    """A listening port; `closed` is for the handshakes in progress when it closes."""
 
     def __init__(self, pending_connections: PendingConnections, proxies: TrustedProxies | None = None) -> None:
-        """Only connections from proxies that speak the PROXY protocol begin with its header."""
+        """Connections begin with a PROXY header only if they come from proxies that use the protocol."""
         self.addresses: Sequence[tuple[str, int]] = ()
         self.closed = False
         self._pending_connections = pending_connections
@@ -197,14 +197,14 @@ class SocketListener:
         self._header_bytes_max = 0
         self._sockets: list[socket.socket] = []
         self._crowd = 0.0
-        # Who was accepted and has not gone on.
+        # Accepted connections that have not continued.
         self._waiting: deque[tuple[PendingConnection, bool]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(
         self, make: MakeProtocol, host: str, port: int, *, limits: TransportLimits, ssl: SSLContext | None
     ) -> None:
-        """Listen, and make a protocol for each connection."""
+        """Listen, and create a protocol for each connection."""
         self._make = make
         if ssl is not None:
             self._options = {
@@ -223,7 +223,7 @@ class SocketListener:
         if not self.closed:
             try:
                 asyncio.get_running_loop().add_reader(listening, self._accept, listening)
-            except NotImplementedError:  # the loop of Windows
+            except NotImplementedError:  # Windows' event loop
                 self._keep(asyncio.create_task(self._accept_one_by_one(listening)))
 
     def _accept(self, listening: socket.socket) -> None:
@@ -233,9 +233,9 @@ class SocketListener:
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionError:
-                continue  # the peer is gone again
+                continue  # the peer has already disconnected
             except OSError as error:
-                _log.warning("no connection can be accepted for a moment", error=error)
+                _log.warning("cannot accept connections at the moment", error=error)
                 self._pause(listening, _EXHAUSTED_S)
                 return
             self._admit(sock, address[0])
@@ -243,13 +243,13 @@ class SocketListener:
             self._pause(listening, _CROWD_PAUSE_S)
 
     async def _accept_one_by_one(self, listening: socket.socket) -> None:
-        """As `_accept`, for loops without readers."""
+        """Like `_accept`, for event loops without readers."""
         loop = asyncio.get_running_loop()
         while not self.closed:
             try:
                 sock, address = await loop.sock_accept(listening)
             except OSError as error:
-                _log.warning("no connection can be accepted for a moment", error=error)
+                _log.warning("cannot accept connections at the moment", error=error)
                 await asyncio.sleep(_EXHAUSTED_S)
             else:
                 self._admit(sock, address[0])
@@ -264,7 +264,7 @@ class SocketListener:
         if self._proxies is not None and self._proxies.is_exclusive and not is_proxy:
             self._pending_connections.refuse(sock, "trusted_proxies", host)
             return
-        # A proxy's own address does not count: the client's does, once the proxy has named it.
+        # A proxy's own address is not counted, but that of the client it names.
         pending = self._pending_connections.came(sock, UNKNOWN if is_proxy else host)
         if pending is None:
             return
@@ -289,8 +289,8 @@ class SocketListener:
         task.add_done_callback(self._tasks.discard)
 
     async def _let_in(self, pending: PendingConnection, *, is_proxy: bool) -> None:
-        """Make a transport of it, after its header if it is a proxy's."""
-        # Whatever fails here is the peer's affair, as with the loop's own servers.
+        """Make a transport of it, after its PROXY header if it comes from a proxy."""
+        # Failures here are the peer's fault, as with the loop's own servers.
         with suppress(OSError, BadHeader):
             if is_proxy and self._proxies is not None and self._proxies.proxy_protocol:
                 client = await read_header(partial(_read, pending.accepted), bytes_max=self._header_bytes_max)
@@ -327,19 +327,19 @@ def _given_up(pending: PendingConnection, task: asyncio.Task[None]) -> None:
 
 
 async def _read(sock: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes, and not one further."""
+    """Exactly `size` bytes, and none beyond."""
     loop = asyncio.get_running_loop()
     data = b""
     while len(data) < size:
         more = await loop.sock_recv(sock, size - len(data))
         if not more:
-            raise BadHeader("the proxy hung up")
+            raise BadHeader("the proxy closed the connection")
         data += more
     return data
 
 
 async def _bind(host: str, port: int, limits: TransportLimits) -> list[socket.socket]:
-    """Listening sockets, as the loop's own servers have them: one for each address that the name stands for."""
+    """Listening sockets, like those of the loop's own servers: one for each address of the name."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
@@ -351,9 +351,9 @@ async def _bind(host: str, port: int, limits: TransportLimits) -> list[socket.so
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            # Those that are accepted inherit it, if it is there before the first of them. What a peer can send before
-            # we look at it again is read in one go, and picows' read buffer doubles until it holds that: by default,
-            # the system would take megabytes.
+            # Accepted sockets inherit this if it is set before the first of them. Everything a peer can send before the
+            # next read is read at once, and picows' read buffer doubles until it holds that: by default the system
+            # would accept megabytes.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.payload_bytes_max // 4)
             sock.setblocking(False)
             try:

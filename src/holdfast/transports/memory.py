@@ -1,8 +1,8 @@
 """Links inside one process: the port's contract without a socket, and with faults on demand.
 
-Everything happens through `call_soon` and `call_later` of the running loop, so a loop with virtual time and no sockets
-will do. Override `MemoryNetwork.fate` to make payloads slow or to lose them; break a `Wire` by hand. As with TCP, bytes
-never go missing from the middle of a stream: a payload that is lost takes its link with it.
+Everything happens through `call_soon` and `call_later` of the running loop, so a loop with virtual time and without
+sockets is enough. Override `MemoryNetwork.fate` to delay or lose payloads; break a `Wire` by hand. As with TCP, bytes
+are never lost from the middle of a stream: a lost payload breaks its link.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from holdfast.transports.port import (
 )
 
 _End = tuple[int, str]
-# What a peer gets to hear of an `abort`.
+# What a peer receives after an `abort`.
 _RESET: _End = (VANISHED, "")
 
 
 class MemoryTransport:
-    """One end of a wire. What it sent and the other end has not taken yet waits here, in order."""
+    """One end of a wire. Sent payloads that the other end has not taken yet wait here, in order."""
 
     kind: Final = "memory"
     is_encrypted: Final = False
@@ -49,12 +49,12 @@ class MemoryTransport:
         self._limits = limits
         self._receiver: Receiver | None = None
         self._waiting: deque[bytes | _End] = deque()
-        # How many of the waiting have travelled long enough, and when the last of them will have.
+        # How many of the waiting payloads are due, and when the last of them will be.
         self._due = 0
         self._last_due_at = 0.0
         self._is_congested = False
         self._deadline: asyncio.TimerHandle | None = None
-        # Known as soon as the end is certain: from then on nothing is sent or received.
+        # Set as soon as the end is certain: from then on nothing is sent or received.
         self._end: _End | None = None
 
     @property
@@ -75,7 +75,7 @@ class MemoryTransport:
         if self._end is None:
             self._end = (code, reason)
             self._post((code, shorten(reason)))
-            self._read_on()  # the peer's answer is still to come
+            self._read_on()  # the peer's answer has not arrived yet
             self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
 
     def abort(self) -> None:
@@ -109,7 +109,7 @@ class MemoryTransport:
         self._last_due_at = max(self._last_due_at, now + delay_s)
         self._waiting.append(item)
         if self._last_due_at == inf:
-            pass  # it never arrives, and neither does what is sent after it
+            pass  # neither it nor anything after it arrives
         elif self._last_due_at > now:
             loop.call_later(self._last_due_at - now, self._fall_due)
         else:
@@ -124,7 +124,7 @@ class MemoryTransport:
         self.deliver()
 
     def deliver(self) -> None:
-        """Hand over what is due, as long as the wire flows and the other end reads."""
+        """Deliver what is due, as long as the wire is not stalled and the other end reads."""
         opposite = self.wire.opposite(self)
         while self._due and self._waiting and opposite.is_reading and not self.wire.is_stalled:
             self._due -= 1
@@ -138,22 +138,21 @@ class MemoryTransport:
                 tell(self, self._receiver.drained)
 
     def take(self, item: bytes | _End) -> None:
-        """Receive a payload or the other end's last word."""
+        """Receive a payload or the other end's close."""
         if isinstance(item, tuple):
             if self._end is None and item != _RESET:
-                self._post(item)  # the answer that the other end waits for
+                self._post(item)  # the answer for which the other end waits
             self._end = self._end or item
             self._lose()
         elif self._end is not None or self._receiver is None:
             pass
         elif len(item) > self._limits.payload_bytes_max:
-            self.close(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
+            self.close(TOO_BIG, f"a payload may have at most {self._limits.payload_bytes_max} bytes")
         else:
             self.taken_bytes += len(item)
             tell(self, self._receiver.received, item)
 
     def open(self, accept: Accept) -> None:
-        """The link is up."""
         tell(self, self._open, accept)
 
     def _open(self, accept: Accept) -> None:
@@ -161,7 +160,7 @@ class MemoryTransport:
         self._receiver.opened(self)
 
     def sever(self) -> None:
-        """The wire is gone: say so in the next turn of the loop."""
+        """The wire is gone: notify the receiver in the next loop iteration."""
         self._end = self._end or _RESET
         asyncio.get_running_loop().call_soon(self._lose)
 
@@ -176,13 +175,13 @@ class MemoryTransport:
             tell(self, self._receiver.lost, *(self._end or _RESET))
 
     def drop_waiting(self) -> None:
-        """Lose what is still on its way."""
+        """Lose the payloads in transit."""
         self._waiting.clear()
         self.buffered_bytes = 0
 
 
 class Wire:
-    """What joins two ends, the dialing one first; here faults happen."""
+    """Connects two ends, the dialing one first; faults happen here."""
 
     def __init__(self, network: "MemoryNetwork") -> None:
         self.network = network
@@ -191,22 +190,22 @@ class Wire:
         self.is_cut = False
 
     def opposite(self, end: MemoryTransport) -> MemoryTransport:
-        """The other end."""
         first, second = self.ends
         return second if end is first else first
 
     def stall(self) -> None:
-        """Let nothing through for now: what is sent piles up in `buffered_bytes`."""
+        """Deliver nothing for now: sent payloads accumulate in `buffered_bytes`."""
         self.is_stalled = True
 
     def flow(self) -> None:
-        """Let everything through again."""
+        """Deliver everything again."""
         self.is_stalled = False
         for end in self.ends:
             asyncio.get_running_loop().call_soon(end.deliver)
 
     def cut(self, *, unaware: Collection[MemoryTransport] = ()) -> None:
-        """Lose what is on its way and tell the ends VANISHED, except the unaware: theirs is a half-open link."""
+        """Lose the payloads in transit and report VANISHED to the ends, except the unaware: theirs is a half-open
+        link."""
         self.is_cut = True
         for end in self.ends:
             end.drop_waiting()
@@ -233,24 +232,25 @@ class MemoryNetwork:
 
     def __init__(self) -> None:
         self._listeners: dict[str, MemoryListener] = {}
-        # In the order of their making, so that a run that breaks one at random can be repeated.
+        # In the order of creation, so that a run that breaks one at random can be repeated.
         self._wires: dict[Wire, None] = {}
         self._dialed_count = 0
 
     @property
     def wires(self) -> Sequence[Wire]:
-        """Every wire with an end that has not been told of its loss."""
+        """Every wire with an end that does not know of its loss yet."""
         return list(self._wires)
 
     def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
-        """Seconds until a payload arrives, or None to lose it and cut its wire. A close travels as b"".
+        """Seconds until a payload arrives, or None to lose it and cut its wire. A close is passed as b"".
 
-        Infinity: neither it nor what follows it arrives; cut the wire later.
+        Infinity: neither it nor anything after it arrives; cut the wire later.
         """
         return 0.0
 
     def arrived_bytes(self, sender: MemoryTransport) -> int:
-        """How much of what this end sent has arrived, parts of payloads too; 0 if they arrive whole or not at all."""
+        """How many bytes that this end sent have arrived, including parts of payloads; 0 if only whole payloads
+        arrive."""
         return 0
 
     def caller(self, number: int) -> str:
@@ -260,7 +260,6 @@ class MemoryNetwork:
     async def listen(
         self, accept: Accept, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
     ) -> MemoryListener:
-        """Accept links at this address."""
         if address in self._listeners and self._listeners[address].is_open:
             raise OSError(errno.EADDRINUSE, f"{address} is in use")
         listener = MemoryListener(addresses=[(address, 0)], accept=accept, dialects=dialects, limits=limits)
@@ -271,13 +270,13 @@ class MemoryNetwork:
         self, receiver: Receiver, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
     ) -> MemoryTransport:
         """Connect to an address; `opened` has been called when it returns."""
-        await asyncio.sleep(0)  # the other end never hears of it from inside the caller's turn
+        await asyncio.sleep(0)  # the other end is never called from inside of this call
         listener = self._listeners.get(address)
         if listener is None or not listener.is_open:
-            raise DialError(f"nobody listens at {address}")
+            raise DialError(f"nothing listens at {address}")
         dialect = agree([dialect.name for dialect in dialects], listener.dialects)
         if dialect is None:
-            raise DialError(f"{address} speaks none of the dialects that were offered", retry=False)
+            raise DialError(f"{address} supports none of the offered dialects", retry=False)
         self._dialed_count += 1
         wire = Wire(self)
         dialed = MemoryTransport(wire, address, dialect, limits)
@@ -289,6 +288,6 @@ class MemoryNetwork:
         return dialed
 
     def forget(self, wire: Wire) -> None:
-        """Drop a wire that both ends have lost."""
+        """Remove a wire that both ends have lost."""
         if all(end.is_lost for end in wire.ends):
             self._wires.pop(wire, None)

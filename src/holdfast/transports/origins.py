@@ -1,7 +1,7 @@
 """Which web pages may open a WebSocket here: the allow-list of origins.
 
-A browser says in `Origin` which site's page wants to connect, and no page can lie about it. So the list keeps other
-sites' pages from using a player's browser; it keeps nobody else away: a program may say whatever it likes, or nothing.
+A browser sends the site of the page that connects in `Origin`, and no page can change it. So the list stops other
+sites' pages from using a player's browser; it stops nothing else: a program may send any `Origin`, or none.
 """
 
 import re
@@ -9,18 +9,18 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-# What browsers send for pages without a site of their own: files and sandboxes. Electron says the second.
+# What browsers send for pages without a site: files and sandboxes. Electron sends the second.
 _WITHOUT_SITE = {"null", "file://"}
 _ANY = "*"
-# A host by its name or its address. Browsers write a name in other letters than these as punycode.
+# A host by its name or address. Browsers send names with other letters as punycode.
 _SITE = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]")
 
 
 class Origins:
-    """Origins as in "https://game.example", "https://*.game.example" for every site below it, or "*" for all."""
+    """Origins such as "https://game.example", "https://*.game.example" for every site below it, or "*" for all."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """`ValueError` for what is no origin."""
+        """`ValueError` for an invalid origin."""
         if isinstance(names, str):
             raise ValueError(f"origins are a list, as in [{names!r}]")  # noqa: TRY004 - see above
         self.names = tuple(names)
@@ -38,7 +38,7 @@ class Origins:
         origin = _normal(name.replace("*.", "", 1) if below else name)
         if origin is None:
             raise ValueError(
-                f'an origin is a scheme, a host, and a port if it is not the usual one, as in "https://game.example"; '
+                f'an origin is a scheme, a host, and a port if it is not the default, as in "https://game.example"; '
                 f"got {name!r}"
             )
         scheme, _, site = origin.partition("://")
@@ -48,7 +48,7 @@ class Origins:
             self._exact.add(origin)
 
     def allow(self, headers: Sequence[str]) -> bool:
-        """Whether a request with these `Origin` headers may go on; one without is not from a web page."""
+        """Whether a request with these `Origin` headers is allowed; one without is not from a web page."""
         if self._any or not headers:
             return True
         origin = _normal(headers[0]) if len(headers) == 1 else None
@@ -61,7 +61,7 @@ class Origins:
 
 
 def _normal(text: str) -> str | None:
-    """An origin as browsers write it: in small letters, without the port that goes without saying."""
+    """An origin as browsers write it: in lower case, without the default port."""
     text = text.strip().lower()
     if text in _WITHOUT_SITE:
         return text

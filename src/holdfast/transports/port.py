@@ -1,4 +1,4 @@
-"""The contract of a transport: whole payloads of bytes in and out, an end that is told exactly once.
+"""The contract of a transport: whole payloads of bytes in and out, and exactly one call of `lost`.
 
 A transport knows nothing of codecs, sessions or rooms. `send` never blocks and never raises; a peer that does not
 read makes `buffered_bytes` grow, and the receiver decides when that is too much. `received` is called for whole
@@ -31,8 +31,8 @@ INTERNAL = 1011
 class Dialect:
     """An application protocol that both ends may agree on: its name, and whether payloads are text.
 
-    Without a name it is for clients that ask for none. `None` for text is either: a payload goes out as the last one
-    came in.
+    A dialect without a name is for clients that request none. With `None` for text, a payload is sent in the form in
+    which the last one was received.
     """
 
     name: str
@@ -40,32 +40,32 @@ class Dialect:
 
 
 def agree(offered: Iterable[str], spoken: Sequence[Dialect]) -> Dialect | None:
-    """The first dialect that the dialing side offered and we speak: its order is its preference."""
+    """The first dialect of the dialing side's list that is supported here: its order is its preference."""
     by_name = {dialect.name: dialect for dialect in spoken}
     return next((by_name[name] for name in offered if name in by_name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportLimits:
-    """What a transport enforces by itself."""
+    """The limits that a transport enforces."""
 
     payload_bytes_max: int
-    # From a connection to an open link, all steps between them together.
+    # From a connection to an open link, all steps together.
     handshake_s: float
     close_s: float
-    # The receiver hears `congested` above this and `drained` well below it.
+    # `congested` is called above this and `drained` well below it.
     write_high_bytes: int
-    # Frames that one WebSocket message may come in; `payload_bytes_max` counts for all of them together.
+    # Frames of one WebSocket message; `payload_bytes_max` applies to all of them together.
     fragments_max: int
-    # What a proxy may say about a connection before the connection begins.
+    # The PROXY header of a connection.
     proxy_header_bytes_max: int
-    # Connections that were accepted and are no links yet: of one address, and in all.
+    # Accepted connections that are not links yet: of one address, and in total.
     unopened_per_address_max: int
     unopened_max: int
 
     @classmethod
     def of(cls, limits: Limits) -> "TransportLimits":
-        """Their part of the limits of a server or a client."""
+        """From the limits of a server or a client."""
         return cls(
             payload_bytes_max=limits.payload_bytes_max,
             handshake_s=limits.handshake_s,
@@ -91,7 +91,7 @@ class Transport(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """What both ends agreed to speak."""
+        """The dialect that both ends agreed on."""
 
     @property
     def is_encrypted(self) -> bool:
@@ -99,7 +99,7 @@ class Transport(Protocol):
 
     @property
     def is_compressed(self) -> bool:
-        """Whether payloads are made smaller on their way."""
+        """Whether payloads are compressed."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -107,45 +107,45 @@ class Transport(Protocol):
 
     @property
     def is_up(self) -> bool:
-        """Whether what is sent now may still arrive: `lost` is told a moment after the link is known to be gone."""
+        """Whether a payload sent now may still arrive: `lost` is called a moment after the link is known to be gone."""
 
     @property
     def traffic(self) -> Traffic:
-        """What the link has carried, as the network counts it: bytes of payloads that are not complete yet too.
+        """The bytes that the link has carried, including incomplete payloads.
 
-        For comparing two looks. Where the system does not tell, it is always nothing.
+        For comparing two values. Always zero where the system does not tell.
         """
 
     def send(self, payload: bytes) -> None:
-        """Queue one payload. After `close`, `abort` or the peer's end it is dropped."""
+        """Queue one payload. It is dropped after `close`, `abort` or the peer's close."""
 
     def close(self, code: int, reason: str) -> None:
-        """Deliver what was sent, then end in order; cut after `close_s` if the peer does not answer. Idempotent.
+        """Deliver what was sent, then close cleanly; abort after `close_s` if the peer does not answer. Idempotent.
 
         A reason longer than 123 bytes of UTF-8 is shortened: it is for people, the code is for programs.
         """
 
     def abort(self) -> None:
-        """Cut at once, undelivered bytes and all."""
+        """Close at once, and lose undelivered bytes."""
 
     def pause_reading(self) -> None:
-        """Take no more from the peer for now; payloads already read may still arrive."""
+        """Stop reading from the peer; payloads already read may still be delivered."""
 
     def resume_reading(self) -> None:
-        """Take payloads again."""
+        """Read again."""
 
 
 class Receiver(Protocol):
-    """What a transport talks to: `opened` first, once; `lost` last, exactly once."""
+    """What a transport calls: `opened` first, once; `lost` last, exactly once."""
 
     def opened(self, transport: Transport) -> None:
-        """The link is up and the dialect agreed."""
+        """The link is open and the dialect agreed."""
 
     def received(self, payload: bytes) -> None:
-        """One whole payload came in."""
+        """One whole payload was received."""
 
     def kept_busy(self) -> None:
-        """A frame came that is no payload: a ping, a pong, a piece of a message. It took as much work as one."""
+        """A frame without a payload was received: a ping, a pong, a fragment. It took as much work as a payload."""
 
     def congested(self) -> None:
         """The write buffer is above its high-water mark."""
@@ -154,29 +154,29 @@ class Receiver(Protocol):
         """The write buffer fell below its low-water mark."""
 
     def lost(self, code: int, reason: str) -> None:
-        """The link is gone: with the code of the side that closed, or VANISHED (1006) if it went without a word.
+        """The link is gone: with the code of the side that closed, or VANISHED (1006) without a close.
 
-        When both ends close at once, each hears its own code. `abort` is going without a word, on both ends.
+        When both ends close at once, each gets its own code. After `abort` both ends get VANISHED.
         """
 
 
 class Listener(Protocol):
-    """A port that listens."""
+    """A listening port."""
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """Where it listens, with the port the system chose when 0 was asked for."""
+        """The addresses it listens on, with the port that the system chose for 0."""
 
     async def close(self) -> None:
-        """Stop accepting, also connections whose handshake is under way. Open links stay open."""
+        """Stop accepting, also connections whose handshake is in progress. Open links stay open."""
 
 
 Accept = Callable[[], Receiver]
-"""Makes the receiver for a link that has just been opened; its `opened` follows at once."""
+"""Creates the receiver for a newly opened link; its `opened` is called next."""
 
 
 class DialError(OSError):
-    """Nobody answered, or not with one of our dialects: the message says which, and `retry` whether to try again."""
+    """Nothing answered, or no dialect was agreed: the message says which, and `retry` whether to try again."""
 
     def __init__(self, message: str, *, retry: bool = True) -> None:
         super().__init__(message)

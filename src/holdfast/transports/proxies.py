@@ -1,11 +1,12 @@
-"""Clients behind a proxy: the proxies that are trusted, and what they say, in HTTP headers or with the PROXY protocol.
+"""Clients behind a proxy: the trusted proxies, and the client addresses they send, in HTTP headers or with the PROXY
+protocol.
 
-Anybody can send these headers. They count from the addresses of trusted proxies alone, and of the addresses in them
-only the last that is not such a proxy itself: what stands before it was written by strangers.
+Anybody can send these headers. They count only from the addresses of trusted proxies, and of the addresses in them
+only the last that is not such a proxy itself: anything before it can be forged.
 
-The PROXY protocol, versions 1 and 2, puts a header in front of everything else, before TLS if there is TLS. So it is
-read from the bare socket, to its last byte and not one further, and only then does the event loop make a transport of
-the socket: see `listening.py`. A header from somebody else is no TLS, no HTTP and no preface, and refused as such.
+The PROXY protocol, versions 1 and 2, sends a header before everything else, including TLS. So it is read from the bare
+socket, to its last byte and none beyond, and only then does the event loop make a transport of the socket: see
+`listening.py`. A header from any other peer is neither TLS nor HTTP nor a preface, and refused as such.
 See https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt.
 """
 
@@ -16,7 +17,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Protocol
 
 Address = tuple[str, int]
-"""A host and a port; 0 if the port is not known."""
+"""A host and a port; 0 if the port is unknown."""
 
 _IPAddress = IPv4Address | IPv6Address
 _Network = IPv4Network | IPv6Network
@@ -26,24 +27,24 @@ _PORT_MAX = 65535
 
 
 class Headers(Protocol):
-    """The headers of a request, as much of them as is needed here."""
+    """The headers of a request, as far as they are needed here."""
 
     def getall(self, key: str, default: Sequence[str], /) -> Sequence[str]:
         """Every line of this name, in order."""
 
 
 class ConflictingHeaders(Exception):
-    """Two headers name two clients: one of them was not written by the proxy."""
+    """Two headers name different clients: one of them was not written by the proxy."""
 
 
 class TrustedProxies:
     """The proxies in front of this server: addresses ("10.0.0.7") and networks ("10.0.0.0/8", "fd00::/8")."""
 
     def __init__(self, networks: Iterable[str], *, proxy_protocol: bool = False, is_exclusive: bool = False) -> None:
-        """`ValueError` for what is neither an address nor a network.
+        """`ValueError` for anything but an address or a network.
 
-        With `proxy_protocol` they begin each connection with a header that says whose it is. If they are exclusive,
-        nobody else may connect.
+        With `proxy_protocol` they begin each connection with a header that names the client. If they are exclusive, no
+        other peer may connect.
         """
         if isinstance(networks, str):
             raise ValueError(f"trusted proxies are a list, as in [{networks!r}]")  # noqa: TRY004 - see above
@@ -61,20 +62,20 @@ class TrustedProxies:
         return any(address in network for network in self._networks)
 
     def client(self, peer: Address, headers: Headers) -> Address:
-        """Whose connection this is: the peer's own, unless the peer is a proxy that says whose."""
+        """The client of a connection: the peer, unless the peer is a proxy that names another."""
         if not self.trusts(peer[0]):
             return peer
         convention, standard = headers.getall("X-Forwarded-For", ()), headers.getall("Forwarded", ())
         by_convention = self._client(_entries(convention))
         by_standard = self._client(_forwarded_for(standard))
-        # A proxy that writes one of the two passes the other on as it came, whoever wrote that. So also one that names
-        # nobody ("for=_hidden") must not be overruled by the other.
+        # A proxy that writes one of the two passes the other on unchanged, whoever wrote it. So a proxy that names
+        # nobody ("for=_hidden") must not be overruled by the other header either.
         if convention and standard and (by_convention or peer)[0] != (by_standard or peer)[0]:
             raise ConflictingHeaders("the headers Forwarded and X-Forwarded-For name different clients")
         return by_convention or by_standard or peer
 
     def _client(self, entries: list[str]) -> Address | None:
-        """The last address that is not a proxy; None if there is none, or something else stands where it should."""
+        """The last address that is not a proxy; None if there is none, or it is not an address."""
         for entry in reversed(entries):
             host, port = _split(entry)
             address = _parsed(host)
@@ -99,7 +100,7 @@ def _parsed(host: str) -> _IPAddress | None:
         address = ip_address(host.partition("%")[0])
     except ValueError:
         return None
-    # A socket that listens for both families names IPv4 peers in this way.
+    # A socket that listens for both families names IPv4 peers this way.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
@@ -109,7 +110,7 @@ def _entries(lines: Sequence[str]) -> list[str]:
 
 
 def _forwarded_for(lines: Sequence[str]) -> list[str]:
-    """What each proxy wrote behind `for=`; "" where it wrote nothing. No address holds a comma, quoted or not."""
+    """What each proxy wrote after `for=`; "" where it wrote nothing. No address contains a comma, quoted or not."""
     found = (_FORWARDED_FOR.search(entry) for entry in _entries(lines))
     return [(match[1] or match[2]) if match is not None else "" for match in found]
 
@@ -131,10 +132,10 @@ def _port(text: str) -> int:
 
 
 _V1_START = b"PROXY "
-# The longest line that there can be, from the specification.
+# The longest possible line, from the specification.
 _V1_BYTES_MAX = 107
 _V2_START = b"\r\n\r\n\x00\r\nQUIT\n"
-# The start, version and command, family and transport, and how many bytes follow.
+# The signature, version and command, family and transport, and the length of the rest.
 _V2_HEAD = struct.Struct(">12sBBH")
 _V2_LOCAL, _V2_PROXY = 0x20, 0x21
 _V2_TCP4, _V2_TCP6 = 0x11, 0x21
@@ -143,28 +144,28 @@ _V2_ADDRESSES = {_V2_TCP4: struct.Struct(">4s4sHH"), _V2_TCP6: struct.Struct(">1
 _BYTES_MIN = 15
 
 Read = Callable[[int], Awaitable[bytes]]
-"""Reads exactly so many bytes; `BadHeader` if the peer hangs up before."""
+"""Reads exactly so many bytes; `BadHeader` if the peer disconnects before."""
 
 
 class BadHeader(Exception):
-    """What a proxy said first is not a PROXY header."""
+    """A proxy's connection does not begin with a PROXY header."""
 
 
 async def read_header(read: Read, *, bytes_max: int) -> Address | None:
-    """The client that the proxy names; None if it speaks for itself, or does not know."""
+    """The client that the proxy names; None if it names none."""
     start = await read(_BYTES_MIN)
     if start.startswith(_V2_START):
         return await _read_v2(read, start, bytes_max)
     if start.startswith(_V1_START):
         return await _read_v1(read, start)
-    raise BadHeader("it does not begin like one")
+    raise BadHeader("it does not begin like a PROXY header")
 
 
 async def _read_v1(read: Read, line: bytes) -> Address | None:
     while not line.endswith(b"\r\n"):
         if len(line) >= _V1_BYTES_MAX:
             raise BadHeader("the line is too long")
-        # Byte by byte: what stands behind the line is not ours.
+        # Byte by byte: what follows the line is not part of the header.
         line += await read(1)
     match line[:-2].split(b" "):
         case [_, b"UNKNOWN", *_]:
@@ -179,15 +180,15 @@ def _host(text: bytes, kind: type[IPv4Address | IPv6Address]) -> str:
     try:
         address = ip_address(text.decode("ascii"))
     except ValueError:
-        raise BadHeader("an address is none") from None
+        raise BadHeader("an address is invalid") from None
     if not isinstance(address, kind):
-        raise BadHeader("an address is not of the family that was named")
+        raise BadHeader("an address does not match its family")
     return str(address)
 
 
 def _v1_port(text: bytes) -> int:
     if not text.isdigit() or int(text) > _PORT_MAX:
-        raise BadHeader("a port is none")
+        raise BadHeader("a port is invalid")
     return int(text)
 
 
@@ -197,11 +198,11 @@ async def _read_v2(read: Read, start: bytes, bytes_max: int) -> Address | None:
         raise BadHeader("it is too long")
     body = await read(length) if length else b""
     if command not in {_V2_LOCAL, _V2_PROXY}:
-        raise BadHeader("the version or the command is not known")
+        raise BadHeader("the version or the command is unknown")
     layout = _V2_ADDRESSES.get(family)
     if command == _V2_LOCAL or layout is None:
         return None
     if length < layout.size:
-        raise BadHeader("the addresses are cut short")
+        raise BadHeader("the addresses are truncated")
     source, _, port, _ = layout.unpack_from(body)
     return str(ip_address(source)), port

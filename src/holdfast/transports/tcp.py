@@ -1,8 +1,9 @@
-"""TCP, from both ends: each payload travels behind its length in 4 big-endian bytes.
+"""TCP, both ends: each payload follows its length in 4 big-endian bytes.
 
-The client's first frame is a preface: the names of the dialects it speaks, separated by commas. The server's first
+The client's first frame is a preface: the names of the dialects it supports, separated by commas. The server's first
 frame is the name it chose, or a close frame. The top bit of a length marks the close frame: a 16-bit code, then a
-reason in UTF-8. The receiver of a close frame answers with one and hangs up, so that nothing sent before it is lost.
+reason in UTF-8. The receiver of a close frame answers with one and closes the socket, so that nothing sent before it is
+lost.
 """
 
 import asyncio
@@ -46,19 +47,19 @@ from holdfast.transports.proxies import Address, TrustedProxies
 
 _HEAD = struct.Struct(">I")
 _CLOSE_BIT = 1 << 31
-# A dialect's name has some twenty bytes; nothing larger is read before the handshake is done.
+# A dialect's name has some twenty bytes; nothing larger is read before the handshake is complete.
 _PREFACE_BYTES_MAX = 256
-# How HTTP requests begin. As the length of a frame each would be more than a gigabyte.
+# The first bytes of HTTP requests. As the length of a frame each would be more than a gigabyte.
 _HTTP = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN", b"PRI "})
 
 
 class TcpTransport(asyncio.Protocol):
-    """One link: framing and closing. How it opens is the subclasses' part."""
+    """One link: framing and closing. The subclasses do the handshake."""
 
     kind: Final = "tcp"
     is_compressed: Final = False
     peer: str
-    # Who a proxy named in front of it (PROXY protocol); without a name it is the socket's other end.
+    # The client that a proxy named (PROXY protocol); None means the peer of the socket.
     client: Address | None = None
     dialect: Dialect
     _tcp: asyncio.Transport
@@ -69,16 +70,16 @@ class TcpTransport(asyncio.Protocol):
         self._limits = limits
         self._receiver: Receiver | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        # Who takes the next payload: the handshake, then the receiver.
+        # The handler of the next payload: the handshake, then the receiver.
         self._deliver: Callable[[bytes], None] = self._shake_hands
         self._payload_bytes_max = _PREFACE_BYTES_MAX
         self.is_encrypted = False
-        # The start of a frame whose rest is still to come, and how long it must be to go on with it.
+        # The beginning of an incomplete frame, and how many bytes it needs.
         self._partial = bytearray()
         self._partial_bytes_wanted = 0
-        # Where the next frame starts is not known any more.
+        # Whether the start of the next frame is no longer known.
         self._is_deaf = False
-        # Known as soon as the end is certain: from then on nothing is sent or received.
+        # Set as soon as the end is certain: from then on nothing is sent or received.
         self._end: tuple[int, str] | None = None
         self._is_lost = False
 
@@ -102,7 +103,7 @@ class TcpTransport(asyncio.Protocol):
         if self._end is None:
             self._end = (code, reason)
             self._say_close(code, reason)
-            # The peer's answer is still to come.
+            # The peer's answer has not arrived yet.
             self._tcp.resume_reading()
 
     def abort(self) -> None:
@@ -117,10 +118,10 @@ class TcpTransport(asyncio.Protocol):
         if self._end is None:
             self._tcp.resume_reading()
 
-    # The beginning
+    # Opening
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is connected. Who waits for the handshake has a deadline: the dialer, or the listener."""
+        """The socket is connected. The dialer or the listener limits the time of the handshake."""
         self._tcp = cast("asyncio.Transport", transport)
         self.peer = peer_name(self.client or self._tcp.get_extra_info("peername"))
         self.is_encrypted = self._tcp.get_extra_info("ssl_object") is not None
@@ -136,10 +137,10 @@ class TcpTransport(asyncio.Protocol):
         self._deliver = self._receiver.received
         self._receiver.opened(self)
 
-    # What comes in
+    # Receiving
 
     def data_received(self, data: bytes) -> None:
-        """Deliver every payload that is whole, and keep the start of the next."""
+        """Deliver every complete payload, and keep the beginning of the next."""
         if self._partial:
             self._partial += data
             if len(self._partial) < self._partial_bytes_wanted:
@@ -172,17 +173,17 @@ class TcpTransport(asyncio.Protocol):
             self._partial_bytes_wanted = wanted
 
     def _refuse_head(self, _: bytes) -> None:
-        """A frame begins that is too large, or this is no frame."""
+        """A frame is too large, or this is not a frame."""
         self._is_deaf = True
-        self.close(TOO_BIG, f"a payload may have {self._payload_bytes_max} bytes")
+        self.close(TOO_BIG, f"a payload may have at most {self._payload_bytes_max} bytes")
 
-    # The end
+    # Closing
 
     def _on_close(self, body: bytes) -> None:
         if self._end is None:
             self._end = unpack_close(body)
             self._say_close(*self._end)
-        # Not from inside a read: TLS trips over it, in asyncio and in uvloop, if the peer has hung up already.
+        # Not from inside a read: TLS fails on it, in asyncio and in uvloop, if the peer has already disconnected.
         asyncio.get_running_loop().call_soon(self._tcp.close)
 
     def _say_close(self, code: int, reason: str) -> None:
@@ -191,7 +192,7 @@ class TcpTransport(asyncio.Protocol):
         self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
 
     def eof_received(self) -> None:
-        """The peer hung up; whatever it was still to get, it will not read."""
+        """The peer closed its side; it will not read anything more."""
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -215,7 +216,7 @@ class TcpTransport(asyncio.Protocol):
 
 
 class AcceptedTransport(TcpTransport):
-    """The server's end: it waits for the preface and chooses."""
+    """The server's end: it waits for the preface and chooses a dialect."""
 
     pending: PendingConnection | None = None
     directions: Directions = staticmethod(lambda _: "")
@@ -249,10 +250,10 @@ class AcceptedTransport(TcpTransport):
             super()._refuse_head(head)
             return
         self._is_deaf = True
-        self._end = (UNSUPPORTED, "this is HTTP")
+        self._end = (UNSUPPORTED, "HTTP is not supported on this port")
         if self.pending is not None:
             self.pending.not_understood()
-        text = f"This port speaks Holdfast's own protocol over TCP, and no HTTP. {self.directions('')}"
+        text = f"This port is for Holdfast's TCP protocol, not for HTTP. {self.directions('')}"
         self._tcp.write(bad_request(text.rstrip()))
         # As in `_on_close`.
         asyncio.get_running_loop().call_soon(self._tcp.close)
@@ -262,7 +263,7 @@ class AcceptedTransport(TcpTransport):
         if self._listener.closed:
             self.close(GOING_AWAY, "the server is stopping")
         elif dialect is None:
-            self.close(UNSUPPORTED, f"spoken here: {_names(self._dialects)}")
+            self.close(UNSUPPORTED, f"unsupported protocol; use one of {_names(self._dialects)}")
         else:
             self.send(dialect.name.encode())
             self._open(dialect)
@@ -276,11 +277,11 @@ class _DialedTransport(TcpTransport):
         self._settled = asyncio.Event()
 
     async def wait_open(self) -> None:
-        """Until the server has chosen; raises `DialError` if it did not."""
+        """Wait until the server has chosen; `DialError` if it did not."""
         try:
             await self._settled.wait()
         except asyncio.CancelledError:
-            self.abort()  # nobody is left to hold the link
+            self.abort()  # nothing else would close the link
             raise
         if self._receiver is None:
             code, reason = self._end or (VANISHED, "")
@@ -296,7 +297,7 @@ class _DialedTransport(TcpTransport):
     def _shake_hands(self, payload: bytes) -> None:
         dialect = agree([payload.decode("utf-8", "replace")], self._dialects)
         if dialect is None:
-            self.close(BROKEN, "the choice was not on offer")
+            self.close(BROKEN, "the chosen protocol was not offered")
         else:
             self._settled.set()
             self._open(dialect)
@@ -322,7 +323,7 @@ async def listen(
     pending_connections: PendingConnections | None = None,
     directions: Directions = lambda _: "",
 ) -> Listener:
-    """Accept clients that speak this framing, with TLS if there is a context; HTTP requests get `directions`."""
+    """Accept clients with this framing, with TLS if there is a context; HTTP requests get `directions`."""
     listener = SocketListener(pending_connections or PendingConnections(limits), proxies)
 
     def accepted(pending: PendingConnection) -> AcceptedTransport:

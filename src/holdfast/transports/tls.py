@@ -1,4 +1,4 @@
-"""TLS: the certificate of a server, and a new one without a restart."""
+"""TLS: a server's certificate, renewed without a restart."""
 
 import os
 from pathlib import Path
@@ -15,49 +15,49 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class Tls:
-    """A certificate chain and its key, as PEM files. TLS 1.3 is spoken, and 1.2 without its CBC suites.
+    """A certificate chain and its key, as PEM files. Supports TLS 1.3, and 1.2 without its CBC suites.
 
-    Give it to `WebSocket(tls=…)` and `Tcp(tls=…)`, and its `context` to `HttpApi(ssl=…)`. When the files change,
-    handshakes from then on see the new certificate; connections that are open go on as they are.
+    Give it to `WebSocket(tls=…)` and `Tcp(tls=…)`, and its `context` to `HttpApi(ssl=…)`. When the files change, new
+    handshakes use the new certificate; open connections are not affected.
     """
 
     def __init__(self, certificate: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
-        """`ValueError` if the files cannot be read, or do not belong together."""
+        """`ValueError` if the files cannot be read, or do not match."""
         self.certificate = Path(certificate)
         self.key = Path(key)
         self._stamp = self._files()
-        # A context is whole or it is not made: one that is in use is never changed, but another takes its place.
+        # A context in use is never changed: a complete new one replaces it.
         self._current = self._read()
         self.context = self._read()
-        """For listeners: it always shows the current certificate."""
+        """For listeners: it always presents the current certificate."""
         self.context.sni_callback = self._show_current
 
     def reload(self) -> bool:
-        """Read the files again; if they cannot be used, the certificate from before stays, and the log says why."""
+        """Reload the files; if they are invalid, the previous certificate stays in use, and the log says why."""
         self._stamp = self._files()
         try:
             self._current = self._read()
         except ValueError as error:
-            log.warning("the new certificate cannot be used, the one from before stays in use", error=error)
+            log.warning("the new certificate is invalid; the previous one stays in use", error=error)
             return False
-        log.info("the certificate was read again", file=str(self.certificate))
+        log.info("reloaded the certificate", file=str(self.certificate))
         return True
 
     def reload_if_changed(self) -> None:
-        """Read the files again if they are others than last time."""
+        """Reload the files if they changed."""
         if self._files() != self._stamp:
             self.reload()
 
     def _read(self) -> SSLContext:
         context = SSLContext(PROTOCOL_TLS_SERVER)
         context.minimum_version = TLSVersion.TLSv1_2
-        # Of TLS 1.2 only what TLS 1.3 has too: forward secrecy, and encryption that authenticates. Python's own list
-        # still has CBC, which was broken by its padding again and again.
+        # Of TLS 1.2 only what TLS 1.3 has too: forward secrecy, and authenticated encryption. Python's own list still
+        # has CBC, whose padding was attacked repeatedly.
         context.set_ciphers(_CIPHERS)
-        # Old TLS lets a client begin the handshake again and again, which costs us more than the client.
+        # TLS 1.2 lets a client renegotiate again and again, which costs the server more than the client.
         context.options |= OP_NO_RENEGOTIATION
         try:
-            # Without a password of ours, OpenSSL would ask for one at the terminal, and wait.
+            # Without a password callback OpenSSL would prompt at the terminal, and block.
             context.load_cert_chain(self.certificate, self.key, password=_no_password)
         except (OSError, ValueError) as error:
             message = f"the certificate {self.certificate} with the key {self.key} cannot be used: {_why(error)}"
@@ -68,7 +68,7 @@ class Tls:
         handshake.context = self._current
 
     def _files(self) -> _Stamp:
-        """What tells a file from the one before it; a file that is away for a moment has nothing."""
+        """What distinguishes a file from its predecessor; zero for a file that is missing for a moment."""
         return tuple(_stamp(file) for file in (self.certificate, self.key))
 
     def __repr__(self) -> str:
@@ -86,9 +86,9 @@ def _stamp(file: Path) -> tuple[int, int, int]:
 def _why(error: OSError | ValueError) -> str:
     if isinstance(error, SSLError):
         is_mismatch = error.reason == "KEY_VALUES_MISMATCH"
-        return "they do not belong together" if is_mismatch else "one of them is not what a PEM file holds"
+        return "they do not match" if is_mismatch else "one of them is not a valid PEM file"
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _no_password() -> NoReturn:
-    raise ValueError("the key has a password: store it without one, readable by you alone")
+    raise ValueError("the key is encrypted with a password: store it without one, readable only by the server's user")

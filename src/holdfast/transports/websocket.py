@@ -1,8 +1,8 @@
-"""WebSocket on picows: listening and dialing; `websocket_link.py` is what they open.
+"""WebSocket on picows: listening and dialing; `websocket_link.py` has the links.
 
-Two traps shape this file. aiofastnet's server, which picows would use by default, spins when the process is out of file
-descriptors. And picows looks one frame ahead: a close frame is answered only after the next frame was looked at, and if
-that is not in order, with a complaint about it. See `_Upgrade.error`.
+Two problems shape this file. aiofastnet's server, which picows would use by default, spins when the process is out of
+file descriptors. And picows reads one frame ahead: a close frame is answered only after the next frame was parsed, and
+if that is malformed, with an error about it. See `_Upgrade.error`.
 """
 
 import asyncio
@@ -51,18 +51,18 @@ from holdfast.transports.port import (
 from holdfast.transports.proxies import TrustedProxies
 from holdfast.transports.websocket_link import DeflatedWebSocketTransport, WebSocketTransport
 
-# picows' smallest. It doubles with need up to twice the largest payload, and an idle client needs no more.
+# picows' minimum. It doubles when needed, up to twice the largest payload; an idle client needs no more.
 _READ_BUFFER_BYTES = 2048
 
-# picows reports each connection at INFO and each fault of a peer at ERROR: any stranger could fill a disk. What matters
-# of it reaches the receiver as the code and reason of `lost`.
+# picows logs each connection at INFO and each protocol error of a peer at ERROR: any peer could fill a disk. The
+# receiver gets the relevant part as the code and reason of `lost`.
 _picows_log = logging.getLogger(f"{__name__}.picows")
 _picows_log.setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSocketEndpoint:
-    """What all connections to one listener have in common."""
+    """What all connections of one listener share."""
 
     listener: SocketListener
     accept: Accept
@@ -83,7 +83,7 @@ class WebSocketEndpoint:
 
 
 class _Upgrade:
-    """One connection that was accepted, as picows sees it: it is asked how to answer, and it is where picows logs."""
+    """An accepted connection, as picows sees it: it provides the answer to the request, and acts as picows' logger."""
 
     __slots__ = ("_endpoint", "_link", "compression", "pending")
 
@@ -93,11 +93,11 @@ class _Upgrade:
         self._endpoint = endpoint
         self.pending = pending
         self.compression = compression
-        # Weak, for the link knows picows' transport, which knows where to log.
+        # Weak, because the link refers to picows' transport, which refers to its logger.
         self._link: ReferenceType[WebSocketTransport] | None = None
 
     def answer(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
-        """The answer to the HTTP request, and the link, if there is to be one."""
+        """The answer to the HTTP request, and the link, if it is accepted."""
         endpoint = self._endpoint
         agreement = stopping() if endpoint.listener.closed else agreed(request, endpoint.dialects, endpoint.origins)
         if not isinstance(agreement, Dialect):
@@ -123,13 +123,13 @@ class _Upgrade:
         return False
 
     def error(self, *_: object) -> None:
-        """A frame is not in order, and picows is about to close for it: the last moment to answer a close before it."""
+        """A frame is malformed, and picows is about to close: the last moment to answer a close frame before it."""
         link = self._link() if self._link is not None else None
         if link is not None:
             link.answer_close()
 
     def info(self, *_: object) -> None:
-        """A connection came or went."""
+        """A connection was opened or closed."""
 
     debug = warning = exception = log = info
 
@@ -150,8 +150,8 @@ async def listen(
 ) -> Listener:
     """Accept WebSocket clients, at any path; other HTTP requests get a short answer, with `directions`.
 
-    With `compression`, clients that offer permessage-deflate get it. The limit of a payload then holds for the message
-    before and after it is inflated.
+    With `compression`, permessage-deflate is used with clients that offer it. The limit of a payload then applies to
+    the message before and after it is inflated.
     """
     pending_connections = pending_connections or PendingConnections(limits)
     listener = SocketListener(pending_connections, proxies)
@@ -170,7 +170,7 @@ async def listen(
 
 
 class _Protocol(WSProtocol):  # type: ignore[misc]  # see above
-    """picows' protocol, which by itself does not report an end before there is a WebSocket."""
+    """picows' protocol, which by itself does not report an end before the WebSocket is open."""
 
     __slots__ = ("pending",)
     pending: PendingConnection
@@ -182,7 +182,8 @@ class _Protocol(WSProtocol):  # type: ignore[misc]  # see above
 
 
 def _protocol(upgrade: _Upgrade, limits: TransportLimits) -> asyncio.BufferedProtocol:
-    """What picows' `ws_create_server` makes for each connection; it has no public way to get one. See its api.py."""
+    """The object that picows' `ws_create_server` creates for each connection; there is no public API for it. See its
+    api.py."""
     bytes_max = limits.payload_bytes_max
     protocol = _Protocol(
         None,  # host and port, of a client
@@ -219,7 +220,7 @@ async def dial(
     def answered(_: WSUpgradeRequest, response: WSUpgradeResponse) -> WSListener:
         dialect = agree([response.headers.get(PROTOCOL_HEADER, "")], dialects)
         if dialect is None:
-            raise DialError(f"{url} chose none of the sub-protocols that were offered", retry=False)
+            raise DialError(f"{url} chose none of the offered sub-protocols", retry=False)
         transport.dialect = dialect
         return transport
 
@@ -239,10 +240,10 @@ async def dial(
                 use_aiofastnet=False,
             )
     except BaseException as error:
-        transport.abort()  # the handshake may still succeed, and nobody would hold the link
+        transport.abort()  # the handshake may still succeed, and nothing would close the link
         if isinstance(error, OSError | ValueError | WSError) and not isinstance(error, DialError):
             raise dial_error(url, error) from error
         raise
-    if listener is None:  # so picows reports a peer that hung up
-        raise DialError(f"{url} hung up without an answer")
+    if listener is None:  # picows' result for a peer that disconnected
+        raise DialError(f"{url} closed the connection without an answer")
     return transport

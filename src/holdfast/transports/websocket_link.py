@@ -1,9 +1,9 @@
-"""One link over WebSocket, on picows: one payload is one message, text or binary as the dialect says.
+"""One WebSocket link on picows: one payload is one message, text or binary as the dialect says.
 
-picows is a frame pump; what RFC 6455 asks beyond frames is done here: fragments, pongs, the closing handshake and its
-deadline, and the refusal of what we do not speak. A trap shapes `send`: without aiofastnet, picows' `send` on a server
-lends uvloop a view of a buffer that it reuses, for messages above 8 KiB, where `send_reuse_external_bytearray` hands
-over a copy.
+picows only handles frames; the rest of RFC 6455 is here: fragments, pongs, the closing handshake and its deadline, and
+the refusal of unsupported messages. One problem shapes `send`: without aiofastnet, picows' `send` on a server passes
+uvloop a view of a buffer that it reuses, for messages above 8 KiB, where `send_reuse_external_bytearray` passes a
+copy.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 
 
 class Unacceptable(Exception):
-    """A message that is not taken, with the code and the reason to close with."""
+    """A refused message, with the code and the reason to close with."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -46,10 +46,10 @@ class Unacceptable(Exception):
 
 
 class Fragments:
-    """The pieces of one message, from its first to its last. Text is refused with the first byte that cannot be any."""
+    """The fragments of one message. Text is refused at the first invalid byte."""
 
     def __init__(self, limits: TransportLimits, *, is_text: bool, inflater: Inflater | None = None) -> None:
-        """With an inflater, the message is deflated."""
+        """With an inflater, the message is compressed."""
         self._limits = limits
         self._wire_bytes_max = (
             limits.payload_bytes_max if inflater is None else wire_bytes_max(limits.payload_bytes_max)
@@ -61,18 +61,18 @@ class Fragments:
         self._wire_bytes = 0
 
     def add(self, piece: bytes, *, is_last: bool) -> None:
-        """Take the next piece; `Unacceptable` if the message cannot become one that we take."""
+        """Add the next fragment; `Unacceptable` if the message cannot become valid."""
         self._count += 1
-        # Empty pieces are legal and cost time: without this bound they could go on for ever.
+        # Empty fragments are legal and cost time: without this bound they could go on forever.
         if self._count > self._limits.fragments_max:
-            raise Unacceptable(TOO_BIG, f"a message may have {self._limits.fragments_max} fragments")
-        # Both sizes count, before and after it is inflated: a deflated message can be long and say nothing.
+            raise Unacceptable(TOO_BIG, f"a message may have at most {self._limits.fragments_max} fragments")
+        # Both sizes count, before and after it is inflated: a compressed message can be long and have no content.
         self._wire_bytes += len(piece)
         is_too_big = self._wire_bytes > self._wire_bytes_max
         if self._inflater is not None and not is_too_big:
             piece = self._inflated(self._inflater, piece, is_last=is_last)
         if is_too_big or len(self._payload) + len(piece) > self._limits.payload_bytes_max:
-            raise Unacceptable(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
+            raise Unacceptable(TOO_BIG, f"a payload may have at most {self._limits.payload_bytes_max} bytes")
         if self._decoder is not None:
             try:
                 self._decoder.decode(piece, is_last)
@@ -88,20 +88,20 @@ class Fragments:
 
     @property
     def payload(self) -> bytes:
-        """The whole of it, after its last piece."""
+        """The complete message, after its last fragment."""
         return bytes(self._payload)
 
 
-# Above this, picows' `send` on a server does not copy (see above).
+# Above this size, picows' `send` on a server does not copy (see above).
 _COPIED_BYTES_MAX = 8192
 HEADROOM: Final = bytes(14)
-"""What picows wants to write its header into."""
+"""The bytes that picows writes its header into."""
 
-_RESERVED_BIT = (BROKEN, "a reserved bit is set, and no extension was agreed on")
+_RESERVED_BIT = (BROKEN, "a reserved bit is set without an extension")
 
 
 class WebSocketTransport(WSListener):
-    """One link: the port's transport and picows' listener in one object, to make no more calls than bare picows."""
+    """One link: the port's transport and picows' listener in one object, to save calls."""
 
     kind: Final = "websocket"
     is_compressed = False
@@ -118,7 +118,7 @@ class WebSocketTransport(WSListener):
         client: Address | None = None,
         proxies: TrustedProxies | None = None,
     ) -> None:
-        """The client is who the PROXY protocol named; without a name it is the socket's other end."""
+        """The client that the PROXY protocol named; None means the peer of the socket."""
         self._accept = accept
         self._limits = limits
         self._client = client
@@ -126,14 +126,14 @@ class WebSocketTransport(WSListener):
         self._receiver: Receiver | None = None
         self._tcp: asyncio.Transport | None = None
         self.is_encrypted = False
-        # What payloads go out as, and what a whole one comes in as: nothing, as long as one comes in pieces.
+        # The message type for sending, and the one of complete received messages: None while fragments are received.
         self._opcode = WSMsgType.BINARY
         self._expected: WSMsgType | None = WSMsgType.BINARY
         self._fragments: Fragments | None = None
         self._is_congested = False
         self._deadline: asyncio.TimerHandle | None = None
         self._hearing: asyncio.Task[None] | None = None
-        # Known as soon as the end is certain: from then on nothing is sent or received.
+        # Set as soon as the end is certain: from then on nothing is sent or received.
         self._end: tuple[int, str] | None = None
 
     @property
@@ -160,7 +160,7 @@ class WebSocketTransport(WSListener):
         if self._end is None:
             self._end = (code, reason)
             self._say_close(code, reason)
-            # The peer's answer is still to come.
+            # The peer's answer has not arrived yet.
             self._ws.underlying_transport.resume_reading()
 
     def abort(self) -> None:
@@ -176,10 +176,10 @@ class WebSocketTransport(WSListener):
         if self._end is None:
             self._ws.underlying_transport.resume_reading()
 
-    # The beginning
+    # Opening
 
     def on_ws_connected(self, transport: WSTransport) -> None:
-        """The handshake is done: open the link, unless its dialer has given up."""
+        """The handshake is complete: open the link, unless its dialer has given up."""
         self._ws = transport
         self._tcp = transport.underlying_transport
         self.is_encrypted = self._tcp.get_extra_info("ssl_object") is not None
@@ -207,14 +207,14 @@ class WebSocketTransport(WSListener):
         self._opcode = self._expected = opcode
         self._deliver = self._deliver_text if opcode is WSMsgType.TEXT else self._receiver.received
 
-    # What comes in
+    # Receiving
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        """Deliver a payload, if that is what came."""
+        """Deliver a payload, if the frame is one."""
         if (
             frame.msg_type is self._expected
             and self._end is None
-            # picows closes by itself after a malformed frame, and then delivers even what it complained about.
+            # picows closes by itself after a malformed frame, and then still delivers that frame.
             and not transport.is_close_frame_sent
             and frame.fin
             and not (frame.rsv1 or frame.rsv2 or frame.rsv3)
@@ -250,7 +250,7 @@ class WebSocketTransport(WSListener):
 
     def _on_control(self, transport: WSTransport, frame: WSFrame) -> None:
         self._keep_busy()
-        # A peer that pings and does not read gets no pongs: they would pile up here.
+        # A peer that pings and does not read gets no pongs: they would accumulate here.
         if frame.msg_type is WSMsgType.PING and self._end is None and not self._is_congested:
             transport.send_pong(frame.get_payload_as_bytes())
 
@@ -262,14 +262,14 @@ class WebSocketTransport(WSListener):
         self.close(*_RESERVED_BIT)
 
     def _on_fragment(self, kind: WSMsgType, piece: bytes, *, is_last: bool, inflater: Inflater | None = None) -> None:
-        """A piece of a message, or a whole one that is deflated or of the kind that did not come last time."""
+        """A fragment, or a complete message that is compressed or of the other type than the last."""
         is_first = kind is not WSMsgType.CONTINUATION
         if is_first and self._fragments is not None:
-            self.close(BROKEN, "a message began before the one before it ended")
+            self.close(BROKEN, "a message began before the previous one ended")
         elif is_first and kind is not self._opcode and self.dialect.text is not None:
             self.close(UNSUPPORTED, f"{self.dialect.name} is {'text' if self.dialect.text else 'binary'}")
         elif not is_first and self._fragments is None:
-            self.close(BROKEN, "there is no message that this could be continued with")
+            self.close(BROKEN, "a continuation without a message")
         else:
             try:
                 self._take_fragment(kind, piece, is_last=is_last, inflater=inflater)
@@ -289,7 +289,7 @@ class WebSocketTransport(WSListener):
             assert self._receiver is not None
             tell(self, self._receiver.received, payload)
 
-    # The end
+    # Closing
 
     def _on_close(self, transport: WSTransport, frame: WSFrame) -> None:
         if self._end is None and not transport.is_close_frame_sent:
@@ -298,12 +298,12 @@ class WebSocketTransport(WSListener):
             else:
                 self._end = unpack_close(frame.get_payload_as_bytes())
             self._return_close(*self._end)
-        # Not from inside a read: with TLS, closing reads on, back into picows' parser.
+        # Not from inside a read: with TLS, closing continues to read, back into picows' parser.
         asyncio.get_running_loop().call_soon(transport.disconnect)
 
     def answer_close(self) -> None:
-        """Answer the peer's close frame, if one came and was not delivered yet."""
-        # Before the first close frame of either side there is none, whatever picows' types say.
+        """Answer the peer's close frame, if one was received and not delivered yet."""
+        # Before the first close frame of either side this is None, whatever picows' types say.
         handshake: WSCloseHandshake | None = self._ws.close_handshake
         said = handshake.recv if handshake is not None else None
         if self._end is None and said is not None:
@@ -314,7 +314,7 @@ class WebSocketTransport(WSListener):
         self._say_close(NORMAL if code == NO_STATUS else code, reason)
 
     def _say_close(self, code: int, reason: str) -> None:
-        # The enumeration only names codes: picows sends and takes any.
+        # The enumeration only names codes: picows accepts any.
         self._ws.send_close(code, shorten(reason))  # type: ignore[arg-type]
         self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
 
@@ -331,7 +331,7 @@ class WebSocketTransport(WSListener):
         if not transport.is_close_frame_sent or (said := transport.close_handshake.sent) is None:
             return VANISHED, ""
         if transport.is_client_side:
-            # It keeps the error for whoever waits for the end; unheard, asyncio would report it as forgotten.
+            # It stores the error for a waiter; if nothing retrieves it, asyncio would report it.
             self._hearing = asyncio.create_task(_hear_out(transport))
         return int(said.code.value), said.reason
 
@@ -354,10 +354,10 @@ async def _hear_out(transport: WSTransport) -> None:
 
 
 class DeflatedWebSocketTransport(WebSocketTransport):
-    """One link, as the server sees it. A class of its own, so that a link without compression does no more than before.
+    """A compressed link of the server. A separate class, so that uncompressed links do no extra work.
 
-    A read of the socket can be a thousand messages that become as large as a payload may be, each delivered by itself:
-    how much of that is too much is for the receiver to say.
+    One read of the socket can contain a thousand messages that each expand to the largest payload: the receiver decides
+    how much is too much.
     """
 
     is_compressed = True
@@ -381,14 +381,14 @@ class DeflatedWebSocketTransport(WebSocketTransport):
         self._take_payload, self._deliver = self._deliver, self._deliver_not_deflated
 
     def _deliver_not_deflated(self, payload: bytes) -> None:
-        """A frame may be larger than a payload here, because a deflated one may be."""
+        """Frames may be larger than a payload here, because compressed ones may be."""
         if len(payload) > self._limits.payload_bytes_max:
-            self.close(TOO_BIG, f"a payload may have {self._limits.payload_bytes_max} bytes")
+            self.close(TOO_BIG, f"a payload may have at most {self._limits.payload_bytes_max} bytes")
         else:
             self._take_payload(payload)
 
     def send(self, payload: bytes) -> None:
-        # The first payload has a secret in it, and what a player chose beside it: its size would tell.
+        # The first payload contains a secret besides data chosen by the player: its compressed size would reveal it.
         message = deflated(payload, self._window_bits) if self._has_sent and self._end is None else None
         self._has_sent = True
         if message is None:
@@ -398,7 +398,7 @@ class DeflatedWebSocketTransport(WebSocketTransport):
             self._ws.send_reuse_external_bytearray(self._opcode, buffer, len(HEADROOM), rsv1=True)
 
     def _on_reserved_bit(self, frame: WSFrame) -> None:
-        # Said once for a message, by its first frame; never by one that is no part of a message.
+        # Set once for a message, on its first frame; never on a control frame or a continuation.
         if frame.rsv2 or frame.rsv3 or frame.msg_type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
             super()._on_reserved_bit(frame)
         else:

@@ -210,7 +210,7 @@ async def test_a_closed_connection_is_resumed(client: Program, world: World) -> 
     session = world.server.sessions.get(told["session"])
     assert session is not None
 
-    session.disconnect("look again")
+    session.disconnect("read it again")
 
     assert (await client.event("resume"))["outcome"]["kind"] == "resumed"
 

@@ -133,15 +133,15 @@ async def test_until_may_be_a_date() -> None:
 @pytest.mark.parametrize(
     ("wish", "says"),
     [
-        ({}, "name a player or an address"),
-        ({"player": "ada", "address": "203.0.113.7"}, "name a player or an address"),
+        ({}, "either a player or an address"),
+        ({"player": "ada", "address": "203.0.113.7"}, "either a player or an address"),
         ({"player": "a" * 129}, "at most 128|1 to 128 characters; got 129"),
-        ({"player": "\ud800"}, "no Unicode"),
-        ({"address": "203.0.113.0/33"}, "no range of addresses; write it as in"),
-        ({"player": "ada", "until": 1.0}, "over already"),
-        ({"player": "ada", "until": -1.0}, "over already"),
-        ({"player": "ada", "until": inf}, "beyond the year 9999"),
-        ({"player": "ada", "until": nan}, "over already"),
+        ({"player": "\ud800"}, "not valid Unicode"),
+        ({"address": "203.0.113.0/33"}, "not a range of addresses; use the form"),
+        ({"player": "ada", "until": 1.0}, "must be in the future"),
+        ({"player": "ada", "until": -1.0}, "must be in the future"),
+        ({"player": "ada", "until": inf}, "before the year 10000"),
+        ({"player": "ada", "until": nan}, "must be in the future"),
         ({"player": "ada", "until": datetime(2030, 1, 31)}, "time zone"),  # noqa: DTZ001 - that it is missing
         ({"player": "ada", "why": "x" * 257}, "at most 256 characters; got 257"),
     ],

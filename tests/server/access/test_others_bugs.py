@@ -35,7 +35,7 @@ async def test_naming_a_player_is_not_being_them(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "why", ["wrong token", "no such session", "banned player", "too many sessions", "full room", "duplicate"]
+    "why", ["wrong token", "this session has ended", "banned player", "too many sessions", "full room", "duplicate"]
 )
 @in_virtual_time
 async def test_a_refusal_takes_nothing_from_the_player_whose_name_was_used(why: str) -> None:
@@ -49,7 +49,7 @@ async def test_a_refusal_takes_nothing_from_the_player_whose_name_was_used(why: 
         match why:
             case "wrong token":
                 assert (await refused(server, _forged(ada.welcome, session, "x" * 43))).reason == Reason.EXPIRED
-            case "no such session":
+            case "this session has ended":
                 assert (await refused(server, _forged(ada.welcome, "x" * 16, token))).reason == Reason.EXPIRED
             case "banned player":
                 await server.ban(player="eve")

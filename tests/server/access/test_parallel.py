@@ -118,7 +118,7 @@ async def test_one_more_is_refused_and_the_others_notice_nothing() -> None:
         close = await turned_away(server, "ada")
 
         assert (close.code, close.reason, close.problem) == (4102, Reason.REFUSED, "throttled")
-        assert close.message == "this player has 2 sessions already; end one first"
+        assert close.message == "this player already has 2 sessions; end one first"
         for caller in (first, second):
             assert (await caller.client.request("mine")).problem is None
         await a_moment()

@@ -71,7 +71,7 @@ async def test_who_lacks_the_role_is_refused_in_the_stream_and_in_its_place() ->
 
         assert await _heard(eve) == Said("before")
         assert await _heard(eve) == MessageRefused(
-            2, "smite", "not_allowed", "'smite' is for players with the role 'gm'"
+            2, "smite", "not_allowed", "'smite' requires the role 'gm'"
         )
         assert await _heard(eve) == Said("after")
         assert server.counters.messages_refused == 1
@@ -179,7 +179,7 @@ async def test_what_a_room_asks_a_role_for_is_refused_to_those_without_it(wish: 
         if needed in badge.split("+"):
             await wish.ask(caller, room.id)
             return
-        with pytest.raises(NotAllowed, match=f"is for players with the role '{needed}'"):
+        with pytest.raises(NotAllowed, match=f"requires the role '{needed}'"):
             await wish.ask(caller, room.id)
 
         assert len(server.rooms) == 1
@@ -194,7 +194,7 @@ async def test_who_may_sit_but_not_make_joins_what_is_there_and_makes_nothing() 
         await server.create_room("hall")
 
         await of_hall(first, "join_or_create", RoomInfo)
-        with pytest.raises(NotAllowed, match="creating a room of the kind 'hall' is for players with the role 'maker'"):
+        with pytest.raises(NotAllowed, match="creating a room of the kind 'hall' requires the role 'maker'"):
             await of_hall(second, "join_or_create", RoomInfo)
 
         assert len(server.rooms) == 1

@@ -44,7 +44,7 @@ async def test_a_ban_is_in_force_before_it_is_saved_and_saved_when_the_store_is_
         ada = await sign_in(server, "ada")
         store.is_full = True
 
-        with pytest.raises(Throttled, match="in force, but the store does not save"):
+        with pytest.raises(Throttled, match="in force, but the store cannot save"):
             await server.ban(player="ada")
 
         assert (await ada.client.closed()).reason == Reason.BANNED

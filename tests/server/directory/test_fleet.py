@@ -150,7 +150,7 @@ async def test_a_room_that_has_no_seat_for_one_of_them_after_all_is_ended_again(
 @pytest.mark.parametrize(
     ("wish", "reason"),
     [
-        ({"kind": "castle"}, "no kind of room is called 'castle'"),
+        ({"kind": "castle"}, "unknown kind of room 'castle'"),
         ({"max_players": 100}, "max_players must be from 1 to 2"),
         ({"properties": {"map": [[]]}}, "'map' must be text"),
     ],

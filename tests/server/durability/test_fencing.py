@@ -64,7 +64,7 @@ async def test_a_lost_room_that_nobody_has_comes_back_when_it_is_asked_for() -> 
         await ada.send(Say("2"))
         await until(lambda: bench.server.counters.rooms_fenced)
 
-        with pytest.raises(Throttled, match="went to another server"):
+        with pytest.raises(Throttled, match="is moving to another server"):
             await bob.join(ada.room.id)
         await a_moment(5.0)
         elsewhere = len(bench.server.rooms), list(ada.outcomes)

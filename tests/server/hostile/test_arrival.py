@@ -125,7 +125,7 @@ async def test_a_preface_without_a_dialect_of_ours_is_answered_with_what_is_spok
 
     await wire.send(b"holdfast.v9.xml,\xff\xfe")
 
-    assert await wire.receive() == End(1003, f"spoken here: {MSGPACK},{JSON}")
+    assert await wire.receive() == End(1003, f"unsupported protocol; use one of {MSGPACK},{JSON}")
 
 
 @pytest.mark.parametrize("octets", [b"\0" * 64, b"\xff" * 64, b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"])

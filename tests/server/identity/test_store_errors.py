@@ -29,7 +29,7 @@ async def test_who_signs_in_while_the_store_cannot_be_asked_is_told_when_to_come
         assert told.reason == Reason.BUSY
         assert told.retry_after_s == 2.0
         store.fail(error)
-        with pytest.raises(Throttled, match="cannot look it up"):
+        with pytest.raises(Throttled, match="cannot check credentials"):
             await operator(server).accounts.get("ada")
 
 

@@ -59,7 +59,7 @@ async def test_every_change_is_told_in_order_with_the_owner() -> None:
 async def test_an_unknown_queue_is_refused_with_those_that_there_are() -> None:
     desk = Desk(FakeFleet(), Queue("ranked", ("*",)), Queue("casual", ("*",)))
 
-    with pytest.raises(NotFound, match="no queue is called 'rankd'; there is casual, ranked"):
+    with pytest.raises(NotFound, match="unknown queue 'rankd'; this server has: casual, ranked"):
         desk.start(a_wish("rankd"))
 
     assert desk.told == []
@@ -77,7 +77,7 @@ async def test_players_who_cannot_all_be_seated_are_refused() -> None:
 
 @in_virtual_time
 async def test_two_queues_of_one_name_are_a_mistake() -> None:
-    with pytest.raises(ValueError, match="two queues are called 'anywhere'"):
+    with pytest.raises(ValueError, match="two queues have the name 'anywhere'"):
         Desk(FakeFleet(), ANYWHERE, Queue("anywhere", ("a",)))
 
 
@@ -107,7 +107,7 @@ async def test_the_same_id_with_another_wish_or_of_somebody_else_is_a_conflict()
     desk = Desk(FakeFleet(a_node("a")))
     desk.start(a_wish("anywhere", "bob", id="mine"), "ada")
 
-    with pytest.raises(Conflict, match="'mine' stands for a different request"):
+    with pytest.raises(Conflict, match="'mine' was started with a different request"):
         desk.start(a_wish("anywhere", "cy", id="mine"), "ada")
     with pytest.raises(Conflict):
         desk.start(a_wish("anywhere", "bob", id="mine"), "eve")
@@ -255,7 +255,7 @@ async def test_only_so_many_may_be_pending() -> None:
     for number in range(3):
         desk.start(a_wish(id=f"p{number}"))
 
-    with pytest.raises(Throttled, match="3 placements are under way"):
+    with pytest.raises(Throttled, match="3 placements are pending"):
         desk.start(a_wish())
 
     assert desk.start(a_wish(id="p0")).status == "pending", "what is known is no new one"
@@ -287,7 +287,7 @@ async def test_one_player_cannot_take_the_places_of_all_others() -> None:
     for _ in range(2):
         desk.start(a_wish(), "eve")
 
-    with pytest.raises(Throttled, match="2 placements of yours are under way"):
+    with pytest.raises(Throttled, match="you have 2 pending placements"):
         desk.start(a_wish(), "eve")
 
     assert desk.start(a_wish(), "ada").status == "pending"

@@ -201,7 +201,7 @@ class Delivery:
         raise Throttled("too many messages at once: send fewer, or raise Limits.messages_per_s")
 
     def _refuse_role(self, handler: Handler) -> None:
-        raise NotAllowed(f"{handler.message_type.wire_name!r} is for players with the role {handler.role!r}")
+        raise NotAllowed(f"{handler.message_type.wire_name!r} requires the role {handler.role!r}")
 
     def _unreadable(self, error: Exception) -> None:
         if isinstance(error, DECODE_ERRORS):
