@@ -70,9 +70,7 @@ async def test_who_lacks_the_role_is_refused_in_the_stream_and_in_its_place() ->
         eve.client.send(3, Say("after"))
 
         assert await _heard(eve) == Said("before")
-        assert await _heard(eve) == MessageRefused(
-            2, "smite", "not_allowed", "'smite' requires the role 'gm'"
-        )
+        assert await _heard(eve) == MessageRefused(2, "smite", "not_allowed", "'smite' requires the role 'gm'")
         assert await _heard(eve) == Said("after")
         assert server.counters.messages_refused == 1
         assert server.counters.messages_applied == 3
