@@ -218,9 +218,9 @@ async def test_a_node_with_many_sick_rooms_takes_no_new_ones_until_a_round_goes_
 
         await _rounds(server)
         info = _info(server)
-        with pytest.raises(Throttled, match="not well"):
+        with pytest.raises(Throttled, match="unhealthy"):
             await ada.create("arena")
-        with pytest.raises(Throttled, match="not well"):
+        with pytest.raises(Throttled, match="unhealthy"):
             await ada.join_or_create("arena", where="name = 'none'")
         assert (info.is_ready, info.is_healthy, info.rooms) == (True, False, 3)
         assert info.reasons == ["most of its rooms failed the last health check"]

@@ -215,7 +215,7 @@ async def test_a_browser_at_the_tcp_door_is_told_where_the_pages_are(start: str)
 
     answer = await peer.read_rest()
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert b"and no HTTP. The pages are elsewhere.\n" in answer
+    assert b"not for HTTP. The pages are elsewhere.\n" in answer
     peer.abandon()
     await listener.close()
 

@@ -59,7 +59,7 @@ async def test_a_preface_that_names_nothing_of_ours_is_answered_with_what_we_spe
 
     peer.write(tcp_frame(b"test.v2"))
 
-    refusal = close_body(UNSUPPORTED, b"spoken here: test.v1.binary,test.v1.text")
+    refusal = close_body(UNSUPPORTED, b"unsupported protocol; use one of test.v1.binary,test.v1.text")
     assert await peer.read_tcp_frame() == (True, refusal)
     assert harness.accepted == []
 
@@ -174,7 +174,7 @@ async def test_an_oversize_length_is_refused_before_any_of_the_payload_comes(har
 
     peer.write(tcp_frame(b"small") + (LIMITS.payload_bytes_max + 1).to_bytes(4, "big"))
 
-    assert await peer.read_tcp_frame() == (True, close_body(TOO_BIG, b"a payload may have 100000 bytes"))
+    assert await peer.read_tcp_frame() == (True, close_body(TOO_BIG, b"a payload may have at most 100000 bytes"))
     assert (await accepted.loss())[0] == TOO_BIG
     assert accepted.payloads == [b"small"]
 

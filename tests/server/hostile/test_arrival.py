@@ -117,7 +117,7 @@ async def test_bytes_that_are_no_preface_are_answered_with_a_close_frame(world: 
 
     await wire.write(b"QUIT\r\n in the words of another protocol\r\n\r\n")
 
-    assert await wire.receive() == End(1009, "a payload may have 256 bytes")
+    assert await wire.receive() == End(1009, "a payload may have at most 256 bytes")
 
 
 async def test_a_preface_without_a_dialect_of_ours_is_answered_with_what_is_spoken(world: World) -> None:

@@ -122,7 +122,7 @@ async def test_what_cannot_be_linked_is_refused_with_a_reason(world: World) -> N
     server = await world.serve(chat(), auth=doors())
     session = await world.connect(server)
 
-    with pytest.raises(NotFound, match="there is guest, password"):
+    with pytest.raises(NotFound, match="this server has: guest, password"):
         await session.link(Auth("steam", "x"))
     with pytest.raises(Invalid, match="cannot be linked to a guest"):
         await session.link(Auth("guest", session.credential))

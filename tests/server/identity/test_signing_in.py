@@ -17,7 +17,7 @@ async def test_without_any_other_way_everybody_is_a_guest(world: World) -> None:
     server = await world.serve(chat())
 
     assert (await world.connect(server)).player_id.startswith("guest-")
-    with pytest.raises(SessionEnded, match="there is guest") as ended:
+    with pytest.raises(SessionEnded, match="this server has: guest") as ended:
         await world.connect(server, auth=Auth.password("ada", SECRET))
     assert ended.value.reason == Reason.AUTH_FAILED
 
