@@ -12,15 +12,16 @@ from holdfast.client.events import Arrived, Closed, Event, Noticed, Replied, Sea
 from holdfast.client.journal import SessionJournal
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.errors import HoldfastError, ProtocolError, SessionEnded, refusal
-from holdfast.core.messages import snake_case
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
+from holdfast.schemas.requests import REQUESTS
 from holdfast.transports.port import DialError
 
 log = get_logger("holdfast.client")
 
 T = TypeVar("T")
 
+_OPERATIONS = {kind: name for name, kind in REQUESTS.items()}
 # For these reasons a session ends only on this side of the wire.
 _LIVES_ON = ("unreachable", "suspended", Reason.INTERNAL)
 # A disk that was full may have room again.
@@ -32,7 +33,7 @@ Answered = Callable[[Any, HoldfastError | None], None]
 
 def operation_of(request: Struct) -> str:
     """What a request is called on the wire."""
-    return snake_case(type(request).__name__)
+    return _OPERATIONS[type(request)]
 
 
 def arguments_of(request: Struct) -> dict[str, Any]:
