@@ -428,7 +428,7 @@ async def test_an_empty_store_says_so(tmp_path: Path) -> None:
 NOT_THERE: list[tuple[list[str], str]] = [
     (["list", "sqlite:nosuch.db"], "There is no store nosuch.db."),
     (["list", "memory:"], "cannot be read from here"),
-    (["list", "game.db"], "names no store"),
+    (["list", "game.db"], "unknown store"),
     (["export", "sqlite:nosuch.db", "x"], "There is no store nosuch.db."),
     (["export", "sqlite:game.db", "x"], "There is no room x in sqlite:game.db; see `holdfast rooms list"),
     (["delete", "sqlite:game.db", "x", "--yes"], "There is no room x"),

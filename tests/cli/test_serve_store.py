@@ -129,14 +129,14 @@ def make_another_program_s_database(file: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "make", "says"),
     [
-        ("game.db", make_nothing, "'game.db' names no store"),
-        ("postgres:game", make_nothing, "'postgres:game' names no store"),
-        ("sqlite:", make_nothing, "'sqlite:' names no store"),
+        ("game.db", make_nothing, "unknown store 'game.db'"),
+        ("postgres:game", make_nothing, "unknown store 'postgres:game'"),
+        ("sqlite:", make_nothing, "unknown store 'sqlite:'"),
         ("sqlite:folder/game.db", make_nothing, "there is no folder folder"),
         ("sqlite:game.db", make_another_program_s_database, "game.db is another program's database"),
-        ("sqlite:game.db", Path.mkdir, "it is a folder, and a store is a file"),
+        ("sqlite:game.db", Path.mkdir, "it is a folder, but a store is a file"),
         # Nobody may make files there, not even root.
-        ("sqlite:/proc/game.db", make_nothing, "it cannot be opened; may this user read and write it"),
+        ("sqlite:/proc/game.db", make_nothing, "it cannot be opened; check that this user may read and write it"),
     ],
 )
 async def test_a_store_that_cannot_be_opened_says_why_in_one_line(

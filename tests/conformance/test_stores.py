@@ -263,7 +263,7 @@ async def test_closing_twice_is_fine(place: Place) -> None:
 
 
 async def test_opening_an_open_store_is_a_mistake(store: Store) -> None:
-    with pytest.raises(ValueError, match="open already"):
+    with pytest.raises(ValueError, match="already open"):
         await store.open()
 
 

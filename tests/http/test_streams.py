@@ -220,4 +220,4 @@ async def test_events_that_break_off_end_the_stream_and_are_logged(
     assert first is not None
     assert end is None
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert "broke off" in record.message
+    assert "an event stream failed" in record.message

@@ -236,7 +236,7 @@ def test_what_is_too_long_is_not_read_at_all(codec: Codec) -> None:
 
     assert len(short) < most < len(long)
     assert read(codec, short).frames[0].startswith("data channel=1")
-    assert text.frames == ["(too long to be read)"]
+    assert text.frames == ["(too long to be decoded)"]
     assert len(bytes_of(text.dump)) < 20
     assert text.dump[-1].endswith("bytes are not shown: there may be a secret among them")
 
@@ -246,7 +246,7 @@ def test_nor_is_what_has_too_many_frames(codec: Codec) -> None:
     most = Limits().packet_read_frames_max
     acks = [Ack(1, 1)] * (most + 1)
 
-    assert read(codec, codec.payload(*acks)).frames == ["(too long to be read)"]
+    assert read(codec, codec.payload(*acks)).frames == ["(too long to be decoded)"]
     assert read(codec, codec.payload(*acks[1:])).frames[-1] == f"… {most - 4} more frames"
 
 

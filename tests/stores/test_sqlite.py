@@ -154,7 +154,7 @@ async def test_a_file_of_a_newer_layout_is_refused_and_left_alone(file: Path) ->
     migrate(file, LATER)
     before = everything_in(file.parent)
 
-    with pytest.raises(ValueError, match=r"store\.db has layout 2, and this version of Holdfast knows 1"):
+    with pytest.raises(ValueError, match=r"store\.db has layout 2, but this version of Holdfast supports at most 1"):
         await SqliteStore(file).open()
 
     assert everything_in(file.parent) == before
@@ -223,9 +223,9 @@ def without_privileges() -> Iterator[None]:
     ("folder_mode", "file_mode", "words"),
     [
         (0o000, None, "Permission denied"),
-        (0o555, None, "it cannot be opened; may this user read and write it, and its folder?"),
-        (0o777, 0o000, "it cannot be opened; may this user read and write it, and its folder?"),
-        (0o777, 0o444, "it may not be written"),
+        (0o555, None, "it cannot be opened; check that this user may read and write it, and its folder"),
+        (0o777, 0o000, "it cannot be opened; check that this user may read and write it, and its folder"),
+        (0o777, 0o444, "it is read-only"),
     ],
 )
 async def test_what_this_user_may_not_do_is_said(folder_mode: int, file_mode: int | None, words: str) -> None:

@@ -61,7 +61,7 @@ async def test_a_store_that_was_deleted_begins_anew_with_a_warning(
     caplog.clear()
     await serve(file)
 
-    assert "this store is new, though a server has written to one of this name before" in first
+    assert "this store is new, but a server has written to one of this name before" in first
     assert COMPLAINT not in first
     assert caplog.text == ""
 

@@ -1,5 +1,5 @@
-"""The API as a server is given it. Importing this imports neither Litestar nor uvicorn, which take half a second: they
-are imported when the API opens, and never if it does not."""
+"""The HTTP API as a setting of a server. This module imports neither Litestar nor uvicorn, which take half a second:
+they are imported when the API opens, and never if it does not."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
@@ -13,12 +13,12 @@ from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT, HttpLimits, check_b
 from holdfast.http.static import Folder
 
 if TYPE_CHECKING:
-    # Not at run time: a command line that only wants the defaults would import the server.
+    # Not at run time: a command line that only needs the defaults would import the server.
     from holdfast.server.operate.operations import Operations
 
 
 class HttpApi:
-    """The address to listen at, and the keys; raises `ValueError` if it would be open to everybody."""
+    """The address to listen on, and the keys; raises `ValueError` if it would be open to everybody."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class HttpApi:
         check_binding(host, has_keys=bool(keys))
         if web is not None and not is_loopback(host):
             raise ValueError(
-                f"the pages in {web} would have the same origin as the API: let it listen at 127.0.0.1, and put them on"
+                f"the pages in {web} would have the same origin as the API: listen on 127.0.0.1, and put them on"
                 " a web server for others"
             )
         self._host = host
@@ -50,11 +50,11 @@ class HttpApi:
 
     @property
     def scheme(self) -> str:
-        """How its URL begins."""
+        """The scheme of its URL."""
         return "http" if self._ssl is None else "https"
 
     async def open(self, operations: "Operations") -> tuple[str, int]:
-        """Serve from now on; returns the address. Raises `OSError` if it is taken."""
+        """Start serving; returns the address. Raises `OSError` if it is in use."""
         folder = None
         if self.web is not None:
             folder = Folder(self.web, game_url=lambda: operations.node.settings().urls.get("websocket", ""))
@@ -67,7 +67,7 @@ class HttpApi:
         return address
 
     async def close(self) -> None:
-        """Stop serving; streams end, and responses that are being sent get a moment."""
+        """Stop serving; streams end, and responses in progress get a moment."""
         if self._stop is not None:
             stop, self._stop = self._stop, None
             await stop()

@@ -1,4 +1,4 @@
-"""The API as an ASGI application. Litestar is imported from here on: `api.py` puts that off."""
+"""The API as an ASGI application. Litestar is imported from here on: `api.py` defers that."""
 
 from collections.abc import Sequence
 from functools import cache, lru_cache, partial
@@ -64,7 +64,7 @@ class App:
             docs=partial(_docs_page, has_keys=bool(keys)),
         )
         self._folder = folder
-        # Before the first request, which would hold up the games otherwise.
+        # Before the first request, which would block the event loop otherwise.
         self._routes = routes()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -94,7 +94,7 @@ class App:
         await self._routes(inner, receive, send_with_headers)  # type: ignore[arg-type]  # the same
 
     def _misdirected(self, scope: Any, path_bytes_max: int) -> ProblemError | None:
-        """Why a request cannot be for this API, if it cannot."""
+        """Why a request cannot be for this API; None if it can."""
         if len(scope["raw_path"]) > path_bytes_max:
             return ProblemError("path_too_long", f"a path has at most {path_bytes_max} bytes")
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -102,20 +102,20 @@ class App:
             return ProblemError("invalid", "the Host header holds a name or an address, and a port if it is not 80")
         if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in headers):
             urls = " or ".join(self.context.operations.node.settings().urls.values()) or "its own port"
-            return ProblemError("invalid", f"this is the HTTP API, which has no WebSocket: games connect to {urls}")
+            return ProblemError("invalid", f"this is the HTTP API, not a game port: games connect to {urls}")
         return None
 
 
 @cache
 def routes() -> Litestar:
-    """The routes of every API in this process: they hold nothing of any server, and take a while to make."""
+    """The routes of every API in this process: they contain nothing of a server, and take a while to create."""
     return _litestar(None)
 
 
 @cache
 def document(*, has_keys: bool) -> dict[str, Any]:
     """The OpenAPI document of every API in this process, with or without keys."""
-    # An app of its own, which serves nothing: Litestar adds pages of its own to one that describes itself.
+    # A separate app, which serves nothing: Litestar adds its own pages to an app that describes itself.
     described = _litestar(openapi_config(has_keys=has_keys))
     return complete(described.openapi_schema.to_schema(), _HANDLERS, has_keys=has_keys)
 

@@ -40,13 +40,13 @@ def _check_key(request: Request[Any, Any, Any], keys: tuple[ApiKey, ...], scope:
     if key is None:
         raise ProblemError(
             "not_authenticated",
-            "this API key is not known here",
+            "unknown API key",
             headers={"WWW-Authenticate": f'{_CHALLENGE}, error="invalid_token"'},
         )
     if not key.opens(scope):
         raise ProblemError(
             "not_allowed",
-            f"this needs a key with the scope {scope.value}",
+            f"a key with the scope {scope.value} is required",
             headers={"WWW-Authenticate": f'{_CHALLENGE}, error="insufficient_scope", scope="{scope.value}"'},
         )
 
@@ -55,11 +55,11 @@ def _check_is_local(request: Request[Any, Any, Any]) -> None:
     """Without keys, every program on this machine may do everything, but no web page in one of its browsers."""
     client = request.client
     if client is not None and not is_loopback(client.host):
-        raise ProblemError("not_allowed", "without an API key, only this machine may ask")
+        raise ProblemError("not_allowed", "without an API key, only this machine may use the API")
     host = request.headers.get("host", "")
     if not is_loopback(hostname(host)):
         # A page whose own name was made to point here (DNS rebinding) still sends that name.
-        raise ProblemError("not_allowed", "without an API key, ask for localhost or 127.0.0.1 in the Host header")
+        raise ProblemError("not_allowed", "without an API key, use localhost or 127.0.0.1 in the Host header")
     origin = request.headers.get("origin")
     if request.method not in _SAFE and origin is not None and origin.partition("://")[2] != host:
         raise ProblemError("not_allowed", "without an API key, web pages from elsewhere may not change anything")

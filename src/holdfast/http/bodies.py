@@ -32,7 +32,7 @@ class NewAccount(Struct, frozen=True, forbid_unknown_fields=True):
     """An account to create."""
 
     name: Annotated[str, Meta(min_length=1, max_length=64)]
-    """Upper and lower case are the same. It has no colon."""
+    """Upper and lower case are the same. It must not contain a colon."""
     password: Annotated[str, Meta(min_length=8, max_length=256)]
     player: Annotated[str, Meta(max_length=PLAYER_CHARS_MAX)] = ""
     """The player who signs in with it; a new one if it is missing."""
@@ -147,7 +147,7 @@ class PlacementList(Struct, frozen=True):
 
 
 class PacketTargetList(Struct, frozen=True):
-    """Whose packets are logged."""
+    """The targets of the packet log."""
 
     targets: list[PacketTarget]
 

@@ -1,5 +1,5 @@
-"""Accepts connections for the API, and limits them: in all, and per address. uvicorn and the event loop's own servers
-have no such limit, and would make a TLS handshake before the first of our code ran."""
+"""Accepts connections for the API, and limits them: in total, and per address. uvicorn and the event loop's own servers
+have no such limit, and would do a TLS handshake before any of our code runs."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ _EXHAUSTED_S = 1.0
 
 
 class Limited(Protocol):
-    """A connection that counts."""
+    """A connection that is counted."""
 
     @property
     def is_idle(self) -> bool:
@@ -30,15 +30,15 @@ class Limited(Protocol):
 class ConnectionLimits:
     """Counts connections by address, or by IPv6 network of 64 bits.
 
-    A full server must not keep a probe or an operator out: the connection that has been idle longest makes room. If
-    there are too many in all, it is one of the address that has most, so that a few addresses cannot displace the rest.
+    A full server must not refuse a probe or an operator: the longest idle connection is closed for it. If there are too
+    many in total, it is one of the address that has most, so that a few addresses cannot displace the rest.
     """
 
     def __init__(self, *, per_address_max: int, total_max: int) -> None:
         self._per_address_max = per_address_max
         self._total_max = total_max
         self._total = 0
-        # Of each address, the connection that was heard from last stands last. There are no empty ones.
+        # For each address, the most recently active connection is last. There are no empty entries.
         self._by_address: dict[str, dict[Limited, None]] = {}
 
     def admit(self, connection: Limited, host: str) -> bool:
@@ -49,7 +49,7 @@ class ConnectionLimits:
             return False
         if self._total >= self._total_max:
             largest = max(self._by_address, key=lambda each: len(self._by_address[each]))
-            # An address that has as many as the largest makes room itself.
+            # An address that has as many as the largest closes one of its own.
             if len(own) >= len(self._by_address[largest]):
                 largest = address
             if not self._make_room(largest):
@@ -89,7 +89,7 @@ class Served(Limited, Protocol):
 
     host: str
     opening: asyncio.Task[None] | None
-    """What makes a transport of its socket, until there is one."""
+    """The task that makes a transport of its socket."""
 
 
 class Acceptor:
@@ -118,7 +118,7 @@ class Acceptor:
             try:
                 sock, address = await loop.sock_accept(self._listening)
             except ConnectionError:
-                continue  # the client is gone already
+                continue  # the client has already disconnected
             except OSError as error:
                 _log.warning("cannot accept connections at the moment", error=error)
                 await asyncio.sleep(_EXHAUSTED_S)
@@ -140,7 +140,7 @@ class Acceptor:
         assert sock is not None
         protocol = cast("asyncio.Protocol", connection)
         try:
-            # A handshake that fails is the peer's affair, as with the loop's own servers.
+            # A failed handshake is the peer's fault, as with the loop's own servers.
             with suppress(OSError):
                 await loop.connect_accepted_socket(lambda: protocol, sock, **self._options)
                 connection.opening = None
@@ -151,11 +151,11 @@ class Acceptor:
     def _opened(self, task: asyncio.Task[None]) -> None:
         sock = self._opening.pop(task)
         if sock is not None:
-            # Cut before it started. Once it has, the loop closes the socket, whatever happens.
+            # Closed before it started. Afterwards the loop closes the socket, whatever happens.
             sock.close()
 
     async def close(self) -> None:
-        """Accept nothing more, and give up the handshakes that are under way."""
+        """Accept nothing more, and cancel the handshakes in progress."""
         self._task.cancel()
         for task in self._opening:
             task.cancel()

@@ -16,9 +16,9 @@ SECURITY_POLICY = (
 )
 
 _TEMPLATE = Template(Path(__file__).with_name("docs.html").read_text("utf-8"))
-_NO_KEYS = "No API key is set: whoever is on this machine may do everything, and nobody else may do anything."
+_NO_KEYS = "No API key is set: only programs on this machine have access, and they may do everything."
 _KEYS = (
-    "An API key is needed, sent as Authorization: Bearer <key>. Its scope says what it opens: read, rooms (and read), "
+    "An API key is required, sent as Authorization: Bearer <key>. Its scope is read, rooms (and read), "
     "or admin (everything)."
 )
 

@@ -26,11 +26,11 @@ TAGS = {
     "rooms": "Running games: find, create, read, change and end them.",
     "seats": "Places in a room: reserved, taken, or held for a player who dropped.",
     "sessions": "A player's presence on this node, one for each device.",
-    "players": "Everybody who is here.",
-    "bans": "Players and ranges of addresses that are kept out.",
+    "players": "Everybody with a session, a seat or a reservation.",
+    "bans": "Banned players and ranges of addresses.",
     "accounts": "Names and passwords to sign in with.",
-    "tickets": "Sign in players whom a backend knows.",
-    "placements": "Have a room created where it is best for its players.",
+    "tickets": "Sign in players of a backend.",
+    "placements": "Create a room on the best node for its players.",
     "node": "The node's health, numbers and events.",
     "documents": "Pages and documents.",
 }
@@ -78,7 +78,7 @@ def openapi_config(*, has_keys: bool) -> OpenAPIConfig:
 
 
 def complete(document: dict[str, Any], handlers: Sequence[HTTPRouteHandler], *, has_keys: bool) -> dict[str, Any]:
-    """Litestar's document of these routes, with what it does not know of them."""
+    """Litestar's document of these routes, completed."""
     by_name = {handler.handler_name: handler for handler in handlers}
     for operations in document["paths"].values():
         for operation in operations.values():

@@ -1,4 +1,4 @@
-"""What a route is handed: the server that it operates, and the request's body and parameters as validated structs."""
+"""The input of routes: the server's operations, and the request's body and parameters as validated structs."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ async def provide_params(request: ApiRequest) -> Any:
         else:
             values[name] = value
     if unknown := values.keys() - set(wanted.__struct_fields__):
-        raise Mistaken("query", min(unknown), f"unknown; there is {', '.join(wanted.__struct_fields__)}")
+        raise Mistaken("query", min(unknown), f"unknown; use {', '.join(wanted.__struct_fields__)}")
     try:
         return msgspec.convert(values, wanted, strict=False)
     except msgspec.ValidationError as error:
@@ -112,7 +112,7 @@ async def provide_params(request: ApiRequest) -> Any:
 def check_no_query(request: Request[Any, Any, Any]) -> None:
     """Refuse parameters where there are none: a client that sends some expects them to matter."""
     for name, _ in _query(request):
-        raise Mistaken("query", name, "unknown; there are no parameters here")
+        raise Mistaken("query", name, "unknown; this path has no parameters")
 
 
 def _query(request: Request[Any, Any, Any]) -> list[tuple[str, str]]:

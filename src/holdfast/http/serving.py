@@ -189,7 +189,7 @@ class _Connection(H11Protocol):
             self._unwatch_request()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Not logged, since strangers could fill the log with it; the app responds with an explanation."""
+        """Not logged, since any peer could fill the log with it; the app responds with an explanation."""
 
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state is not h11.IDLE:

@@ -1,7 +1,7 @@
 """Files: the built dashboard, and a game's own pages under /play.
 
-The dashboard's files are read once, and nothing else of its folder is served. `make web` builds them, and the wheel has
-them; a server without them runs all the same, and its page says how to get them.
+The dashboard's files are read once, and nothing else of its folder is served. `make web` builds them, and the wheel
+contains them; without them a page explains how to get them.
 
 A game's pages have the same origin as the API, so they are shown to this machine only: for others, use a web server.
 Beside them are the JavaScript client at /holdfast.js, and the game's address at /holdfast.json.
@@ -155,13 +155,13 @@ class Folder:
         """Answer one request for a raw path."""
         method: str = scope["method"]
         if not _is_for_here(scope["headers"]):
-            answer = _said(HTTPStatus.FORBIDDEN, "Ask for localhost or 127.0.0.1.\n")
+            answer = _said(HTTPStatus.FORBIDDEN, "Use localhost or 127.0.0.1 as the host.\n")
         elif method not in {HTTPMethod.GET, HTTPMethod.HEAD}:
             answer = _said(HTTPStatus.METHOD_NOT_ALLOWED, "Files can only be read.\n")
         elif path == ADDRESS:
             answer = self._address(_host(scope["headers"]))
         else:
-            # In a thread: the disk may be slow, and the games of this process must not wait for it.
+            # In a thread: the disk may be slow, and the event loop must not wait for it.
             answer = await asyncio.to_thread(self.find, path)
         headers = [
             (b"content-type", answer.media_type.encode()),

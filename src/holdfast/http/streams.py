@@ -1,5 +1,5 @@
-"""Server-sent events. A reader that falls too far behind is cut off, and may reconnect with the id of the last event
-that it received; or it is waited for, where the source itself leaves out what is too much."""
+"""Server-sent events. A reader that falls too far behind is disconnected, and may reconnect with the id of the last
+event that it received; or the server waits for it, where the source itself drops what is too much."""
 
 import asyncio
 from collections import deque
@@ -24,7 +24,7 @@ ABORT = "holdfast.abort"
 # How long a browser waits before it reconnects.
 _GREETING = b"retry: 1000\n\n"
 _HEARTBEAT = b": still here\n\n"
-# A reader that is waited for and takes nothing for this many heartbeats is cut off.
+# A slow reader that takes nothing for this many heartbeats is disconnected.
 _PATIENCE_HEARTBEATS = 4
 
 _log = get_logger("holdfast.http")
@@ -34,7 +34,7 @@ class EventStream:
     """One reader's events: taken from the node as they happen, and kept while its socket is busy."""
 
     def __init__(self, streams: "Streams", source: AsyncIterator[EventInfo], *, waits: bool = False) -> None:
-        """With `waits` a slow reader is waited for, not cut off: the source keeps little and leaves out the rest."""
+        """With `waits` the server waits for a slow reader: the source keeps little and drops the rest."""
         self._streams = streams
         self._waits = waits
         self._limits = streams.limits
@@ -71,20 +71,20 @@ class EventStream:
         self._drained.set()
 
     async def _take(self, abort: Callable[[], None] | None) -> None:
-        """Not done by the writer: events must not pile up in the node behind a slow socket."""
+        """Not done by the writer: events must not accumulate in the node behind a slow socket."""
         try:
             async for event in self._source:
                 if self._is_over:
                     break
                 self._keep(event)
                 if self._is_too_far_behind and not await self._is_caught_up():
-                    _log.info("a reader of events is too slow, and is cut off")
+                    _log.info("disconnecting a reader of events that is too slow")
                     self._forget()
                     if abort is not None:
                         abort()
                     break
-        except Exception:  # noqa: BLE001 - the status is sent long ago: all that can be done is to end
-            _log.exception("the events of this node broke off")
+        except Exception:  # noqa: BLE001 - the status was already sent: the stream can only end
+            _log.exception("an event stream failed")
         finally:
             self.end()
 

@@ -1,8 +1,8 @@
 """Loggers for every part: `log.warning("token reused", session=…)`.
 
-structlog makes the lines and the standard library carries them: an application that uses plain `logging` gets them
+structlog formats the lines and the standard library delivers them: an application that uses plain `logging` gets them
 through its own handlers, as text; ours (`logs/output.py`) also find the sentence and the fields in the record, as
-`record.event` and `record.fields`. Nothing of structlog's global configuration is read or changed.
+`record.event` and `record.fields`. structlog's global configuration is neither read nor changed.
 """
 
 import logging
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from structlog.stdlib import BoundLogger as Logger
     from structlog.typing import EventDict, WrappedLogger
 
-# Within a value, these would make it look like more than one.
+# Inside a value, these would make it look like several.
 _SEPARATORS = frozenset(" =\"'")
 
 
@@ -27,12 +27,13 @@ class Block(list[str]):
 
 
 def get_logger(name: str) -> "Logger":
-    """The logger of a part, over the standard library's of that name."""
+    """The logger of a part, on top of the standard library's of that name."""
     return cast("Logger", _LazyLogger(name))
 
 
 class _LazyLogger:
-    """A structlog logger that is made for the first line: structlog imports rich, which takes longer than we do."""
+    """A structlog logger that is created for the first line: structlog imports rich, which takes longer than
+    Holdfast."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -44,7 +45,7 @@ class _LazyLogger:
         return BoundLogger(logging.getLogger(self._name), [filter_by_level, _to_record], {})
 
     def __getattr__(self, name: str) -> Any:
-        # A method is looked up here once only: events ask often whether anybody listens.
+        # A method is looked up here only once: events often ask whether a level is enabled.
         method = self.__dict__[name] = getattr(self._logger, name)
         return method
 
@@ -58,7 +59,7 @@ def render(event: str, fields: Mapping[str, Any]) -> str:
 
 def _shown(value: object) -> str:
     text = str(value)
-    # What players write must not look like another field, make another line or steer a terminal.
+    # Text of players must not look like another field, make another line or control a terminal.
     return text if text and text.isprintable() and _SEPARATORS.isdisjoint(text) else repr(text)
 
 
@@ -79,7 +80,7 @@ def _traceback(error: BaseException | bool) -> str:
 
 
 def _depth() -> int:
-    """How far up the stack the call is that logs: for those whose format shows the file and the line."""
+    """How far up the stack the logging call is: for formats that show the file and the line."""
     depth = 0
     frame = sys._getframe(2)  # noqa: SLF001 - as logging finds its caller
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("structlog."):

@@ -1,4 +1,4 @@
-"""Where the lines of a process go, and how they look: text for people, or JSON with one object a line."""
+"""Where the lines of a process go, and their format: text for people, or JSON with one object per line."""
 
 import json
 import logging
@@ -15,13 +15,13 @@ FORMATS: tuple[str, ...] = get_args(Format)
 PACKETS = "holdfast.packets"
 """The logger of the packet log."""
 ADDRESSES = frozenset({"address", "peer"})
-"""The fields that hold an address of a player."""
+"""The fields with the address of a player."""
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Time, level, logger, sentence, fields; a traceback or a dump follows, indented: only a line's head stands left.
+    """Time, level, logger, sentence, fields; a traceback or a dump follows, indented: only the first line is not.
 
     Tracebacks are Python's own: prettier ones show the variables, and with them passwords.
     """
@@ -32,7 +32,7 @@ class ConsoleFormatter(logging.Formatter):
         super().__init__(_TEXT)
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and what belongs to it."""
+        """One line, with its traceback or dump."""
         first, *more = super().format(record).splitlines() or [""]
         return "\n    ".join(map(_harmless, [first, *more]))
 
@@ -42,10 +42,9 @@ def _harmless(text: str) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time (ISO 8601, UTC), level, logger, event, the fields, and an exception as text."""
+    """One object per line: time (ISO 8601, UTC), level, logger, event, the fields, and an exception as text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The object."""
         fields: dict[str, Any] = getattr(record, "fields", {})
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -65,10 +64,9 @@ class JsonFormatter(logging.Formatter):
 
 
 class WithoutAddresses(logging.Filter):
-    """Leaves the addresses of players out of our lines."""
+    """Removes the addresses of players from Holdfast's lines."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """The line, without them."""
         fields = getattr(record, "fields", {})
         if not ADDRESSES.isdisjoint(fields):
             kept = {name: value for name, value in fields.items() if name not in ADDRESSES}
@@ -81,7 +79,7 @@ def set_up(level: int, form: Format, *, packet_file: Path | None = None, with_ad
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     logging.basicConfig(level=level, handlers=[_dressed(handler, form, with_addresses=with_addresses)])
     if packet_file is not None:
-        # It shows what players say to each other.
+        # It contains the players' messages.
         packet_file.touch(mode=0o600)
         handler = logging.FileHandler(packet_file, encoding="utf-8", errors="backslashreplace")
         packets = logging.getLogger(PACKETS)

@@ -1,4 +1,4 @@
-"""What must not be shown: how fields that hold a secret are called, and how one is struck out of a text."""
+"""Secrets: the names of fields that hold one, and how to mask one in a text."""
 
 import re
 from collections.abc import Iterable
@@ -10,26 +10,26 @@ _NAMES = re.compile(
     r"|cookie",
     re.IGNORECASE,
 )
-# Of a credential, these separate the name of an account from its password, and the parts of a signed token.
+# In a credential, these separate the name of an account from its password, and the parts of a signed token.
 _PARTS = re.compile("[:.]")
-# What is shorter is in every other word of a text, and nobody who reads "***" everywhere learns what went wrong.
+# Shorter strings are in too many words: a text full of "***" explains nothing.
 _STRUCK_CHARS_MIN = 4
 
 
 def is_secret(name: str) -> bool:
-    """Whether a field with this name holds what nobody may read: "password", "accessToken", "api_key" …"""
+    """Whether a field with this name holds a secret: "password", "accessToken", "api_key" …"""
     return _NAMES.search(name) is not None
 
 
 def struck_out(text: str, secrets: Iterable[str]) -> str:
-    """The text without these secrets, their passwords and their parts, also as Python would quote them."""
+    """The text without these secrets and their parts, also as Python would quote them."""
     found: set[str] = set()
     for secret in secrets:
         _, _, password = secret.partition(":")
         for each in (secret, password, *_PARTS.split(secret)[1:]):
             if len(each) >= _STRUCK_CHARS_MIN:
                 found |= {each, repr(each)[1:-1]}
-    # The longest first: a part that is struck out of a whole leaves the rest of it to be read.
+    # The longest first: masking a part of a longer one would leave the rest readable.
     for spelling in sorted(found, key=len, reverse=True):
         text = text.replace(spelling, HIDDEN)
     return text

@@ -1,1 +1,1 @@
-"""What operators see of a server: events, log lines, metrics, timelines, packet and message logs, traces."""
+"""For operators: events, log lines, metrics, timelines, packet and message logs, traces."""

@@ -1,8 +1,8 @@
-"""The event bus: observers and handlers are called with what happens on a node, in order.
+"""The event bus: calls observers and handlers with the events of a node, in order.
 
 Observers (`observe`) belong to the server: they are called at once and must not change anything. Handlers of the game
-(`on`) are called in a later iteration of the loop, never in the middle of a change, so they may end sessions and rooms
-as they like. An `async def` handler gets one event after the other; only its own events wait for it.
+(`on`) are called in a later iteration of the loop, never in the middle of a change, so they may end sessions and rooms.
+An `async def` handler gets one event after the other; only its own events wait for it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _EVENTS_AT_ONCE = 256
 
 
 class EventBus:
-    """Publishes events in the order in which they happen; a handler that raises does not affect the others."""
+    """Publishes events in order; a handler that raises does not affect the others."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class EventBus:
         self._is_stopped = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.lost = 0
-        """Events that a handler never got, because too many waited for it."""
+        """Events that a handler missed, because too many were waiting for it."""
 
     def observe(self, observer: Callable[[Event], None]) -> None:
         """Call an observer with every event, as it happens."""
@@ -68,7 +68,7 @@ class EventBus:
                 return
 
     def publish(self, event: Event) -> None:
-        """Stamp an event with the time, and pass it on."""
+        """Set an event's time, and pass it on."""
         force_setattr(event, "at", self._wall_clock())
         for observer in self._observers:
             try:
@@ -103,14 +103,14 @@ class EventBus:
             self._tell_soon()
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task for a handler that waits."""
+        """A task for a waiting handler."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def stop(self, within_s: float) -> None:
-        """Deliver what is queued; handlers that wait have so long to finish, and are cancelled then."""
+        """Deliver what is queued; waiting handlers have `within_s` to finish, and are cancelled then."""
         deadline = self._loop.time() + within_s
         while self._waiting and self._loop.time() < deadline:
             self._tell()
@@ -150,7 +150,7 @@ class _Subscription:
         self.handler = handler
 
     def tell(self, event: Event) -> None:
-        """Call the handler now, or when it has finished with the events before."""
+        """Call the handler now, or when it has finished the events before."""
         if self._is_ended:
             return
         if not self._is_waiting and not self._queue:
@@ -168,14 +168,14 @@ class _Subscription:
             self._start(None)
 
     def lose(self) -> None:
-        """Too many events wait already: this one is dropped."""
+        """Too many events are waiting: drop this one."""
         self._bus.lost += 1
         self._lost += 1
         if self._lost == 1:
-            log.error("a handler of events is too slow, and misses some", handler=self._name)
+            log.error("an event handler is too slow and misses events", handler=self._name)
 
     def end(self) -> None:
-        """Call the handler no more; a call that has begun may finish."""
+        """Stop calling the handler; a call that has begun may finish."""
         self._is_ended = True
         self._queue.clear()
 
@@ -192,7 +192,7 @@ class _Subscription:
         self._is_waiting = True
         task = self._bus.create_task(self._wait(answer))
         if inspect.iscoroutine(answer):
-            # Cancelled before it began, it would complain that it was never awaited.
+            # Cancelled before it began, it would warn that it was never awaited.
             task.add_done_callback(lambda _: answer.close())
 
     async def _wait(self, answer: Awaitable[Any] | None) -> None:
@@ -205,7 +205,7 @@ class _Subscription:
                 answer = self._call(self._queue.popleft())
             self._has_caught_up()
         finally:
-            # Here, and not when the task is done: an event published in between would wait for ever.
+            # Here, and not when the task is done: an event published in between would wait forever.
             self._is_waiting = False
 
     async def _finish(self, answer: Awaitable[Any]) -> None:
@@ -215,18 +215,18 @@ class _Subscription:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            self._failed(self._name, RuntimeError("it waited for something that was cancelled"))
+            self._failed(self._name, RuntimeError("the awaited work was cancelled"))
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
             self._failed(self._name, error)
 
     def _has_caught_up(self) -> None:
         if self._lost:
-            log.warning("a handler of events has caught up", handler=self._name, missed=self._lost)
+            log.warning("an event handler has caught up", handler=self._name, missed=self._lost)
             self._lost = 0
 
 
 class EventHandlers:
-    """The handlers that a game gave to a server: known before it starts, and kept for its next start."""
+    """A game's handlers: registered before the server starts, and kept for its next start."""
 
     def __init__(self) -> None:
         self._handlers: list[tuple[type[Any], Callable[[Any], Any]]] = []
@@ -265,7 +265,7 @@ class EventHandlers:
         return handler
 
     def bind(self, bus: EventBus) -> None:
-        """Subscribe the handlers to the bus of a server that starts."""
+        """Subscribe the handlers to the bus of a starting server."""
         self._bus = bus
         for event_type, handler in self._handlers:
             bus.on(event_type, handler)

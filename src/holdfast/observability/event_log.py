@@ -1,4 +1,4 @@
-"""The last events of a node, numbered: a reader of the stream that was cut off continues where it stopped."""
+"""The last events of a node, numbered: a reader that was disconnected continues where it stopped."""
 
 import asyncio
 from collections import deque
@@ -35,7 +35,7 @@ class EventLog:
         return self._last_id
 
     def since(self, position: int, most: int) -> list[EventInfo]:
-        """The newest events after the one with this id, at most so many."""
+        """The newest events after the one with this id, at most `most`."""
         newest = self._after(max(position, self._last_id - most))
         return [EventInfo(event_id, event.name, event.at, event.body) for event_id, event in newest]
 
@@ -47,7 +47,7 @@ class EventLog:
     def read(self, after: int | None) -> AsyncIterator[EventInfo]:
         """The events from now on, or after the one with this id.
 
-        A reader that comes back too late gets a "gap" first: some events are lost to it, and it has to query the state.
+        A reader that returns too late gets a "gap" first: it has missed events, and has to query the state.
         """
         # The position is taken now, not when the reader first waits.
         return self._read(self._last_id if after is None else after)

@@ -1,4 +1,4 @@
-"""Why did this player drop? A session's timeline in words: a verdict, advice, and what happened.
+"""Explains why a player dropped: a session's timeline in words, with a verdict and advice.
 
 Pure: the same events give the same words. Times are in UTC.
 """
@@ -28,13 +28,13 @@ from holdfast.schemas.events import (
 )
 
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
-# WebSocket's close codes: of a page or an app that was closed, and of a client that closed the connection itself.
+# WebSocket's close codes of a closed page or app, and of a client that closed the connection itself.
 _GOING_AWAY, _NORMAL = 1001, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What operators read about one session."""
+    """An explanation of one session, for operators."""
 
     verdict: str
     """What happened to it, in a few sentences."""
@@ -63,7 +63,7 @@ class _Story:
         """The return from that drop, or with the connection that took over."""
         self.seat: PlayerJoined | PlayerLeft | None = None
         self.holds_seat = False
-        """Whether a seat is kept for the absent player."""
+        """Whether a seat is held for the absent player."""
         self.end: Ended | Released | None = None
         self._limits: dict[str, int] = {}
         for event in events:
@@ -74,7 +74,7 @@ class _Story:
             case SessionOpened():
                 self.opened = event
             case Restored():
-                # The story starts over: nobody is connected.
+                # Start over: nobody is connected.
                 self.opened, self.end, self.drop, self.back = event, None, None, None
                 self.holds_seat = bool(event.room)
             case Dropped():
@@ -87,7 +87,7 @@ class _Story:
                 self.seat, self.holds_seat = event, True
             case PlayerLeft():
                 self.seat = event
-                # If the grace ended, the seat was kept until then.
+                # If the grace ended, the seat was held until then.
                 self.holds_seat = event.reason == Reason.GRACE_ENDED
             case Ended() | Released():
                 self.end = event
@@ -124,7 +124,7 @@ class _Story:
         return [f"They reached the limit {name} {_times(count)}." for name, count in self._limits.items()]
 
     def _before(self) -> list[str]:
-        """Why the player was not connected any more."""
+        """Why the player was no longer connected."""
         if not self.is_away or (self.end is not None and self.drop is not None and self.drop.reason == self.end.reason):
             return []
         if self.drop is not None:

@@ -1,6 +1,6 @@
-"""The lines of the log: one for every event, and no more of a kind than a limit allows.
+"""The lines of the log: one for every event, limited for each kind.
 
-Strangers can cause most events and many other lines as often as they like, and must not be able to fill the disk.
+Unauthenticated peers can cause most events and many other lines, and must not be able to fill the disk.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ LEVELS: Mapping[type[Event], int] = {
     RolledBack: logging.WARNING,
     SignInFailed: logging.WARNING,
     LimitExceeded: logging.WARNING,
-    # The players' own events tell the same.
+    # The players' own events say the same.
     RoomUpdated: logging.DEBUG,
     SeatReserved: logging.DEBUG,
     SeatTaken: logging.DEBUG,
@@ -62,22 +62,22 @@ LIMITED_BY: Mapping[type[Event], str] = {
     RoomFailed: "why",
     SignInFailed: "scheme",
 }
-"""Events that are limited per value of a field too: one of a few names that are ours."""
+"""Events that are also limited by the value of a field: one of a few names of ours."""
 
 # Not `holdfast.events` and `holdfast.packets`, which have limits of their own.
 LIMITED_LOGGERS = (
     *("holdfast.server", "holdfast.transports", "holdfast.http", "holdfast.identity"),
     "holdfast.stores",
-    # The default exception handler of event loops writes here: a protocol that raises, a task that nobody awaited.
+    # The default exception handler of event loops writes here: a protocol that raises, a task that was never awaited.
     "asyncio",
-    # Requests that are not HTTP, and whatever else it has to say about a connection.
+    # Requests that are not HTTP, and other messages about a connection.
     "uvicorn.error",
 )
-"""The loggers that are limited while a server runs: all that strangers can reach."""
+"""The loggers that are limited while a server runs: all that unauthenticated peers can cause lines in."""
 
 
 class LineLimit:
-    """At most so many lines of a kind in a second; then `left_out` is called with how many more there were."""
+    """At most `per_s` lines of a kind in a second; then `left_out` is called with the number of further ones."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, per_s: int, left_out: Callable[[str, int], None]) -> None:
         self._loop = loop
@@ -94,9 +94,9 @@ class LineLimit:
         return self._loop.is_closed()
 
     def allow(self, kind: str, per_s: int | None = None) -> bool:
-        """Whether one more line of this kind may be written. Kinds are ours to name, never a client's."""
+        """Whether one more line of this kind may be written. Kinds are named by us, never by a client."""
         if self._end is not None and self._loop.time() > self._end.when() + _WINDOW_S:
-            self.close()  # its timer was lost: that of a simulated machine that crashed
+            self.close()  # its timer was lost in a simulated crash
         if self._end is None:
             self._open_window()
         self._counts[kind] += 1
@@ -109,7 +109,7 @@ class LineLimit:
         if threading.get_ident() == self._thread:
             self._end = self._loop.call_later(_WINDOW_S, self.close)
         else:
-            with suppress(RuntimeError):  # the loop is closed, and nobody can cause lines any more
+            with suppress(RuntimeError):  # the loop is closed, and no more lines will follow
                 self._loop.call_soon_threadsafe(self.allow, "")
 
     def is_full(self, kind: str) -> bool:
@@ -117,7 +117,7 @@ class LineLimit:
         return self._counts[kind] >= self._per_s
 
     def close(self) -> None:
-        """End the second: tell how many lines were left out."""
+        """End the second: report how many lines were left out."""
         if self._end is not None:
             self._end.cancel()
             self._end = None
@@ -153,7 +153,8 @@ class EventLogger:
         del fields["type"]
         fields.pop("at", None)
         if isinstance(event, Banned | BanLifted):
-            # "player:…" or "address:…" becomes a field of that name, so that it is found, or left out, like others.
+            # "player:…" or "address:…" becomes a field of that name, so that it can be searched or left out like
+            # others.
             whose, _, name = event.subject.partition(":")
             fields = {whose: name, **fields}
             del fields["subject"]
@@ -166,11 +167,12 @@ def _kind_of_event(event: Event) -> str:
 
 
 class LineLimitFilter(logging.Filter):
-    """Between `start` and `stop`, no kind of line is written more often than `lines` allows, by ours and by others."""
+    """Between `start` and `stop`, no kind of line is written more often than `lines` allows, whichever logger writes
+    it."""
 
     def __init__(self, lines: LineLimit) -> None:
         super().__init__()
-        # Weak: a server that was abandoned, in a test or in a program that failed, must not limit anything for ever.
+        # Weak: an abandoned server, in a test or in a program that failed, must not limit anything forever.
         self._lines = ref(lines)
 
     def start(self) -> None:
@@ -179,7 +181,6 @@ class LineLimitFilter(logging.Filter):
             logging.getLogger(name).addFilter(self)
 
     def stop(self) -> None:
-        """Leave them as they were."""
         for name in LIMITED_LOGGERS:
             logger = logging.getLogger(name)
             # A new list: this may be called from `filter`, while the logger iterates over the old one.
@@ -195,7 +196,7 @@ class LineLimitFilter(logging.Filter):
 
 
 def _kind_of_line(record: logging.LogRecord) -> str:
-    """What the line is about, in words of ours or of the game, never of a client."""
+    """The subject of the line, in words of ours or of the game, never of a client."""
     event = getattr(record, "event", None)
     if event is not None:
         fields = getattr(record, "fields", {})

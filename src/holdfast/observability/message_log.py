@@ -1,7 +1,7 @@
-"""The message log: what the players of a room and the room say to each other, while an operator watches.
+"""The message log: the messages between a room and its players, while an operator watches.
 
-It is read off the payloads of their connections, both ways, so agents do not show. While nobody watches, no connection
-has a tap. Secrets are hidden as in the packet log.
+It is read from the payloads of their connections, both ways, so messages of agents are not shown. While nobody watches,
+no connection has a tap. Secrets are masked as in the packet log.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from holdfast.observability.packet_text import hide, masked_view, with_text_keys
 from holdfast.schemas.events import Event, RoomEnded
 from holdfast.schemas.node import EventInfo
 
-# Where the type and the body stand in the frames that carry messages.
+# The positions of the type and the body in the frames that carry messages.
 _MESSAGES = {"data": (4, 5), "latest": (2, 3)}
 _NAMES = [name.encode() for name in _MESSAGES]
 _LINES = "messages"
@@ -28,7 +28,7 @@ _DECODE = {codec: codec.body_decoder(list[list[Any]]).decode for codec in CODECS
 
 
 class _Watch:
-    """One reader: what it has not read yet. The oldest gives way, and so does what is too much for a second."""
+    """One reader: its unread messages. The oldest are dropped, and so is whatever exceeds the rate."""
 
     def __init__(self, room_id: str, loop: asyncio.AbstractEventLoop, per_s: int) -> None:
         self.room_id = room_id
@@ -39,7 +39,7 @@ class _Watch:
         self._lines = LineLimit(loop, per_s, self._leave_out)
 
     def takes(self, payload: bytes) -> bool:
-        """Whether to decode a payload: once a second has its lines, the rest of it is only counted."""
+        """Whether to decode a payload: beyond the limit of a second, payloads are only counted."""
         if not self._lines.is_full(_LINES):
             return True
         if any(name in payload for name in _NAMES):
@@ -88,7 +88,7 @@ class MessageLog:
         renew_taps: Callable[[], None],
         failed: Callable[[str, Exception], None],
     ) -> None:
-        """`renew_taps` is called when somebody begins or ceases to watch: each connection then asks for its `sink`."""
+        """`renew_taps` is called when watching begins or ends: each connection then asks for its `sink`."""
         self._loop = loop
         self._wall_clock = wall_clock
         self._limits = limits
@@ -97,11 +97,11 @@ class MessageLog:
         self._watches: set[_Watch] = set()
 
     def sink(self, codec: Codec, session: Session | None) -> Sink | None:
-        """Where the payloads of a session's connection go; None while nobody watches anything."""
+        """The sink for the payloads of a session's connection; None while nobody watches anything."""
         return partial(self._add, session, codec) if self._watches and session is not None else None
 
     async def read(self, room_id: str) -> AsyncIterator[EventInfo]:
-        """What is said in a room from now on, until it ends."""
+        """The messages of a room from now on, until it ends."""
         watch = _Watch(room_id, self._loop, self._limits.packet_lines_per_s)
         self._watches.add(watch)
         self._renew_taps()
@@ -117,7 +117,7 @@ class MessageLog:
             self._renew_taps()
 
     def record(self, event: Event) -> None:
-        """Let the readers of a room that has ended come to an end."""
+        """End the readers of a room that has ended."""
         if isinstance(event, RoomEnded):
             for watch in self._of(event.room):
                 watch.end()
@@ -138,7 +138,7 @@ class MessageLog:
                 message |= {"at": self._wall_clock(), "direction": direction, "player": str(session.player_id)}
                 for watch in watches:
                     watch.add(dict(message))
-        except Exception as error:  # noqa: BLE001 - our bug: logged, counted; it ends the look, not the connection
+        except Exception as error:  # noqa: BLE001 - our bug: logged, counted; it ends the watch, not the connection
             for watch in watches:
                 watch.end()
             self._failed("the message log", error)
@@ -162,5 +162,5 @@ class MessageLog:
 
 
 def _is_message(frame: list[Any]) -> bool:
-    """Whether it carries a whole message: this sees what a client sends before it is checked."""
+    """Whether it carries a whole message: the frames of a client are not validated yet here."""
     return bool(frame) and isinstance(frame[0], str) and frame[0] in _MESSAGES and len(frame) > _MESSAGES[frame[0]][1]

@@ -1,7 +1,7 @@
 """The packet log: every payload of some sessions or addresses, while an operator wants to see them.
 
-It is switched on and off while the server runs, and ends by itself. Its logger is `holdfast.packets`, so that it can go
-to a file of its own; see `packet_text.py` for how secrets are kept out of it.
+It is switched on and off while the server runs, and ends automatically. Its logger is `holdfast.packets`, so that it
+can go to a separate file; see `packet_text.py` for how secrets are masked.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from holdfast.schemas.node import PacketTarget
 
 log = get_logger(PACKETS)
 if not logging.getLogger(PACKETS).level:
-    # Whoever switches it on wants to see it, also where only warnings are logged.
+    # The lines must be visible even where only warnings are logged.
     logging.getLogger(PACKETS).setLevel(logging.INFO)
 
 # No session id contains one of these, and every address does.
@@ -95,7 +95,7 @@ class PacketLog:
         self._lines = LineLimit(loop, limits.packet_lines_per_s, log_left_out)
 
     def follow(self, target: str, for_s: float | None = None) -> PacketTarget:
-        """Log the packets of a session, an address or a range of addresses; asking again begins a new time."""
+        """Log the packets of a session, an address or a range of addresses; asking again restarts the time."""
         limits = self._limits
         seconds = limits.packet_log_s if for_s is None else for_s
         if not 0 < seconds <= limits.packet_log_max_s:
@@ -103,7 +103,7 @@ class PacketLog:
         name, network = self._read(target)
         self._forget_ended()
         if name not in self._targets and len(self._targets) >= limits.packet_targets_max:
-            raise Throttled(f"the packets of {len(self._targets)} are logged already: switch one off first")
+            raise Throttled(f"{len(self._targets)} packet logs are on, which is the limit: switch one off first")
         self._drop(name)
         end = self._loop.call_later(seconds, self._over, name)
         self._targets[name] = _Target(name, network, self._now() + seconds, end)
@@ -113,7 +113,7 @@ class PacketLog:
         return self._info(self._targets[name])
 
     def leave(self, target: str) -> None:
-        """Log them no more."""
+        """Stop logging them."""
         name, _ = _name_of(target)
         if name not in self._targets:
             raise NotFound(f"the packets of {target!r} are not logged")
@@ -125,11 +125,11 @@ class PacketLog:
         return [self._info(target) for target in self._targets.values()]
 
     def sink(self, connection: Connection, codec: Codec, session: Session | None) -> Sink | None:
-        """Where the payloads of a connection go; None if it is not followed."""
+        """The sink for the payloads of a connection; None if it is not followed."""
         if not self._targets:
             return None
         if session is not None and session.id in self._targets:
-            # Also one that came back from the store.
+            # Also one that was restored from the store.
             session.flags |= SessionFlags.PACKET_LOGGING
         else:
             address = read_address(connection.address)
@@ -150,7 +150,7 @@ class PacketLog:
         if network is None:
             session = self._sessions.get(name)
             if session is None:
-                raise NotFound(f"there is no session {name!r}, and it is not an address either")
+                raise NotFound(f"{name!r} is neither a session nor an address")
             if session.codec is None:
                 raise Invalid("the session of an agent has no packets")
         return name, network
@@ -224,18 +224,18 @@ class _PacketSink:
                 frames=Block(text.frames),
                 dump=Block(text.dump),
             )
-        except Exception as error:  # noqa: BLE001 - our bug: logged once, counted; the connection must not suffer
+        except Exception as error:  # noqa: BLE001 - our bug: logged once, counted; the connection is not affected
             self._is_broken = True
             self._failed("the packet log", error)
 
 
 def _whose(name: str, network: Range | None) -> dict[Literal["session", "address"], str]:
-    """A target as a field of a line: addresses have a field of their own, and can be left out."""
+    """A target as a field of a line: addresses have a separate field, and can be left out."""
     return {"session" if network is None else "address": name}
 
 
 def _name_of(target: str) -> tuple[str, Range | None]:
-    """The one spelling of a target, and its range unless it is a session."""
+    """The canonical form of a target, and its range unless it is a session."""
     if _OF_ADDRESSES.isdisjoint(target):
         return target, None
     try:

@@ -1,8 +1,8 @@
-"""A payload as people read it: its frames by name and field, then its bytes; without any secret.
+"""A payload as text for people: its frames by name and field, then its bytes; without secrets.
 
-Frames are taken as they were decoded, lists that begin with a name, so that fields a client adds are seen too. Empty
-strings, booleans and None are never secret. Of a payload with a secret in it, and of one that cannot be decoded, only
-the first few bytes are shown: they say what it is, and cannot be part of a secret.
+Frames are lists as they were decoded, so that additional fields of a client are shown too. Empty strings, booleans and
+None are never secret. Of a payload with a secret, and of one that cannot be decoded, only the first few bytes are
+shown: they identify it, and cannot be part of a secret.
 """
 
 import json
@@ -23,20 +23,20 @@ from holdfast.schemas.frames import Frame, FromClient, FromServer
 
 _FRAMES: dict[str, type[Frame]] = {frame.name: frame for frame in get_args(FromClient) + get_args(FromServer)}
 
-# Of a hello nothing else is shown: a faulty client may put its credential anywhere.
+# Nothing else of a hello is shown: a faulty client may put its credential anywhere.
 _SHOWN_OF_HELLO = frozenset(
     {"auth", "scheme", "resume", "session", "positions", "channel", "generation", "received", "acked", "client"}
 )
 _HIDDEN_OF_HELLO = frozenset({"credential", "token"})
 
-# What every payload begins with: the heads of its arrays, and the name of a frame.
+# The beginning of every payload: the heads of its arrays, and the name of a frame.
 _NAMES = [spelling for name in _FRAMES for spelling in (msgspec.msgpack.encode(name), msgspec.json.encode(name))]
 _OPENING = re.compile(rb"[\x90-\x9f\[\s]{0,4}(?:%b)?" % b"|".join(map(re.escape, _NAMES)))
 _ROW_BYTES = 16
-_TOO_LONG = "(too long to be read)"
+_TOO_LONG = "(too long to be decoded)"
 
 Mask = Callable[[Any], Any]
-"""Returns what to put in place of a secret."""
+"""Returns the replacement for a secret."""
 
 
 def masked_view(frames: Sequence[Sequence[Any]], mask: Mask, *, is_stranger: bool) -> list[list[Any]]:
@@ -69,7 +69,7 @@ def _field(frame: str, field: str, value: Any, mask: Mask, *, is_stranger: bool)
         case "hello", _:
             return _of_hello(value, mask)
         case "close", "message" if is_stranger:
-            # It may quote what the client sent, and that may have been anything.
+            # It may quote the client's data, which may be anything.
             return _masked(value, mask)
         case (("data" | "latest"), "body") if isinstance(value, list):
             # Fields without names.
@@ -110,7 +110,7 @@ def _by_name(value: Any, mask: Mask) -> Any:
 def _is_secret_in(around: dict[Any, Any], name: Any) -> bool:
     if not isinstance(name, str):
         return False
-    # A room's code lets in anybody who knows it; the code of a refusal has a message beside it.
+    # A room's code admits anybody who has it; the code of a refusal has a message beside it.
     return is_secret(name) or (name == "code" and isinstance(around[name], str) and "message" not in around)
 
 
@@ -173,7 +173,8 @@ class PacketReader:
         return text if len(text) <= most else f"{text[:most]}…"
 
     def _may_hide_more(self, payload: bytes, frames: list[list[Any]]) -> bool:
-        """Whether the bytes may hold a secret that the frames do not: of a key that occurs twice, one is decoded."""
+        """Whether the bytes may contain a secret that the frames do not: of a duplicate key, only one value is
+        decoded."""
         has_secret_name = is_secret(payload.decode("latin-1")) or any(name == "hello" for name, *_ in frames)
         return has_secret_name and self._codec.encode(frames) != payload
 
@@ -192,7 +193,7 @@ class PacketReader:
 
 
 def hide(_: Any) -> str:
-    """Put the same word in place of every secret."""
+    """Replace every secret with the same word."""
     return HIDDEN
 
 

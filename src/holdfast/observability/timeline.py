@@ -1,7 +1,7 @@
-"""The timelines of a node's sessions: what happened to each, to answer why it dropped or ended.
+"""The timelines of a node's sessions: what happened to each, to explain why it dropped or ended.
 
-A timeline is kept as bytes: a few dozen per event, in one object that the garbage collector need not visit. Reading one
-is rare, and writing to it is not frequent either.
+A timeline is stored as bytes: a few dozen per event, in one object that the garbage collector need not visit. Reading
+one is rare, and writing to it is not frequent either.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast.core.limits import Limits
 from holdfast.schemas.events import Ended, Event, LimitExceeded, Released, Restored, SessionEvent, SessionOpened
 
-# Known from where the timeline is kept.
+# Known from where the timeline is stored.
 _OMITTED = frozenset({"at", "session", "player"})
 _KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded)
 _FIELDS = {
@@ -48,7 +48,7 @@ class Timeline(NamedTuple):
 
 
 class _Past(Struct):
-    """The timeline of a session that is over."""
+    """The timeline of a session that has ended or was released."""
 
     at: float
     player: str
@@ -57,7 +57,7 @@ class _Past(Struct):
 
 
 class Timelines:
-    """Observes the bus. The timelines of sessions that are over are kept for a while."""
+    """Observes the bus. The timelines of ended sessions are kept for a while."""
 
     def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
         self._limits = limits
@@ -68,7 +68,6 @@ class Timelines:
         self._last_of: dict[str, str] = {}
 
     def __len__(self) -> int:
-        """How many are kept."""
         return len(self._live) + len(self._past)
 
     def record(self, event: Event) -> None:
@@ -92,7 +91,7 @@ class Timelines:
             self._over(event)
 
     def get(self, session_id: str, player_id: str = "") -> Timeline | None:
-        """The timeline of a session that is here (its player is `player_id`), or was a while ago."""
+        """The timeline of an open session (its player is `player_id`), or of one that ended recently."""
         self._prune()
         kept = self._live.get(session_id)
         if kept is not None:
@@ -101,7 +100,7 @@ class Timelines:
         return _read(session_id, past.player, past.kept, past.status) if past is not None else None
 
     def last_of(self, player_id: str) -> str | None:
-        """The last session of a player that is over, if it is still kept."""
+        """The last ended session of a player, if it is still kept."""
         self._prune()
         return self._last_of.get(player_id)
 
@@ -150,7 +149,7 @@ def _short(value: Any) -> Any:
 
 
 def _with(kept: bytes, entry: list[Any], most: int) -> bytes:
-    """The same with one more entry."""
+    """The timeline with one more entry."""
     count = int.from_bytes(kept[2:4], "big")
     is_of_limit = _KINDS[entry[0]] is LimitExceeded
     if count < most and not is_of_limit:
@@ -158,7 +157,7 @@ def _with(kept: bytes, entry: list[Any], most: int) -> bytes:
     forgotten, entries = int.from_bytes(kept[:2], "big"), _entries(kept)
     known = _same_limit(entries, entry) if is_of_limit else None
     if known is not None:
-        # A flood must not push everything else out.
+        # A flood must not push out everything else.
         known[_TIMES] += entry[_TIMES]
     else:
         surplus = max(1, most // _FORGOTTEN_SHARE) if count >= most else 0
@@ -172,7 +171,7 @@ def _entries(kept: bytes) -> list[list[Any]]:
     return _decode(_ARRAY + kept[2:])
 
 
-# Where an entry of `LimitExceeded` has which field: after its kind and its time.
+# The positions of the fields in an entry of `LimitExceeded`: after its kind and its time.
 _LIMIT, _ACTION, _TIMES = (2 + _FIELDS[LimitExceeded][1].index(name) for name in ("limit", "action", "times"))
 
 

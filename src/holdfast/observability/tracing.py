@@ -1,11 +1,11 @@
-"""Traces of single messages, for OpenTelemetry: what a player's message waits for on its way through the server.
+"""Traces of single messages, for OpenTelemetry: where a player's message spends its time in the server.
 
     holdfast.frame    from the payload's arrival until the message is handed to its room
-    holdfast.turn     the room's turn: whatever the game does in its handler, with spans of its own, is within it
-    holdfast.commit   in a room that commits: from the cut until the store has it
+    holdfast.turn     the room's turn: spans of the game's handler are its children
+    holdfast.commit   in a room that commits: from the start of the commit until the store has it
     holdfast.send     until the first payload that carries the answer, or the acknowledgement, is written
 
-Each is the child of the one before, and what lies between two of them is waiting. Only a sample of the messages is
+Each is the child of the one before; gaps between two of them are waits. Only a sample of the messages is
 traced. Importing this module imports OpenTelemetry; a server without tracing does not.
 """
 
@@ -39,15 +39,15 @@ from holdfast.schemas.frames import Data
 Run = Callable[..., Any]
 Done = Callable[..., None]
 
-# Traces that wait for a commit: more are not begun while the store is slow.
+# Traces that wait for a commit: no more are started while the store is slow.
 _WAITING_MAX = 1_000
 
 
 class Tracing:
-    """What to trace and where to: `Server(tracing=Tracing(sample=0.01))` traces one message in a hundred."""
+    """What to trace, and where to send it: `Server(tracing=Tracing(sample=0.01))` traces one message in a hundred."""
 
     def __init__(self, *, tracer_provider: TracerProvider | None = None, sample: float = 0.01) -> None:
-        """`tracer_provider` is OpenTelemetry's own, or the one that was set for the whole process."""
+        """`tracer_provider` is OpenTelemetry's; by default the one of the whole process."""
         if not 0.0 <= sample <= 1.0:
             raise ValueError(f"sample is the share of messages to trace, from 0 to 1; got {sample}")
         self._provider = tracer_provider
@@ -66,7 +66,7 @@ class Tracing:
 
 
 class MessageTracer:
-    """Chooses messages, and follows them to the commit that they wait for."""
+    """Samples messages, and follows them to their commit."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class MessageTracer:
         self.wall_clock = wall_clock
         self.when_written = when_written
         self._sample = sample
-        # Not the server's own: whether a message is traced must not change what the game draws next.
+        # Not the server's own: tracing must not change the game's random numbers.
         self._entropy = Random().random  # noqa: S311 - a sample, not a secret
         self._waiting: dict[str, list[MessageTrace]] = {}
         self._leaving: dict[str, list[MessageTrace]] = {}
@@ -89,7 +89,7 @@ class MessageTracer:
         self.tracer = provider.get_tracer("holdfast")
 
     def message(self, room: Room[Any], player: Player[Any], frame: Data, *, run: Run, done: Done) -> tuple[Run, Done]:
-        """A player's message is handed to its room: what to run and to call in the place of these."""
+        """A player's message is handed to its room: returns what to run and to call instead."""
         if self._entropy() >= self._sample or self._waiting_count >= _WAITING_MAX:
             return run, done
         trace = MessageTrace(self, room, player.session, frame)
@@ -99,24 +99,24 @@ class MessageTracer:
     # Commits
 
     def wait(self, room_id: str, trace: "MessageTrace") -> None:
-        """A message was applied, and its room's next commit holds it."""
+        """A message was applied, and will be part of its room's next commit."""
         self._waiting.setdefault(room_id, []).append(trace)
         self._waiting_count += 1
 
     def cut(self, room_ids: Collection[str]) -> None:
-        """A commit begins with all that these rooms have applied."""
+        """A commit begins with everything that these rooms have applied."""
         self._leaving = {room_id: self._waiting.pop(room_id) for room_id in room_ids if room_id in self._waiting}
         self._waiting_count = sum(map(len, self._waiting.values()))
         self._leaving_since = self.now()
 
     def committed(self, room_id: str) -> None:
-        """The store has it, and the gate is about to open."""
+        """The store has it, and the output gate is about to open."""
         for trace in self._leaving.pop(room_id, ()):
             trace.step("holdfast.commit", self._leaving_since)
             trace.answer()
 
     def forget(self, room_id: str) -> None:
-        """The room is not ours any more: nothing of it will be sent from here."""
+        """The room is no longer ours: nothing of it will be sent from here."""
         self._leaving.pop(room_id, None)
         self._waiting_count -= len(self._waiting.pop(room_id, ()))
 
@@ -129,7 +129,7 @@ class MessageTrace:
     def __init__(self, tracer: MessageTracer, room: Room[Any], session: Session, frame: Data) -> None:
         self._tracer = tracer
         self._session = session
-        # The spans of one trace are measured by one clock, whatever happens to the other meanwhile.
+        # All spans of a trace use one clock, whatever happens to the other.
         self._epoch_s = tracer.wall_clock() - tracer.now()
         self._context = Context()
         self._since = 0.0
@@ -147,25 +147,25 @@ class MessageTrace:
         self.step("holdfast.frame", arrived_at, {"holdfast.message.bytes": len(frame.body)})
 
     def begin(self, name: str, at: float, more: dict[str, int] | None = None) -> Span:
-        """The next step."""
-        # A client's message begins a trace: it is not a child of whatever this process is doing.
+        """Begin the next step."""
+        # A client's message begins a trace: it is not a child of the process's current span.
         kind = SpanKind.INTERNAL if self._context else SpanKind.SERVER
         return self._tracer.tracer.start_span(
             name, self._context, kind, {**self._attributes, **(more or {})}, start_time=self._ns(at)
         )
 
     def end(self, span: Span) -> None:
-        """That step is over."""
+        """End a step."""
         self._since = self._tracer.now()
         self._context = set_span_in_context(span, self._context)
         span.end(self._ns(self._since))
 
     def step(self, name: str, began_at: float, more: dict[str, int] | None = None) -> None:
-        """A step that has just ended."""
+        """Record a step that has just ended."""
         self.end(self.begin(name, began_at, more))
 
     def answer(self) -> None:
-        """The answer may leave: with the next payload to the sender, if they are still connected."""
+        """The answer may be sent: with the next payload to the sender, if they are still connected."""
         self._tracer.when_written(self._session, self)
 
     def sent(self, frames: int, size: int) -> None:
@@ -173,11 +173,10 @@ class MessageTrace:
         self.step("holdfast.send", self._since, {"holdfast.send.frames": frames, "holdfast.send.bytes": size})
 
     def now(self) -> float:
-        """By the server's clock."""
         return self._tracer.now()
 
     def applied(self) -> None:
-        """The turn is over: the answer waits for the commit, or leaves."""
+        """The turn is over: the answer waits for the commit, or is sent."""
         if self._is_committed:
             self._tracer.wait(self.room_id, self)
         else:
@@ -188,7 +187,7 @@ class MessageTrace:
 
 
 class TracedTurn:
-    """A turn with a span around it, in which the game's own spans find their place."""
+    """A turn with a span, as the parent of the game's own spans."""
 
     __slots__ = ("_done", "_run", "_span", "_trace")
 
@@ -199,7 +198,6 @@ class TracedTurn:
         self._span: Span | None = None
 
     def run(self, *args: Any) -> Any:
-        """The room takes the turn."""
         span = self._span = self._trace.begin("holdfast.turn", self._trace.now())
         with _within(span):
             result = self._run(*args)
@@ -216,7 +214,7 @@ class TracedTurn:
             return await work
 
     def done(self, error: Exception | None, result: Any, *args: Any) -> None:
-        """It is over, or will never be taken."""
+        """The turn is over, or will never be taken."""
         try:
             self._done(error, result, *args)
         finally:
@@ -227,7 +225,7 @@ class TracedTurn:
         outcome = "applied" if error is None else "refused" if isinstance(error, Refused) else "failed"
         span.set_attribute("holdfast.turn.outcome", outcome)
         if outcome == "failed":
-            # The type only: the message may quote the player.
+            # Only the type: the message may quote the player.
             span.set_status(Status(StatusCode.ERROR, type(error).__name__))
         self._trace.end(span)
         self._trace.applied()

@@ -1,1 +1,1 @@
-"""Everything that crosses a boundary, as data: frames, requests, what readers are shown, events."""
+"""Everything that crosses a boundary, as data: frames, requests, answers, events, records, files."""

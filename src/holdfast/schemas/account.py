@@ -9,15 +9,15 @@ class AccountInfo(Struct, frozen=True, omit_defaults=True):
     """An account with a name and a password."""
 
     name: str
-    """As it is compared: letters in lower case."""
+    """As it is compared: in lower case."""
     player: str = ""
-    """Who signs in with it; empty until it is first used."""
+    """The player who signs in with it; empty until it is first used."""
     roles: list[str] = []
     created_at: float = 0.0
 
 
 class TicketInfo(Struct, frozen=True, omit_defaults=True):
-    """A ticket, to be handed to its player: whoever has it signs in with it, once."""
+    """A ticket, to be handed to its player: its bearer signs in with it, once."""
 
     ticket: str
     player: str
@@ -30,13 +30,13 @@ class TicketInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class LinkInfo(Struct, frozen=True, omit_defaults=True):
-    """A guest who has an account from now on."""
+    """The answer to a guest who was linked to an account."""
 
     player: str
     """The same as before."""
     roles: list[str] = []
     token: str = ""
-    """What the next resume will need, a secret; empty if a welcome has brought a newer one. Store it, then confirm."""
+    """The secret for the next resume; empty if a welcome has brought a newer one. Store it, then confirm."""
 
     def __repr__(self) -> str:
         return f"LinkInfo(player={self.player!r}, roles={self.roles!r}, token=***)"

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class BanInfo(Struct, frozen=True, omit_defaults=True):
-    """Somebody who is not welcome: "player:ann" or "address:203.0.113.0/24". `until` of 0 is for good."""
+    """The ban of "player:ann" or "address:203.0.113.0/24". An `until` of 0 means permanent."""
 
     subject: str
     why: str = ""
@@ -13,11 +13,11 @@ class BanInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class BanRecord(BanInfo, frozen=True, array_like=True):
-    """A ban as it is saved. Times are by the wall clock."""
+    """A ban as it is saved. Times are on the wall clock."""
 
 
 class BanPage(Struct, frozen=True, omit_defaults=True):
-    """One page of the bans, by subject; the cursor gets the next one, and is empty after the last."""
+    """One page of the bans, by subject; the cursor fetches the next page, and is empty on the last."""
 
     bans: list[BanInfo]
     cursor: str = ""

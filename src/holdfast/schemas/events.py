@@ -45,7 +45,7 @@ class ConnectionRefused(Event, frozen=True, kw_only=True, tag="connection.refuse
 class SessionEvent(Event, frozen=True, kw_only=True):
     """An event of one session. They are in order: `SessionOpened` or `Restored` first, `Ended` or `Released` last.
 
-    A `PlayerLeft` may follow the end, if the room is in the middle of a turn then.
+    A `PlayerLeft` may follow the end, if the room is in the middle of a turn.
     """
 
     session: str
@@ -82,7 +82,7 @@ class Dropped(SessionEvent, frozen=True, kw_only=True, tag="session.dropped"):
     latency_ms: float = 0.0
     """The smoothed round-trip time."""
     last_ms: float = 0.0
-    """The last round trip that was measured."""
+    """The last measured round trip."""
     worst_ms: float = 0.0
     """The longest round trip of the session."""
     code: int = 0
@@ -130,7 +130,7 @@ class Restored(SessionEvent, frozen=True, kw_only=True, tag="session.restored"):
 
     grace_s: float
     room: str = ""
-    """Where its seat is, if it has one."""
+    """The room of its seat, if it has one."""
 
 
 class Released(SessionEvent, frozen=True, kw_only=True, tag="session.released"):

@@ -1,7 +1,7 @@
-"""The frames of the wire, as data: what each end may say (docs/protocol.md is drawn up from this file).
+"""The frames of the protocol, as data, by sender (docs/protocol.md describes them).
 
-A frame is an array that starts with its name; a payload is an array of frames. Fields are only ever appended, so an
-older peer ignores what it does not know. Numbers stay below 2**53: every language's numbers can hold them.
+A frame is an array that starts with its name; a payload is an array of frames. Fields are only ever appended, so that
+an older peer ignores what it does not know. Numbers stay below 2**53: every language can represent them.
 """
 
 from typing import Annotated, Any, ClassVar
@@ -9,29 +9,29 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Raw, Struct
 
 NUMBER_MAX = 2**53 - 1
-# A session has one channel and a few (`Limits.closing_channels_max`) that still owe their last messages.
+# A session has one channel and a few (`Limits.closing_channels_max`) with undelivered last messages.
 POSITIONS_MAX = 8
 
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
-# Messages and requests are counted from 1; 0 means "none yet".
+# Messages and requests are numbered from 1; 0 means "none yet".
 Ordinal = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
 NAME_CHARS_MAX = 64
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
-# Sentences for people: whoever writes a longer one has it cut.
+# Texts for people: longer ones are cut.
 TEXT_CHARS_MAX = 1024
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
-# The longest JSON Web Token that is worth a look; a hello must fit `Limits.hello_bytes_max` all the same.
+# The longest JSON Web Token that is accepted; a hello must fit in `Limits.hello_bytes_max` as well.
 CREDENTIAL_CHARS_MAX = 8 * 1024
 
 LINEAGE_CHARS_MAX = 16
 
 FRAME_HEAD_BYTES = 512
-"""Room for everything of a frame beside the body it carries: 64 letters of four bytes, and some numbers."""
+"""Space for everything of a frame besides its body: 64 letters of four bytes, and some numbers."""
 
 
 def sentence(text: str) -> str:
-    """What a game wrote for people, as it can travel: not too long, and Unicode."""
+    """A game's text for people, made fit to be sent: not too long, and valid Unicode."""
     return text[:TEXT_CHARS_MAX].encode("utf-8", "replace").decode()
 
 
@@ -43,7 +43,7 @@ def hidden_from_rich(_: Struct) -> list[tuple[str, Any]]:
 class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", tag=str.lower):
     """The base of all frames: an array on the wire, its first element the class's name in lower case.
 
-    Frames hold values only, never each other, so the garbage collector need not look at them.
+    Frames hold values only, never each other, so the garbage collector need not track them.
     """
 
     name: ClassVar[str]
@@ -54,7 +54,7 @@ class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", t
 
 
 class Auth(Struct, frozen=True, omit_defaults=True):
-    """Who the client says it is, for the authenticator of that scheme to prove. The credential is a secret."""
+    """A credential, to be checked by the authenticator of its scheme. The credential is a secret."""
 
     scheme: Name = "guest"
     credential: Annotated[str, Meta(max_length=CREDENTIAL_CHARS_MAX)] = ""
@@ -63,7 +63,7 @@ class Auth(Struct, frozen=True, omit_defaults=True):
     def password(name: str, password: str) -> "Auth":
         """For an account: its name and its password."""
         if ":" in name:
-            raise ValueError("the name of an account has no colon")
+            raise ValueError("the name of an account must not contain a colon")
         return Auth("password", f"{name}:{password}")
 
     def __repr__(self) -> str:
@@ -73,10 +73,10 @@ class Auth(Struct, frozen=True, omit_defaults=True):
 
 
 class Position(Struct, frozen=True, omit_defaults=True):
-    """How far the client got on one channel; without `received` it lost its memory and asks for the state.
+    """The client's position on one channel; without `received` it lost its memory and asks for the state.
 
-    `acked` is the last of its own messages that the server acknowledged, and `accepted` the last that came if not all
-    of those were processed: a server may come back from an older state and remember less.
+    `acked` is the last of its own messages that the server acknowledged, and `accepted` the last that it received, if
+    they were not all processed: a server may recover an older state and remember less.
     """
 
     channel: Number
@@ -87,15 +87,15 @@ class Position(Struct, frozen=True, omit_defaults=True):
 
 
 class Resume(Struct, frozen=True, omit_defaults=True):
-    """The session a client comes back to. The token is a secret: this struct is never logged."""
+    """The session that a client resumes. The token is a secret: this struct is never logged."""
 
     session: Name
     token: Annotated[str, Meta(max_length=64)]
     positions: Annotated[list[Position], Meta(max_length=POSITIONS_MAX)] = []
     lineage: Annotated[str, Meta(max_length=LINEAGE_CHARS_MAX)] = ""
-    """As the last welcome has told it: which history the positions belong to."""
+    """From the last welcome: which history the positions belong to."""
     requests: Number = 0
-    """The highest request that was answered, or that a welcome has told of."""
+    """The highest request that was answered, or that a welcome reported."""
 
     def __repr__(self) -> str:
         return f"Resume(session={self.session!r}, token=***)"
@@ -104,22 +104,23 @@ class Resume(Struct, frozen=True, omit_defaults=True):
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
-    """What became of a hello: "new", or exactly one of "resumed", "resynced", "reset"."""
+    """The outcome of a hello: "new", or exactly one of "resumed", "resynced", "reset"."""
 
     kind: str
     replayed: int = 0
     reason: str = ""
     """Why the session was reset; "rolled_back" also if a resynced client knows more than the server."""
     age_s: float | None = None
-    """Of a room that came back from an older state: how old that was. What happened after that is lost."""
+    """The age of the recovered state of a room. Later changes are lost."""
     drop_reason: str = ""
-    """Why the server ended the connection before this one, if it did: what it said then may not have been heard."""
+    """Why the server closed the previous connection, if it did: the client may not have received it."""
 
 
 class ChannelInfo(Struct, frozen=True, omit_defaults=True):
-    """One channel as the server has it: where its seat is, and the last message it applied.
+    """One channel on the server: the room of its seat, and the last message it applied.
 
-    `accepted` is there if it has taken more than it applied: a client that remembers less must not use those numbers.
+    `accepted` is present if it has received more than it applied: a client that remembers less must not reuse the
+    numbers.
     """
 
     channel: Number
@@ -131,7 +132,7 @@ class ChannelInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class Terms(Struct, frozen=True):
-    """The server's limits that a client must keep to."""
+    """The server's limits that a client must respect."""
 
     payload_bytes_max: int
     window_messages_max: int
@@ -150,7 +151,7 @@ class Problem(Struct, frozen=True):
 
 
 class Hello(Frame, frozen=True):
-    """The client's first frame: sign in, come back, or come back and else sign in."""
+    """The client's first frame: sign in, resume, or resume and otherwise sign in."""
 
     auth: Auth | None = None
     resume: Resume | None = None
@@ -177,7 +178,7 @@ class Welcome(Frame, frozen=True):
 
 
 class Request(Frame, frozen=True):
-    """Ask the server for something; the same id is never carried out twice."""
+    """A request to the server; the same id is never carried out twice."""
 
     id: Ordinal
     operation: Name
@@ -203,7 +204,7 @@ class Data(Frame, frozen=True):
 
 
 class Latest(Frame, frozen=True):
-    """One unreliable message: newest wins, never repeated, no sequence."""
+    """One unreliable message: replaced by a newer one, never repeated, without a sequence number."""
 
     channel: Number
     type: Name
@@ -211,16 +212,16 @@ class Latest(Frame, frozen=True):
 
 
 class Ack(Frame, frozen=True):
-    """A lone acknowledgement, when no data goes the other way."""
+    """An acknowledgement, when no message carries it."""
 
     channel: Number
     ack: Number
 
 
 class Ping(Frame, frozen=True):
-    """Are you there? With the latest acknowledgement and the round-trip time as the server sees it.
+    """A sign-of-life request, with the latest acknowledgement and the round-trip time as measured by the server.
 
-    Before a large payload: how much longer than usual nothing else may be heard, on a slow link.
+    Before a large payload: how much longer than usual the link may be silent, if it is slow.
     """
 
     id: Number
@@ -239,7 +240,7 @@ class Pong(Frame, frozen=True):
 
 
 class Seat(Frame, frozen=True):
-    """A channel begins ("joined") or its downward stream begins anew ("resynced")."""
+    """A channel begins ("joined") or its stream to the client restarts ("resynced")."""
 
     event: str
     channel: Number
@@ -249,7 +250,7 @@ class Seat(Frame, frozen=True):
 
 
 class Notice(Frame, frozen=True):
-    """News that belong to no room: of a search that goes on, a place in line, a placement. After a drop, ask again."""
+    """A notice outside of any room: about a watched search, a waitlist, a placement. After a drop, ask again."""
 
     topic: str
     key: str
@@ -263,7 +264,7 @@ class Bye(Frame, frozen=True):
 
 
 class Close(Frame, frozen=True):
-    """The server's last frame: why this connection ends and whether to come back."""
+    """The server's last frame: why this connection ends and whether to reconnect."""
 
     code: Number
     reason: str

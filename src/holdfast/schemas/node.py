@@ -20,17 +20,17 @@ class NodeInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class SpreadInfo(Struct, frozen=True):
-    """How values are spread since the start. The difference of two looks is what happened in between."""
+    """The distribution of values since the start. The difference of two readings covers the time between them."""
 
     bounds: list[float]
-    """The upper ends of the buckets, in seconds."""
+    """The upper bounds of the buckets, in seconds."""
     counts: list[int]
-    """How many values were at most as large as each bound; the last number is of all of them."""
+    """How many values were at most as large as each bound; the last number counts all of them."""
     sum: float
 
 
 class LimitHit(Struct, frozen=True):
-    """A limit that was reached, and what was done about it."""
+    """A limit that was reached, and the action taken."""
 
     limit: str
     action: str
@@ -38,7 +38,7 @@ class LimitHit(Struct, frozen=True):
 
 
 class OverviewInfo(Struct, frozen=True):
-    """A node at a glance. Totals and spreads only grow while it lives."""
+    """An overview of a node. Totals and distributions only grow while it runs."""
 
     at: float
     node: NodeInfo
@@ -49,7 +49,7 @@ class OverviewInfo(Struct, frozen=True):
     rooms: dict[str, int]
     """By kind."""
     totals: dict[str, int]
-    """Everything that is counted, by name: messages_applied, frames_sent, resumed, …"""
+    """All counters, by name: messages_applied, frames_sent, resumed, …"""
     drops: dict[str, int]
     """By reason."""
     spreads: dict[str, SpreadInfo]
@@ -58,7 +58,7 @@ class OverviewInfo(Struct, frozen=True):
 
 
 class LimitInfo(Struct, frozen=True):
-    """A limit as it is in force."""
+    """The value of a limit, and its default."""
 
     name: str
     value: float | str
@@ -66,7 +66,7 @@ class LimitInfo(Struct, frozen=True):
 
 
 class SettingsInfo(Struct, frozen=True):
-    """How a node was set up. No secrets are among this."""
+    """The settings of a node, without secrets."""
 
     version: str
     started_at: float
@@ -77,24 +77,24 @@ class SettingsInfo(Struct, frozen=True):
     auth: list[str]
     """The ways to sign in."""
     store: str
-    """What outlives the node: memory, sqlite, or empty."""
+    """The store: memory, sqlite, or empty."""
     grace_s: float
     too_many_sessions: str
     limits: list[LimitInfo]
 
 
 class MessageKind(Struct, frozen=True):
-    """A message that a room understands."""
+    """A message that a room handles."""
 
     type: str
     role: str
-    """Who may send it: players with this role; empty: everybody."""
+    """The role that a sender needs; empty: none."""
     schema: dict[str, Any]
     """Its body, as JSON Schema."""
 
 
 class KindInfo(Struct, frozen=True):
-    """A kind of rooms: its settings, and what players may say in it."""
+    """A kind of rooms: its settings, and the messages that players may send."""
 
     kind: str
     settings: dict[str, Any]
@@ -102,23 +102,23 @@ class KindInfo(Struct, frozen=True):
 
 
 class KindList(Struct, frozen=True):
-    """The kinds of rooms that there can be."""
+    """The kinds of rooms that can be created."""
 
     kinds: list[KindInfo]
 
 
 class PacketTarget(Struct, frozen=True, omit_defaults=True):
-    """Whose packets are logged: a session, or an address or a range of them."""
+    """A target of the packet log: a session, or an address or a range of them."""
 
     target: str
     kind: str
     """session or address."""
     ends_in_s: float
-    """When that ends by itself."""
+    """When it ends."""
 
 
 class EventInfo(Struct, frozen=True, omit_defaults=True):
-    """Something that happened on a node. Ids grow by one; a reader goes on after the last that it has seen."""
+    """An event of a node. Ids grow by one; a reader continues after the last one it has seen."""
 
     id: int
     type: str

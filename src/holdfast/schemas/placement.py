@@ -20,7 +20,7 @@ class PlacementInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class QueueInfo(Struct, frozen=True, omit_defaults=True):
-    """A queue of placements: where it may place, and how long it tries."""
+    """A queue of placements: its destinations, and how long it tries."""
 
     name: str
     destinations: list[str]

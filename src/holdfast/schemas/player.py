@@ -1,4 +1,4 @@
-"""Players and their seats as data: what operators and other players see, what is saved, and what is exported."""
+"""Players and their seats as data: for operators and other players, saved, and exported."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ PlayerName = Annotated[str, Meta(min_length=1, max_length=PLAYER_CHARS_MAX)]
 
 
 class PlayerInfo(Struct, frozen=True, omit_defaults=True):
-    """Somebody who is here: with a session, a seat, or a seat that is reserved for them."""
+    """A player with a session, a seat or a reservation."""
 
     id: str
     sessions: list[str]
@@ -20,14 +20,14 @@ class PlayerInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class PlayerPage(Struct, frozen=True, omit_defaults=True):
-    """One page of the players, by id; the cursor gets the next one, and is empty after the last."""
+    """One page of the players, by id; the cursor fetches the next page, and is empty on the last."""
 
     players: list[PlayerInfo]
     cursor: str = ""
 
 
 class PlayerState(Struct, frozen=True):
-    """What a room knows of one of its players."""
+    """A player as their room knows them."""
 
     id: str
     seat: str
@@ -44,12 +44,12 @@ class SeatInfo(Struct, frozen=True, omit_defaults=True):
     session: str = ""
     latency_ms: float = 0.0
     expires_in_s: float = 0.0
-    """Of a reserved or held seat: when it is freed unless its player comes."""
+    """For a reserved or held seat: when it is freed unless its player comes."""
     is_host: bool = False
 
 
 class ReservationInfo(Struct, frozen=True, omit_defaults=True):
-    """Seats that are kept for players who have not come yet."""
+    """Reserved seats."""
 
     room: str
     players: list[str]
@@ -57,7 +57,7 @@ class ReservationInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class WaitInfo(Struct, frozen=True, omit_defaults=True):
-    """A place in a room's line: 1 is next; 0 with `expires_in_s` means that a seat is reserved: join now."""
+    """A place on a room's waitlist: 1 is next; 0 with `expires_in_s` means that a seat is reserved: join now."""
 
     room: str
     position: int
@@ -71,14 +71,14 @@ class SeatRecord(Struct, array_like=True, frozen=True):
     session: str
     data: Raw
     number: int
-    """Seats are numbered as they are given out: this is the order of the players, too."""
+    """Seats are numbered in the order they are taken: this is also the order of the players."""
     channel: ChannelRecord | None = None
     rewound_s: float | None = None
-    """The room came back from a checkpoint of this age, and the player has not since: they remember more of it."""
+    """The age of the checkpoint that the room recovered from, until the player returns: they remember more of it."""
 
 
 class StreamFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """For reading only: how far the player's messages were applied, and what they have not acknowledged of ours."""
+    """For reading only: how far the player's messages were applied, and the unacknowledged messages to them."""
 
     applied: int
     last_sent: int
@@ -86,7 +86,7 @@ class StreamFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlayerFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A player and what is theirs."""
+    """A player and their data."""
 
     id: str
     data: Any

@@ -1,7 +1,7 @@
 """From one struct to another that lists some of its fields.
 
-A projection is an allow-list: it has the fields that it declares, and a field that is new in the source stays out of it
-until it is declared there too.
+A projection is an allow-list: it has the fields that it declares, and a new field of the source is left out until it
+is declared there too.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Struct)
 
 
 def project(source: Struct, target: type[T], **given: Any) -> T:
-    """The fields of the source that the target declares; `given` adds to them or takes their place.
+    """The fields of the source that the target declares; `given` adds to or replaces them.
 
     Fields of the target that neither has keep their default.
     """
@@ -28,6 +28,6 @@ def project(source: Struct, target: type[T], **given: Any) -> T:
 @cache
 def _shared(source: type[Struct], target: type[Struct]) -> tuple[tuple[str, ...], Callable[[Struct], tuple[Any, ...]]]:
     names = tuple(name for name in target.__struct_fields__ if name in source.__struct_fields__)
-    # Of one name alone, it would read the value and not a tuple.
+    # With a single name it would return the value and not a tuple.
     read = attrgetter(*names) if len(names) > 1 else lambda struct: tuple(getattr(struct, name) for name in names)
     return names, read

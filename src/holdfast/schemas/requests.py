@@ -1,6 +1,6 @@
-"""What can be asked of a node's directory, as data: the same words from a client's session, over HTTP, and in Python.
+"""Requests to a node's directory, as data: the same from a client's session, over HTTP, and in Python.
 
-Unknown fields are refused: these are commands, and what is not understood must not be half carried out.
+Unknown fields are refused: a command that is only partly understood must not be carried out.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ EXPRESSION_CHARS_MAX = 1024
 PARTY_MAX = 32
 WHY_CHARS_MAX = 256
 MESSAGE_VERSION_CHARS_MAX = 4096
-# The end of the year 9999: no calendar goes further.
+# The end of the year 9999, the last that calendars support.
 BAN_UNTIL_MAX = 253_402_300_799
 
 Password = Annotated[str, Meta(max_length=64)]
@@ -26,12 +26,12 @@ Credential = Annotated[str, Meta(max_length=CREDENTIAL_CHARS_MAX)]
 IdempotencyKey = Annotated[str, Meta(max_length=64)]
 Expression = Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX)]
 MessageVersion = Annotated[str, Meta(max_length=MESSAGE_VERSION_CHARS_MAX)]
-"""Which messages of the room the client was made for, as `holdfast types` wrote it; empty: it does not say."""
+"""The version of the room's messages that the client was built for, as `holdfast types` wrote it; empty: not given."""
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
 class RoomOptions(TypedDict, total=False):
-    """The room to make, by keyword; these and the kind are what a placement takes."""
+    """The room to create, by keyword; with the kind, these are the options of a placement."""
 
     properties: Mapping[str, Any] | None
     max_players: int | None
@@ -40,7 +40,7 @@ class RoomOptions(TypedDict, total=False):
 
 
 class CreateOptions(RoomOptions, total=False):
-    """The fields of `Create` by keyword, beside the kind."""
+    """The fields of `Create` by keyword, besides the kind."""
 
     password: str
     idempotency_key: str
@@ -53,7 +53,8 @@ def fields_of(options: RoomOptions) -> dict[str, Any]:
 
 
 class Create(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Make a room. The same `idempotency_key` with the same request gives the same room; a different one is refused."""
+    """Create a room. The same `idempotency_key` with the same request gives the same room; a different request is
+    refused."""
 
     kind: Name
     properties: Properties = {}
@@ -71,7 +72,7 @@ class Create(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 
 class JoinOrCreate(Create, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Take a seat in the oldest open public room of a kind for which `where` holds, or in a new room."""
+    """Take a seat in the oldest open public room of a kind that matches `where`, or in a new room."""
 
     where: Expression = ""
 
@@ -91,7 +92,7 @@ class Join(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Reserve(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Keep seats for a party, all or none; `players` empty: for whoever asks. Asking again extends."""
+    """Reserve seats for a party, all or none; empty `players`: for the sender. Asking again extends the time."""
 
     room: RoomId = ""
     code: Code = ""
@@ -106,14 +107,14 @@ class Reserve(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 
 
 class Release(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Give reserved seats back; `players` empty: whoever asks."""
+    """Free reserved seats; empty `players`: the sender's."""
 
     room: RoomId
     players: Annotated[list[PlayerName], Meta(max_length=PARTY_MAX)] = []
 
 
 class Wait(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Stand in line for a seat of a full room; asking again tells how far the line has moved."""
+    """Join the waitlist of a full room; asking again returns the present place."""
 
     room: RoomId
     password: Password = ""
@@ -125,24 +126,24 @@ class Wait(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class StopWaiting(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Step out of the line."""
+    """Leave the waitlist."""
 
     room: RoomId
 
 
 class Leave(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Give the seat back."""
+    """Free the seat."""
 
 
 class Mine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The rooms in which this player has a seat, from whichever device; unless `seated`, also a reserved one."""
+    """The rooms in which this player has a seat, from any device; unless `seated`, also reserved ones."""
 
     seated: bool = False
-    """Without those where a seat is only reserved: anybody in the room may have reserved it."""
+    """Without rooms where a seat is only reserved: anybody in the room may have reserved it."""
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Find rooms: `where` in the grammar of searches, `order_by` as in ["players desc", "properties.level"]."""
+    """Find rooms: `where` in the search language, `order_by` as in ["players desc", "properties.level"]."""
 
     kind: Name | None = None
     where: Expression = "open_seats > 0"
@@ -150,11 +151,11 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     """As in: players desc. There may be several; by default the oldest come first."""
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     cursor: Annotated[str, Meta(max_length=1024)] = ""
-    """The cursor of the page before."""
+    """The cursor of the previous page."""
 
 
 class Watch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A search that goes on: what is found now, and every change to it as a notice. `id` is the client's own choice."""
+    """Watch a search: the present results, and every change to them as a notice. The client chooses the `id`."""
 
     id: Name
     kind: Name | None = None
@@ -163,13 +164,13 @@ class Watch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Unwatch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """End a search that goes on."""
+    """Stop watching a search."""
 
     id: Name
 
 
 class RoomChanges(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """What to change of a room; a field that is missing or null stays as it is."""
+    """Changes to a room; a field that is missing or null stays as it is."""
 
     name: RoomName | None = None
     set: Properties = {}
@@ -195,7 +196,7 @@ class RoomChanges(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
 
 
 class Update(RoomChanges, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Change a room's entry."""
+    """Change a room's listing."""
 
     room: RoomId
 
@@ -204,14 +205,14 @@ class Update(RoomChanges, frozen=True, forbid_unknown_fields=True, omit_defaults
 
 
 class PlacedPlayer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Somebody who is to get a seat, and how far they are from each region."""
+    """A player who is to get a seat, and their latency to each region."""
 
     id: PlayerName
     latencies_ms: Annotated[dict[Name, Annotated[float, Meta(ge=0, le=60_000)]], Meta(max_length=32)] = {}
 
 
 class StartPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Have a room made on the best node of a queue, with seats for these players; `id` makes it idempotent."""
+    """Create a room on the best node of a queue, with seats for these players; `id` makes it idempotent."""
 
     queue: Name
     kind: Name
@@ -224,30 +225,30 @@ class StartPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class GetPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How far a placement is."""
+    """Get the state of a placement."""
 
     placement: IdempotencyKey
 
 
 class StopPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Give up a placement that is still pending."""
+    """Stop a pending placement."""
 
     placement: IdempotencyKey
 
 
 class Ban(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Keep somebody out: a player, or a range of addresses. It takes the place of a former ban of the same."""
+    """Ban a player or a range of addresses. It replaces a former ban of the same."""
 
     player: Annotated[str, Meta(max_length=PLAYER_CHARS_MAX)] = ""
     """The player's id."""
     address: Annotated[str, Meta(max_length=64)] = ""
     """An address or a range of them, as in 203.0.113.0/24 or 2001:db8::/32."""
     until: Annotated[float, Meta(ge=0, le=BAN_UNTIL_MAX)] = 0.0
-    """In seconds since 1970; 0 is for good."""
+    """In seconds since 1970; 0 is permanent."""
     for_s: Annotated[float, Meta(gt=0, le=BAN_UNTIL_MAX)] | None = None
-    """The same as so many seconds from now."""
+    """Instead of `until`: so many seconds from now."""
     why: Annotated[str, Meta(max_length=WHY_CHARS_MAX)] = ""
-    """What they are told."""
+    """The reason, shown to the banned players."""
 
 
 class LinkAccount(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -263,7 +264,7 @@ class LinkAccount(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
 
 
 class Confirm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The token that came with an answer is stored: the one before it is used up."""
+    """The client has stored the token of an answer: the previous one is used up."""
 
 
 REQUESTS: dict[str, type[Struct]] = {
@@ -286,11 +287,11 @@ REQUESTS: dict[str, type[Struct]] = {
     "wait": Wait,
     "watch": Watch,
 }
-"""What a session can ask for, by its name on the wire."""
+"""The requests of a session, by name on the wire."""
 READS = frozenset({"get_placement", "mine", "search", "watch"})
-"""Those that change no room and no seat: their answers are long, and asked again they are carried out again."""
+"""Read-only requests: their answers are long, and a repeated request is carried out again."""
 
 
 def fingerprint(request: Struct) -> bytes:
-    """The same for equal requests, and different for different ones."""
+    """Equal for equal requests, and different for different ones."""
     return hashlib.sha256(msgspec.msgpack.encode(request, order="deterministic")).digest()

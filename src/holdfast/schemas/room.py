@@ -1,9 +1,9 @@
-"""Rooms as data: one schema, and what each reader gets of it.
+"""Rooms as data: one schema, and its projections for each reader.
 
-`RoomSchema` has everything that is known of a room beside the game's own state. It never leaves the server. Its
-projections do, each an allow-list of fields: `RoomInfo` is the answer to a client, the body over HTTP and the row of a
+`RoomSchema` has everything that is known of a room besides the game's own state. It never leaves the server. Its
+projections do, each an allow-list of fields: `RoomInfo` is the answer to a client, the HTTP body and the row of a
 search, `ListingRecord` is saved with the room's state in a `RoomRecord`, and `ListingFile` is exported in a `RoomFile`.
-A new field of the schema is private until a projection lists it; `project` fills it in there. Fields of records stand
+A new field of the schema is private until a projection lists it; `project` then fills it in. The fields of records are
 in the order in which they are stored, so new ones come last.
 """
 
@@ -18,25 +18,25 @@ PROPERTIES_MAX = 64
 ROOM_NAME_CHARS_MAX = 128
 
 Properties = Annotated[dict[Name, Any], Meta(max_length=PROPERTIES_MAX)]
-"""A room's searchable facts: text, numbers, booleans, and lists of them."""
+"""A room's searchable properties: text, numbers, booleans, and lists of them."""
 RoomName = Annotated[str, Meta(max_length=ROOM_NAME_CHARS_MAX)]
 RoomId = Annotated[str, Meta(max_length=64)]
 Code = Annotated[str, Meta(max_length=16)]
 SeatsMax = Annotated[int, Meta(le=100_000)]
 Visibility = Literal["public", "private"]
-"""public: found by searches. private: joined by those who know its id or its code."""
+"""public: found by searches. private: joined by id or code."""
 TimeText = NewType("TimeText", str)
-"""A moment as people read it, as in 2026-11-15T12:00:00Z; records have seconds since 1970."""
+"""A time as people read it, as in 2026-11-15T12:00:00Z; records have seconds since 1970."""
 HexText = NewType("HexText", str)
-"""A number of up to 64 bits: tools that count in floats would round it."""
+"""A number of up to 64 bits, as text: tools that use floats would round it."""
 JoinPolicy = Literal["accept_all", "deny_all"]
-"""Whether newcomers may join, as set from outside; the game's own word for it is `lock`."""
+"""Whether new players may join, as set from outside; `lock` is the game's own setting."""
 
 
 class PasswordHash(Struct, frozen=True, array_like=True):
-    """A room's password as it is kept: argon2id's own text, with its salt and settings.
+    """The hash of a room's password: argon2id's own text, with its salt and settings.
 
-    The first two fields are of records from before that: a salted SHA-256, still good until the password is changed.
+    The first two fields are of older records: a salted SHA-256, valid until the password is changed.
     """
 
     salt: bytes = b""
@@ -53,7 +53,7 @@ class PasswordHash(Struct, frozen=True, array_like=True):
 
 
 class CreationKey(Struct, frozen=True, array_like=True):
-    """The idempotency key a room was made with: whose, and a hash of the rest of the request."""
+    """The idempotency key that a room was created with: whose, and a hash of the rest of the request."""
 
     creator: str
     key: str
@@ -61,7 +61,7 @@ class CreationKey(Struct, frozen=True, array_like=True):
 
 
 class RoomSchema(Struct, frozen=True, kw_only=True):
-    """Everything that is known of a room beside its game's state. It is never sent: see its projections."""
+    """Everything that is known of a room besides its game's state. It is never sent: see its projections."""
 
     id: str
     kind: str
@@ -83,7 +83,7 @@ class RoomSchema(Struct, frozen=True, kw_only=True):
     creation_key: CreationKey | None
     host: str
     successor: str
-    """The player who is to be the next host, if the game has named one."""
+    """The next host, if the game has named one."""
     created_at: float
     version: int
 
@@ -94,7 +94,7 @@ class RoomInfo(Struct, frozen=True, omit_defaults=True, gc=False):
     id: str
     kind: str
     players: int
-    """Seats that are reserved, taken or held."""
+    """Reserved, taken and held seats."""
     max_players: int
     phase: str
     properties: dict[str, Any]
@@ -104,36 +104,36 @@ class RoomInfo(Struct, frozen=True, omit_defaults=True, gc=False):
     reason: str = ""
     """Why it ended or failed."""
     open_seats: int = 0
-    """How many newcomers could join now; 0 while it takes nobody."""
+    """How many new players could join now; 0 while it accepts nobody."""
     visibility: str = "public"
     join_policy: str = "accept_all"
     is_locked: bool = False
     has_password: bool = False
     code: str = ""
-    """For who knows it already: the members, the creator and operators. Empty for others."""
+    """The join code, shown to members, the creator and operators. Empty for others."""
     creator: str = ""
     host: str = ""
-    """The player who is the host, if the room has one."""
+    """The host, if the room has one."""
     created_at: float = 0.0
     version: int = 0
-    """Grows with every change of the entry: what `if_version` compares."""
+    """Grows with every change of the listing: compared with `if_version`."""
 
 
 class RoomPage(Struct, frozen=True, omit_defaults=True):
-    """One page of a search; the cursor gets the next one, and is empty after the last."""
+    """One page of a search; the cursor fetches the next page, and is empty on the last."""
 
     rooms: list[RoomInfo]
     cursor: str = ""
 
 
 class RoomState(Struct, frozen=True):
-    """What is inside a room now; values that are no data are shown as text."""
+    """The present contents of a room; values that are not plain data are shown as text."""
 
     room: str
     state: Any
-    """What would be saved of it: its `snapshot()`."""
+    """What would be saved: its `snapshot()`."""
     attributes: dict[str, Any]
-    """What the game keeps on the room itself."""
+    """The game's attributes of the room."""
     players: list[PlayerState]
 
 
@@ -144,7 +144,7 @@ class BroadcastInfo(Struct, frozen=True):
 
 
 class ReservationRecord(Struct, array_like=True, frozen=True):
-    """A seat that is kept for somebody, until when by the wall clock, and at whose request."""
+    """A reserved seat, until when on the wall clock, and at whose request."""
 
     player: str
     until: float
@@ -153,7 +153,7 @@ class ReservationRecord(Struct, array_like=True, frozen=True):
 
 
 class ListingRecord(Struct, array_like=True, frozen=True):
-    """A room's entry in the directory."""
+    """A room's listing in the directory."""
 
     name: str = ""
     visibility: Visibility = "public"
@@ -176,7 +176,7 @@ class ObjectsRecord(Struct, array_like=True, frozen=True):
 
 
 class TimerRecord(Struct, array_like=True, frozen=True):
-    """A pending `after`: when by the room's clock, which method, with what. A player is named by id."""
+    """A pending `after`: when on the room's clock, which method, and its arguments. A player is named by id."""
 
     number: int
     due_at: float
@@ -185,7 +185,7 @@ class TimerRecord(Struct, array_like=True, frozen=True):
 
 
 class EffectRecord(Struct, array_like=True, frozen=True):
-    """Something to be done outside, once the turn that wanted it is saved."""
+    """An effect, to be carried out once its turn is saved."""
 
     name: str
     room: str
@@ -209,41 +209,41 @@ class RoomRecord(Struct, array_like=True, frozen=True):
     random: int
     state: Raw
     has_state_beside: bool
-    """The state lies beside the record, under a key of its own: it is large and seldom changes."""
+    """Whether the state is beside the record, under its own key: it is large and seldom changes."""
     seats: list[Raw]
-    """Of `SeatRecord`. Of these three, only what is not beside the record: read them with `seats_of` and its like."""
+    """Of `SeatRecord`. These three have only what is not beside the record: read them with `seats_of` and the like."""
     objects: list[Raw]
     """Of `ObjectsRecord`."""
     timers: list[Raw]
     """Of `TimerRecord`."""
     parts: bytes
-    """The sum of the digests of everything that lies beside the record."""
+    """The sum of the digests of everything beside the record."""
     created_at: float
     is_final: bool
-    """Nothing happened in the room after this: its server stopped in order."""
+    """Nothing happened in the room after this: its server stopped cleanly."""
     listing: ListingRecord = ListingRecord()
     clock: float = 0.0
-    """What the clock that timers go by showed when this was saved; it has nothing to do with the time of day."""
+    """The time of the timers' clock when this was saved; it is unrelated to the time of day."""
 
 
 class ReservationFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A seat that is kept for a player, until when, and who had it reserved (empty: an operator)."""
+    """A reserved seat, until when, and who reserved it (empty: an operator)."""
 
     player: PlayerName
     until: TimeText
     by: str = ""
     is_placed: bool = False
-    """Whether a placement had it reserved, in the name of `by`."""
+    """Whether a placement reserved it, in the name of `by`."""
 
 
 class ListingFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the directory knew of the room. Files from before there was one have none of it."""
+    """The room's listing. Older files have none of it."""
 
     name: RoomName = ""
     visibility: Visibility = "public"
     creator: str = ""
     code: str = ""
-    """Empty: the next server makes one up, as it does when another room has this one."""
+    """Empty: the next server generates one, as it does when another room has this one."""
     join_policy: JoinPolicy = "accept_all"
     version: Annotated[int, Meta(ge=1)] = 1
     host: str = ""
@@ -265,7 +265,7 @@ FILE_VERSION = 1
 
 
 class RoomFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the file says, from top to bottom."""
+    """The contents of the file, from top to bottom."""
 
     format: FileFormat = FILE_FORMAT
     version: int = FILE_VERSION
@@ -282,13 +282,13 @@ class RoomFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The `Parts` of the state: by field, then by name."""
     players: list[PlayerFile]
     objects: list[str]
-    """What belongs to the server; the players' objects are with them."""
+    """The server's objects; the players' objects are with the players."""
     timers: list[TimerFile]
     random: HexText
-    """Where the room's dice are. A text: tools that count in floats would round it."""
+    """The state of the room's random generator. A text: tools that use floats would round it."""
     created_at: TimeText
     saved_at: TimeText
     epoch: int
     index: int
     hash: str
-    """By this the next record of the room names the one in this file."""
+    """The hash by which the next record of the room refers to the one in this file."""

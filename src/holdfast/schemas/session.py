@@ -1,4 +1,4 @@
-"""Sessions as data: what operators see of one, and what is saved of it."""
+"""Sessions as data: for operators, and saved."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from holdfast.schemas.frames import Position, Resume
 
 
 class SessionInfo(Struct, frozen=True, omit_defaults=True):
-    """One session of a player. Tokens are not shown to anybody."""
+    """One session of a player. Tokens are never shown."""
 
     id: str
     player: str
@@ -22,20 +22,20 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     drops: int = 0
     resumes: int = 0
     expires_in_s: float = 0.0
-    """Of one that is disconnected: when its grace ends."""
+    """For a disconnected session: when its grace ends."""
     flags: list[str] = []
-    """encryption, compression: its connection has that, or the last one had. awaiting_response: a ping is out."""
+    """encryption, compression: of its present or last connection. awaiting_response: a ping is unanswered."""
 
 
 class SessionPage(Struct, frozen=True, omit_defaults=True):
-    """One page of the sessions, by id; the cursor gets the next one, and is empty after the last."""
+    """One page of the sessions, by id; the cursor fetches the next page, and is empty on the last."""
 
     sessions: list[SessionInfo]
     cursor: str = ""
 
 
 class TimelineEntry(Struct, frozen=True, omit_defaults=True):
-    """Something that happened to a session: the event, and what it means."""
+    """An event of a session, and what it means."""
 
     at: float
     type: str
@@ -44,12 +44,12 @@ class TimelineEntry(Struct, frozen=True, omit_defaults=True):
 
 
 class TimelineInfo(Struct, frozen=True, omit_defaults=True):
-    """What happened to a session, oldest first, and what became of it in plain words."""
+    """What happened to a session, oldest first, and a summary in plain words."""
 
     session: str
     player: str
     status: str
-    """connected, disconnected or ended; released if it waits in the store or another server has it."""
+    """connected, disconnected or ended; released if it is in the store or on another server."""
     explanation: str
     """A few sentences. Times in it are UTC."""
     entries: list[TimelineEntry]
@@ -58,16 +58,16 @@ class TimelineInfo(Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     """Why it ended or dropped last; empty if it did neither."""
     forgotten: int = 0
-    """Earlier entries that are not kept any more."""
+    """The number of earlier entries that are no longer kept."""
 
 
 class Reached(Struct, array_like=True, frozen=True, gc=False):
-    """How far a channel was when its history forked."""
+    """The position of a channel when its history forked."""
 
     number: int
     generation: int
     last_seq: int | None
-    """None if its stream had overflowed: it begins anew in any case."""
+    """None if its stream had overflowed: it restarts in any case."""
     applied: int
 
 
@@ -79,10 +79,10 @@ class Fork(Struct, array_like=True, frozen=True):
     requests: int
     channels: list[Reached]
     age_s: float | None = None
-    """How old the room's state was when the server came back with it; None without a room."""
+    """How old the room's state was at the recovery; None without a room."""
 
     def includes(self, resume: Resume, *, but: int) -> bool:
-        """Whether a client with these positions knows nothing from beyond the fork; channel `but` is not looked at."""
+        """Whether a client with these positions knows nothing from beyond the fork; channel `but` is not checked."""
         if resume.requests > self.requests:
             return False
         return all(self._reaches(position) for position in resume.positions if position.channel != but)
@@ -92,7 +92,7 @@ class Fork(Struct, array_like=True, frozen=True):
             return False
         reached = next((each for each in self.channels if each.number == position.channel), None)
         if reached is None:
-            # It was over before.
+            # It had ended before.
             return True
         if position.acked > reached.applied:
             return False
@@ -102,7 +102,7 @@ class Fork(Struct, array_like=True, frozen=True):
 
 
 class ChannelRecord(Struct, array_like=True, frozen=True, gc=False):
-    """Both streams of a seat: how far the player's messages were applied, and what was not acknowledged by it."""
+    """Both streams of a seat: how far the player's messages were applied, and the unacknowledged messages to them."""
 
     number: int
     generation: int
@@ -114,7 +114,7 @@ class ChannelRecord(Struct, array_like=True, frozen=True, gc=False):
 
 
 class SessionRecord(Struct, array_like=True, frozen=True):
-    """A session whose seat is in a durable room, or was. Tokens are kept as hashes only."""
+    """A session with a present or former seat in a durable room. Tokens are saved as hashes only."""
 
     player: str
     codec: str
@@ -130,21 +130,21 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     requests_announced: int
     replies: list[tuple[int, bytes | None, tuple[str, str] | None]]
     sign_outs: int = 0
-    """The last sign-out that there had been when it began: a later one of its player has ended it."""
+    """The number of the last sign-out before it began: a later one of its player has ended it."""
     signed_in_at: float = 0.0
-    """When it began, by the wall clock; 0 if that is not known."""
+    """When it began, on the wall clock; 0 if unknown."""
     address: str = ""
-    """Where its last connection came from; empty if that is not known."""
+    """The address of its last connection; empty if unknown."""
     lineage: str = ""
-    """The history that its client was last told to be part of, and where it and older ones were forked."""
+    """The lineage that its client last received, and where it and older ones were forked."""
     forks: list[Fork] = []
 
 
 class StandingRecord(Struct, array_like=True, frozen=True):
-    """Since when a player's sessions and credentials count; of the player "" for everybody."""
+    """A player's last sign-out; that of the player "" applies to everybody."""
 
     player: str
     sign_out: int
-    """Sign-outs are numbered: sessions that began before this one are over."""
+    """Sign-outs are numbered: sessions that began before this one have ended."""
     not_before: float
-    """By the wall clock: credentials that were issued before do not count."""
+    """On the wall clock: credentials issued before are invalid."""

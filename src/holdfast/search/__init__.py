@@ -10,16 +10,16 @@
               | creator | host | is_locked | has_password | properties.key | properties."any key"
     value     = number | true | false | text in 'single' or "double" quotes, in which a backslash escapes
 
-Keywords may be written in any case; terms and texts are what they are. What holds:
+Keywords are case-insensitive; terms and texts are case-sensitive. The rules:
 
 - Text is compared by code point, false is less than true, and 1 equals 1.0. A boolean is not a number.
 - Values of two types are not equal and have no order: `<>` is true of them, every other comparison false.
 - A room that lacks a property fails every comparison of it, `<>` too. So `NOT properties.map = 'dust'` finds rooms
   without a map, and `properties.map <> 'dust'` does not. What is neither text, number nor boolean, nor a list of them,
-  is as good as lacking; so is NaN.
+  counts as missing; so does NaN.
 - A list equals a value if one of its elements does, is unequal to it if none does, and is IN if one of them is.
   It has no order.
-- `age_s` is compared as what it says of `created_at`: `age_s < 60` is `created_at > now - 60`.
+- `age_s` is translated to `created_at`: `age_s < 60` is `created_at > now - 60`.
 - Rooms are in the order of their `order_by` terms, then oldest first. Types stand in the order boolean, number, text;
   text is put in order by its first 32 characters, integers beyond 64 bits by their nearest floats. Rooms that lack
   the term, or have a list, come last both ways. No two rooms are of the same age (their ids decide), so terms after

@@ -1,4 +1,4 @@
-"""A search as data: what its text says, and nothing else."""
+"""A search as data: the syntax tree."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ Value = bool | int | float | str
 PROPERTIES = "properties"
 CREATED_AT = "created_at"
 AGES = (CREATED_AT, "age_s")
-"""Two words for the same: the greater the one, the less the other."""
+"""Equivalent terms with opposite order: the greater the one, the smaller the other."""
 
 TERMS = {
     **dict.fromkeys(("id", "kind", "name", "phase", "creator", "host"), str),
@@ -16,11 +16,11 @@ TERMS = {
     **dict.fromkeys(AGES, float),
     **dict.fromkeys(("is_locked", "has_password"), bool),
 }
-"""What every room has, and of which type it is."""
+"""The terms that every room has, and their types."""
 
 
 class Operator(StrEnum):
-    """How two values are compared."""
+    """The comparison operators."""
 
     EQ = "="
     NE = "<>"
@@ -38,12 +38,12 @@ MIRRORED = {
     Operator.GT: Operator.LT,
     Operator.GE: Operator.LE,
 }
-"""The older a room, the less its `created_at`."""
+"""The older a room, the smaller its `created_at`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What is compared: a name of `TERMS`, or one of the properties by its key."""
+    """What is compared: a name of `TERMS`, or a property by its key."""
 
     name: str
     key: str = ""
@@ -51,7 +51,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A term and a value."""
+    """A comparison of a term with a value."""
 
     term: Term
     operator: Operator
@@ -60,7 +60,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A term and the values of which it should have one."""
+    """A term and the values of which it must have one."""
 
     term: Term
     values: tuple[Value, ...]
@@ -68,21 +68,21 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Holds if its part does not."""
+    """True if its part is false."""
 
     part: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Holds if all parts do; of no parts: always. No part is an `And`."""
+    """True if all parts are; without parts: always. No part is an `And`."""
 
     parts: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Holds if one part does."""
+    """True if one part is."""
 
     parts: tuple["Expression", ...]
 
@@ -99,6 +99,6 @@ class Ordering:
 
 
 def conjunction(*parts: Expression) -> Expression:
-    """That all of these hold."""
+    """The conjunction of these."""
     flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
     return flat[0] if len(flat) == 1 else And(flat)

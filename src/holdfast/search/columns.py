@@ -14,19 +14,19 @@ from holdfast.search.values import ELEMENT, Key, is_whole, key_of, keys_of
 Bucket = list[RowPlace]
 """Rooms, oldest first. A plain list: to move the tail of a hundred thousand still takes microseconds."""
 Span = tuple[int, int]
-"""From one place in a sorted list to before another."""
+"""A half-open range of indices in a sorted list."""
 
 _INDEXED = tuple(name for name in TERMS if name not in AGES)
 _read = attrgetter(*_INDEXED)
 _NONE = (None,) * len(_INDEXED)
 _by_rank = itemgetter(0)
 by_birth = attrgetter("birth")
-# A value that is cut in its key may stand on either side of it.
+# A truncated value may be on either side of its key.
 _CAUTIOUS = {Operator.LT: Operator.LE, Operator.GT: Operator.GE}
 
 
 def span(items: Sequence[Any], how: Operator, value: Any, key: Callable[[Any], Any] | None = None) -> Span:
-    """Where those items stand for which a comparison with a value holds; `<>` leaves out nothing."""
+    """The range of items for which a comparison with a value is true; `<>` excludes nothing."""
     start, end = 0, len(items)
     if how in (Operator.EQ, Operator.GE):
         start = bisect_left(items, value, key=key)
@@ -40,18 +40,18 @@ def span(items: Sequence[Any], how: Operator, value: Any, key: Callable[[Any], A
 
 
 def overlap(one: Span, other: Span) -> Span:
-    """What is in both."""
+    """The intersection of two ranges."""
     start = max(one[0], other[0])
     return start, max(start, min(one[1], other[1]))
 
 
 def size_of(buckets: list[Bucket]) -> int:
-    """How many rooms these are, doubles counted."""
+    """The number of these rooms, including duplicates."""
     return sum(map(len, buckets))
 
 
 class Column:
-    """One term. Values that stand in lists have keys of their own, behind those that can be put in order."""
+    """One term. Elements of lists have separate keys, after those that have an order."""
 
     __slots__ = ("_buckets", "elements", "keys", "scalars")
 
@@ -61,18 +61,18 @@ class Column:
         self.scalars = 0
         """Rooms that have a place in the order of this term."""
         self.elements = 0
-        """Values in the lists of the others."""
+        """The number of keys for elements of lists."""
 
     def __getitem__(self, key: Key) -> Bucket:
         return self._buckets[key]
 
     def having(self, value: Value) -> list[Bucket]:
-        """The rooms that have a value, or have it in a list."""
+        """The rooms that have a value, directly or in a list."""
         rank, cut = key_of(value)
         return [self._buckets[key] for key in ((rank, cut), (ELEMENT + rank, cut)) if key in self._buckets]
 
     def span(self, how: Operator, value: Value) -> Span:
-        """Which keys can stand in this relation to a value; lists aside."""
+        """The keys that can have this relation to a value, except in lists."""
         key = key_of(value)
         if not is_whole(value):
             how = _CAUTIOUS.get(how, how)
@@ -80,13 +80,13 @@ class Column:
 
     @property
     def in_order(self) -> Span:
-        """All keys but those of elements."""
+        """All keys except those of elements."""
         return 0, bisect_left(self.keys, ELEMENT, key=_by_rank)
 
     def between(self, keys: Span, size_max: int) -> list[Bucket] | None:
-        """The rooms of these keys; None if there are more, in more than one bucket."""
+        """The rooms of these keys; None if there are more than `size_max`, in more than one bucket."""
         start, end = keys
-        if end - start > size_max:  # each has one at least
+        if end - start > size_max:  # each has at least one
             return None
         buckets = [self._buckets[key] for key in self.keys[start:end]]
         return buckets if len(buckets) == 1 or size_of(buckets) <= size_max else None
@@ -125,7 +125,7 @@ class Column:
 
 
 class Columns:
-    """All rooms by age, a column for every other term, and one for as many properties as there may be columns for."""
+    """All rooms by age, a column for every other term, and one for a limited number of properties."""
 
     __slots__ = ("_of_properties", "_of_rooms", "_properties_max", "_without", "everyone")
 
@@ -134,11 +134,11 @@ class Columns:
         self._of_rooms = {name: Column() for name in _INDEXED}
         self._of_properties: dict[str, Column] = {}
         self._properties_max = properties_max
-        # How many rooms have a property without a column. As long as one has it, it gets none: it would be incomplete.
+        # How many rooms have a property without a column. While one has it, it gets none, which would be incomplete.
         self._without: Counter[str] = Counter()
 
     def get(self, term: Term) -> Column | None:
-        """The column of a term; None if it has none, so that rooms must be looked at one by one."""
+        """The column of a term; None if it has none, so that rooms must be checked one by one."""
         if term.name != PROPERTIES:
             return self._of_rooms.get(term.name)
         column = self._of_properties.get(term.key)
@@ -167,7 +167,7 @@ class Columns:
                 column.move(place, keys_of(was), keys_of(now))
         before = {} if old is None else old.properties
         after = {} if new is None else new.properties
-        for name in {**before, **after}:  # in the order of their coming: the first have columns
+        for name in {**before, **after}:  # in their order of insertion: the first have columns
             was, now = before.get(name), after.get(name)
             if was is not now:
                 self._move_property(name, place, keys_of(was), keys_of(now))

@@ -1,4 +1,5 @@
-"""Cursors: where a page ended, as URL-safe text that goes on the same search only, and is checked like any input."""
+"""Cursors: where a page ended, as URL-safe text that is valid only for the same search, and validated like any
+input."""
 
 from base64 import b64decode
 from math import isnan
@@ -15,7 +16,7 @@ from holdfast.search.values import MISSING, key_of
 
 
 class _Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A position as it travels."""
+    """A position as it is encoded."""
 
     fingerprint: bytes
     keys: list[Value | None]
@@ -36,8 +37,8 @@ def read_cursor(text: str, fingerprint: bytes, terms: int) -> SortPosition:
     try:
         mark = _DECODER.decode(b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except DECODE_ERRORS:
-        raise Invalid("cursor: this is none; begin again without one") from None
+        raise Invalid("cursor: invalid; start again without a cursor") from None
     is_whole = len(mark.keys) == terms if mark.birth is not None else 0 < len(mark.keys) < terms
     if mark.fingerprint != fingerprint or not is_whole or (mark.birth is not None and isnan(mark.birth[0])):
-        raise Invalid("cursor: it is of another search; it can only go on the one that it came from")
+        raise Invalid("cursor: it belongs to a different search; repeat the same search with it")
     return SortPosition(tuple(map(key_of, mark.keys)), mark.birth)

@@ -1,4 +1,4 @@
-"""The index: what can be found of a node's rooms, found fast while they change."""
+"""The search index of a node's rooms, fast while they change."""
 
 from msgspec.structs import replace
 
@@ -9,9 +9,9 @@ from holdfast.search.row import RowPlace, birth_of
 from holdfast.search.search import Found, PageSearch, Visible
 from holdfast.search.values import LISTS
 
-# Different properties that have a column of their own.
+# Properties with a column of their own.
 COLUMNS_MAX = 64
-# Rooms that a search looks at before it makes do with what it has found: a few milliseconds.
+# Rooms that a search checks before it returns what it has found: a few milliseconds.
 BUDGET = 4000
 
 
@@ -28,12 +28,11 @@ class Index:
         return len(self._places)
 
     def row(self, room_id: str) -> RoomInfo | None:
-        """The row of a room."""
         place = self._places.get(room_id)
         return None if place is None else place.row
 
     def put(self, row: RoomInfo) -> None:
-        """A room is new or has changed; only the columns in which it has changed are touched."""
+        """A room is new or has changed; only the changed columns are updated."""
         row = _with_fixed_lists(row)
         place = self._places.get(row.id)
         if place is not None and place.birth == birth_of(row):
@@ -44,7 +43,7 @@ class Index:
             self._columns.add(place)
 
     def remove(self, room_id: str) -> None:
-        """A room has gone, if it was here."""
+        """Remove a room, if it is indexed."""
         place = self._places.pop(room_id, None)
         if place is not None:
             self._columns.remove(place)
@@ -59,16 +58,16 @@ class Index:
         budget: int = BUDGET,
         visible: Visible | None = None,
     ) -> Found:
-        """The next `limit` rooms that are found; fewer if the budget of rooms to look at is used up before.
+        """The next `limit` matches; fewer if the budget of rooms to check is used up before.
 
-        A cursor is a place in the order, so that a room that does not change is found once, whatever the others do.
+        A cursor is a position in the order, so that an unchanged room is found exactly once, whatever the others do.
         """
         search = PageSearch(query=query, now=now, limit=limit, budget=budget, visible=visible)
         return search.page(self._columns, cursor)
 
 
 def _with_fixed_lists(row: RoomInfo) -> RoomInfo:
-    """The row with tuples for its lists: a game may change a list in place, and the columns would not know."""
+    """The row with tuples for its lists: a game may change a list in place, and the columns would not notice."""
     properties = row.properties
     for value in properties.values():
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Text to tokens, each with its column; and what is said to somebody whose text cannot be read."""
+"""Text to tokens, each with its column; and error messages that point at one."""
 
 import re
 from enum import Enum
@@ -7,9 +7,9 @@ from typing import NamedTuple
 from holdfast.core.errors import Invalid
 from holdfast.search.ast import Value
 
-# No number that means anything is longer.
+# No meaningful number is longer.
 NUMBER_CHARS_MAX = 40
-# How much of the text is shown on each side of a mistake.
+# How much of the text is shown on each side of an error.
 _SHOWN_CHARS = 30
 
 _TOKEN = re.compile(
@@ -37,7 +37,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """A piece of the text: how it is written, what it means, and the column where it begins."""
+    """A token: its text, its value, and the column where it begins."""
 
     kind: TokenKind
     text: str
@@ -51,30 +51,30 @@ class Token(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """How a complaint names it."""
+        """Its name in an error message."""
         return repr(self.text[:_SHOWN_CHARS]) if self.text else "the end"
 
 
 class Source(NamedTuple):
-    """A text that is read, and what it is called in complaints."""
+    """A text to parse, and its name in error messages."""
 
     name: str
     text: str
 
     def complaint(self, column: int, message: str) -> Invalid:
-        """The refusal that points at a column, counted from 1."""
+        """The error that points at a column, counted from 1."""
         start = max(0, column - 1 - _SHOWN_CHARS)
         shown = self.text[start : column - 1 + _SHOWN_CHARS]
         line = "".join(letter if letter.isprintable() else " " for letter in shown)
         return Invalid(f"{self.name}, column {column}: {message}\n  {line}\n  {' ' * (column - 1 - start)}^")
 
 
-# What other languages write, and how it is written here.
+# Operators of other languages, and their equivalents.
 _FOREIGN = {"==": "=", "!=": "<>", "&&": "AND", "||": "OR"}
 
 
 def tokens(source: Source) -> list[Token]:
-    """The whole text as tokens; the last is the end."""
+    """All tokens of the text; the last is the end."""
     found: list[Token] = []
     position = 0
     while not found or found[-1].kind is not TokenKind.END:

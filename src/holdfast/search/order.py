@@ -1,4 +1,4 @@
-"""The order of what is found: by some terms, then by age. No two rooms stand at the same place."""
+"""The order of results: by some terms, then by age. No two rooms have the same position."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -9,14 +9,14 @@ from holdfast.search.ast import AGES, CREATED_AT, PROPERTIES, TERMS, Ordering, T
 from holdfast.search.row import Birth, birth_of, reader
 from holdfast.search.values import MISSING, Key, key_of
 
-# Stands below every key: there, what is missing comes last if the order descends.
+# Below every key: in descending order, missing values come last.
 _LOWEST: Key = (-1, None)
 
 
 class SortPosition(NamedTuple):
     """A place in an order, whether or not a room stands there: a key for each term, and a birth.
 
-    Without a birth it is behind all rooms that have these first keys.
+    Without a birth it is after all rooms with these first keys.
     """
 
     keys: tuple[Key, ...]
@@ -36,13 +36,12 @@ class Rung(NamedTuple):
     term: Term
     is_descending: bool
     key: Callable[[RoomInfo], Key]
-    """Where a row stands by this term."""
+    """The key of a row for this term."""
     sort_key: Callable[[RoomInfo], Any]
-    """The same for sorting: what is missing comes last, and a number that is never missing stands for itself."""
+    """The same for sorting: missing values come last, and a number that is never missing is its own key."""
 
     @classmethod
     def of(cls, ordering: Ordering) -> "Rung":
-        """The rung for a term of `order_by`."""
         read = reader(ordering.term)
 
         def key(row: RoomInfo) -> Key:
@@ -58,14 +57,14 @@ class Rung(NamedTuple):
         return cls(ordering.term, ordering.is_descending, key, sort_key)
 
     def is_behind(self, key: Key, mark: Key) -> bool:
-        """Whether a key stands behind another."""
+        """Whether a key comes after another."""
         if MISSING in (key, mark):
             return key is MISSING and mark is not MISSING
         return key < mark if self.is_descending else key > mark
 
 
 class Order:
-    """Terms that decide in turn; rooms that are alike in all of them stand by age."""
+    """Terms that decide in turn; rooms that are equal in all of them are sorted by age."""
 
     __slots__ = ("is_newest_first", "rungs")
 
@@ -75,7 +74,7 @@ class Order:
 
     @classmethod
     def of(cls, orderings: Iterable[Ordering]) -> "Order":
-        """The order that an `order_by` asks for, without terms that can decide nothing any more."""
+        """The order of an `order_by`, without terms that have no effect."""
         rungs: dict[Term, Rung] = {}
         is_newest_first = False
         for ordering in orderings:
@@ -87,7 +86,7 @@ class Order:
 
     @property
     def rest(self) -> "Order":
-        """What decides between rooms that are alike in the first term."""
+        """The order among rooms that are equal in the first term."""
         return Order(self.rungs[1:], is_newest_first=self.is_newest_first)
 
     def position(self, row: RoomInfo) -> SortPosition:

@@ -1,4 +1,4 @@
-"""Tokens to a search as data. Nothing is evaluated here, and no text leads deeper than `NESTING_MAX`."""
+"""Parses tokens into a syntax tree. Nothing is evaluated here, and nesting is limited to `NESTING_MAX`."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,11 +20,11 @@ from holdfast.search.ast import (
 )
 from holdfast.search.lexer import Source, TokenKind, tokens
 
-# Parentheses and NOTs within each other: more than people write, far less than the interpreter's stack.
+# Nested parentheses and NOTs: more than people write, far less than the interpreter's stack.
 NESTING_MAX = 32
 # Values of one IN.
 IN_MAX = 100
-# Terms of an order; all of them travel in a cursor.
+# Terms of an order; a cursor contains all of them.
 ORDER_BY_MAX = 4
 
 _OPERATORS = {operator.value: operator for operator in Operator}
@@ -35,7 +35,7 @@ _AN_OPERATOR = f"{' '.join(_OPERATORS)} or IN"
 
 
 def parse_where(text: str) -> Expression:
-    """What a `where` says, or `Invalid` with the column where it stops making sense."""
+    """The expression of a `where`, or `Invalid` with the column of the error."""
     parser = _Parser(Source("where", text))
     if parser.ends():
         return And(())
@@ -46,7 +46,7 @@ def parse_where(text: str) -> Expression:
 
 
 def parse_order(order_by: Sequence[str]) -> tuple[Ordering, ...]:
-    """What an `order_by` says, or `Invalid` likewise."""
+    """The terms of an `order_by`, or `Invalid` likewise."""
     if len(order_by) > ORDER_BY_MAX:
         raise Invalid(f"order_by: expected at most {ORDER_BY_MAX} terms, found {len(order_by)}")
     return tuple(_ordering(Source(f"order_by[{number}]", text)) for number, text in enumerate(order_by))
@@ -63,7 +63,7 @@ def _ordering(source: Source) -> Ordering:
 
 
 class _Parser:
-    """Reads one text from left to right; each method takes what it is named for, or says what it expected."""
+    """A recursive descent parser; each method parses what it is named for, or raises what it expected."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -76,18 +76,18 @@ class _Parser:
         return self._token.kind is TokenKind.END
 
     def expected(self, what: str) -> Invalid:
-        """The complaint that something else stands here."""
+        """The error for an unexpected token."""
         return self._source.complaint(self._token.column, f"expected {what}, found {self._token.shown}")
 
     def takes(self, keyword: str) -> bool:
-        """Go on if this word or symbol stands here."""
+        """Consume this word or symbol if it is next."""
         if self._token.keyword != keyword:
             return False
         self._next()
         return True
 
     def either(self) -> Expression:
-        """Parts of which one must hold."""
+        """A disjunction."""
         parts = [self._both()]
         while self.takes("OR"):
             parts.append(self._both())
@@ -129,7 +129,7 @@ class _Parser:
         return Comparison(term, operator, self._value())
 
     def term(self, or_else: str = "") -> Term:
-        """A term; `or_else` is what could stand in its place."""
+        """A term; `or_else` names the alternatives in an error."""
         name = self._token.text
         if self._token.kind is not TokenKind.WORD or name not in (PROPERTIES, *TERMS):
             raise self.expected(or_else + _A_TERM)

@@ -1,6 +1,6 @@
-"""Where the rooms that a search finds can only be, told from what must hold for every one of them.
+"""Query planning: narrows down where matches can be, from conditions that all of them must meet.
 
-A plan may give rooms that do not match, and lacks none that do.
+A plan may yield rooms that do not match, but never misses one that does.
 """
 
 from operator import attrgetter
@@ -25,7 +25,7 @@ _by_creation = attrgetter("row.created_at")
 
 
 class Plan:
-    """What an expression tells about the places of its rooms."""
+    """Where the matches of an expression can be."""
 
     __slots__ = ("_columns", "_now", "_parts", "_size_max", "buckets", "spans")
 
@@ -35,12 +35,12 @@ class Plan:
         self._size_max = size_max
         self._parts = where.parts if isinstance(where, And) else (where,)
         self.spans = self._spans()
-        """The keys between which the rooms stand in the columns of some terms, if they stand there at all."""
+        """For some terms, the range of keys in their column in which all matches are, if they are in the column."""
         self.buckets = self._fewest()
-        """The fewest rooms to look at; None if nothing tells, or they are more than would be counted."""
+        """The smallest set of candidates; None if there is none, or it is too large to count."""
 
     def window(self, bucket: Bucket) -> Span:
-        """The part of a bucket in which the rooms are of an age that can match."""
+        """The part of a bucket with rooms of a matching age."""
         found = 0, len(bucket)
         for part in self._parts:
             match part:
@@ -49,7 +49,7 @@ class Plan:
         return found
 
     def between(self, term: Term) -> list[Bucket] | None:
-        """The rooms that the column of a term has between these keys; None if there are none, or too many to count."""
+        """The rooms in a term's column within its range; None if there is no range, or too many to count."""
         column = self._columns.get(term)
         return None if column is None or term not in self.spans else column.between(self.spans[term], self._size_max)
 
@@ -59,7 +59,7 @@ class Plan:
             match part:
                 case Comparison(term, how, value) if how is not Operator.NE:
                     column = self._columns.get(term)
-                    # What is equal may also stand in a list, and those are not in order.
+                    # Equal values may also be in a list, and those have no order.
                     if column is not None and not (how is Operator.EQ and column.elements):
                         keys = column.span(how, value)
                         spans[term] = overlap(spans.get(term, keys), keys)
@@ -103,7 +103,7 @@ def _united(options: list[list[Bucket] | None]) -> list[Bucket] | None:
 
 
 def _born(comparison: Comparison, now: float) -> tuple[Operator, float]:
-    """What a comparison of an age with a number says of `created_at`."""
+    """A comparison of an age as a comparison of `created_at`."""
     number: float = key_of(comparison.value)[1]
     if comparison.term.name == CREATED_AT:
         return comparison.operator, number

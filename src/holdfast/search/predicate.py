@@ -1,4 +1,4 @@
-"""From a search as data to a function that tells whether it holds for a row. What holds is told in the package."""
+"""Compiles a search into a function that tests a row. The package docstring has the rules."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from holdfast.search.row import reader
 from holdfast.search.values import LISTS, RANKS, key_of, rank_of
 
 Test = Callable[[RoomInfo, float], bool]
-"""Whether something holds for a row now."""
+"""Tests a row at a time."""
 
 _COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
     Operator.EQ: operator.eq,
@@ -55,7 +55,7 @@ def predicate(expression: Expression) -> Test:
 
 
 def weight_of(expression: Expression) -> int:
-    """How many comparisons it takes to tell whether an expression holds; an IN is one, however long."""
+    """The number of comparisons in an expression; an IN is one, however long."""
     match expression:
         case And(parts) | Or(parts):
             return sum(map(weight_of, parts))
@@ -68,7 +68,7 @@ def weight_of(expression: Expression) -> int:
 
 
 def _effort(expression: Expression) -> int:
-    """What is quickly told is told first: most rooms are passed over without a look at their properties."""
+    """Cheap tests come first: most rooms are rejected without reading their properties."""
     match expression:
         case Comparison(term) | Membership(term):
             return int(term.name == PROPERTIES)
@@ -90,7 +90,7 @@ def _negated(test: Test) -> Test:
 
 def _every(tests: Sequence[Test]) -> Test:
     def every(row: RoomInfo, now: float) -> bool:
-        for test in tests:  # noqa: SIM110 - half the time of `all` and a generator, for each row that is looked at
+        for test in tests:  # noqa: SIM110 - half the time of `all` and a generator, for each row
             if not test(row, now):
                 return False
         return True

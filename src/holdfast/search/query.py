@@ -1,4 +1,4 @@
-"""A search, read and ready to be asked."""
+"""A parsed search."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -11,12 +11,12 @@ from holdfast.search.parser import parse_order, parse_where
 from holdfast.search.predicate import predicate, weight_of
 
 _FINGERPRINT_BYTES = 6
-# So many comparisons are part of looking at a room; with more, it counts as several.
+# Checking a room includes so many comparisons; with more, it counts as several.
 COMPARISONS = 4
 
 
 class Query:
-    """What is searched for, and in which order it is wanted; `matches(row, now)` tells whether a row is found."""
+    """A search and the order of its results; `matches(row, now)` tests a row."""
 
     __slots__ = ("_fingerprint", "cost", "matches", "order", "where")
 
@@ -25,11 +25,11 @@ class Query:
         self.order = order
         self.matches = predicate(where)
         self.cost = max(1, -(-weight_of(where) // COMPARISONS))
-        """As how many a room counts that is looked at."""
+        """The cost of checking a room."""
         self._fingerprint = fingerprint
 
     def cursor_after(self, row: RoomInfo) -> str:
-        """The cursor that goes on after this row."""
+        """The cursor after this row."""
         return self.cursor_at(self.order.position(row))
 
     def cursor_at(self, position: SortPosition) -> str:
@@ -42,7 +42,8 @@ class Query:
 
 
 def parse_query(where: str, order_by: Sequence[str], kind: str | None = None) -> Query:
-    """Read a search; `kind` narrows it to one kind of rooms. `Invalid` says what was expected, and in which column."""
+    """Parse a search; `kind` restricts it to one kind of rooms. `Invalid` says what was expected, and in which
+    column."""
     expression = parse_where(where)
     if kind is not None:
         expression = conjunction(Comparison(Term("kind"), Operator.EQ, kind), expression)

@@ -1,6 +1,6 @@
-"""The rows of an index: rooms as they are shown, of which a search sees the terms in `TERMS`.
+"""The rows of an index: rooms as they are shown; searches use the terms in `TERMS`.
 
-The index keeps a row: for a change give it a new one, with a new dict of properties.
+The index keeps a row: for a change pass a new one, with a new dict of properties.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from holdfast.schemas.room import RoomInfo
 from holdfast.search.ast import PROPERTIES, Term
 
 Birth = tuple[float, str]
-"""When a room was created, and its id: its place by age, which no other room has and which never changes."""
+"""A room's creation time and id: its unique and constant position by age."""
 
 
 def birth_of(row: RoomInfo) -> Birth:
@@ -29,7 +29,7 @@ class RowPlace(Struct, eq=False, gc=False):
 
 
 def reader(term: Term) -> Callable[[RoomInfo], Any]:
-    """Reads a term of a row; None if the row lacks it."""
+    """Reads a term of a row; None if it is missing."""
     if term.name == PROPERTIES:
         key = term.key
         return lambda row: row.properties.get(key)

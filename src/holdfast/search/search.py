@@ -1,4 +1,4 @@
-"""One page of a search: what can match is gathered and sorted if it is little, and walked to in order if it is much."""
+"""One page of a search: few candidates are collected and sorted, many are walked in order."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from holdfast.search.query import Query
 from holdfast.search.values import Key
 from holdfast.search.walk import PILE_MAX, PILE_MIN, Piece, Pile, Stretch, Walker, rows_of
 
-# They may also stand all at its end: rather gather so many times more than a walk is expected to pass.
+# Matches may all be at the end: prefer collecting up to so many times more than a walk is expected to check.
 _CAUTION = 4
 
 Visible = Callable[[RoomInfo], bool]
-"""Whether a room is for the eyes of who searches."""
+"""Whether the searcher may see a room."""
 
 
 class Found(Struct, frozen=True):
-    """A page of a search. The cursor goes on from here, and is empty if there is no more."""
+    """A page of results. The cursor continues after it, and is empty if there are no more."""
 
     rows: list[RoomInfo]
     cursor: str
     looked: int
-    """How many rooms were looked at; each counts as several if the search is long."""
+    """How many rooms were checked; each counts as several if the search is long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ class PageSearch:
 
     @property
     def rows_max(self) -> int:
-        """How many rooms the budget is enough for."""
+        """How many rooms the budget allows to check."""
         return max(1, self.budget // self.query.cost)
 
     def page(self, columns: Columns, cursor: str) -> Found:
-        """The page that a cursor goes on with."""
+        """The page after a cursor."""
         page, next_cursor = _Page(self), ""
         for piece in self._pieces(columns, self.query.position(cursor)):
             if not page.take(piece):
@@ -69,7 +69,7 @@ class PageSearch:
         return [Stretch(rows_of(walker.by_age(bucket, plan.window(bucket), order, after)))]
 
     def wants(self, keys: tuple[Key, ...]) -> Callable[[RoomInfo], bool]:
-        """Whether a row is to be found, given the keys that it must have of the first terms of the order."""
+        """Whether a row matches, given the keys that it must have for the first terms of the order."""
         matches, now, visible = self.query.matches, self.now, self.visible
         if visible is None and not keys:
             return lambda row: matches(row, now)
@@ -85,19 +85,19 @@ class PageSearch:
         return wants
 
     def _few(self, plan: Plan, columns: Columns) -> list[Bucket] | None:
-        """The rooms to gather; None if it is better to walk."""
+        """The candidates to collect; None if walking is better."""
         buckets, rungs = plan.buckets, self.query.order.rungs
         if any(columns.get(rung.term) is None for rung in rungs):
             everyone = [columns.everyone]
             buckets = everyone if buckets is None else min(buckets, everyone, key=size_of)
             if size_of(buckets) > self.rows_max:
-                raise Invalid("order_by: too many rooms to sort by a property without a column; narrow the search")
+                raise Invalid("order_by: too many rooms to sort by a property without an index; narrow the search")
             return buckets
         if buckets is None or (len(buckets) == 1 and not rungs):
             return None
         size, between = size_of(buckets), plan.between(rungs[0].term) if rungs else None
         walked = len(columns.everyone) if between is None else size_of(between)
-        # If those that match stand evenly along the way, a walk passes about so many until it has found enough.
+        # If matches are evenly distributed, a walk checks about so many rooms until it has found enough.
         passed = self.limit * walked // max(1, size)
         return buckets if size <= min(self.rows_max, PILE_MAX, max(PILE_MIN, _CAUTION * passed)) else None
 
@@ -111,7 +111,7 @@ class _Page:
         self._search = search
         self.found: list[RoomInfo] = []
         self.looked = 0
-        # Where it is: at a row of a piece, or behind all of them.
+        # The present position: at a row of a piece, or after all of them.
         self._piece: Piece | None = None
         self._row: RoomInfo | None = None
 
@@ -126,7 +126,7 @@ class _Page:
         return SortPosition((*self._piece.keys, *keys[len(self._piece.keys) :]), birth)
 
     def take(self, piece: Piece) -> bool:
-        """Look at the rows of a piece; False if they are more than the page can take."""
+        """Check the rows of a piece; False if they are more than the page can take."""
         return self._take_pile(piece) if isinstance(piece, Pile) else self._take_stretch(piece)
 
     def _take_stretch(self, stretch: Stretch) -> bool:

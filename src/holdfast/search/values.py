@@ -1,4 +1,4 @@
-"""How values stand in order. A key puts the type first, so that nothing is compared with what it has no order with."""
+"""The order of values. A key begins with the type, so that values without an order are never compared."""
 
 from collections.abc import Collection
 from math import inf
@@ -7,19 +7,19 @@ from typing import Any
 from holdfast.search.ast import Value
 
 BOOLEAN, NUMBER, TEXT = range(3)
-# Added to the rank of what stands in a list: found by equality, and no part of any order.
+# Added to the rank of elements of lists: found by equality, and not part of any order.
 ELEMENT = 3
 
 Key = tuple[int, Any]
-"""The rank of a value's type, and the value, cut to a size that a cursor can carry. Cutting never changes an order to
-its contrary: at most it makes two keys equal."""
+"""The rank of a value's type, and the value, truncated for cursors. Truncation never reverses an order: at most it
+makes two keys equal."""
 
 MISSING: Key = (2 * ELEMENT, None)
-"""The key of what has no place in an order: no value, a list, or nothing that can be compared."""
+"""The key of values without an order: missing ones, lists, and anything that cannot be compared."""
 
-# Four such texts in any script still fit a cursor.
+# Four such texts in any script still fit in a cursor.
 KEY_CHARS_MAX = 32
-# What MessagePack can carry as an integer. Beyond it numbers stand in the order of their nearest floats.
+# MessagePack's integers. Beyond them numbers are ordered by their nearest floats.
 _INT_MAX = 2**63
 
 RANKS: dict[type, int] = {bool: BOOLEAN, int: NUMBER, float: NUMBER, str: TEXT}
@@ -30,15 +30,15 @@ def rank_of(value: object) -> int | None:
     """The rank of a value's type; None if it cannot be compared."""
     kind = type(value)
     if kind is float:
-        return NUMBER if value == value else None  # noqa: PLR0124 - only NaN is not itself
+        return NUMBER if value == value else None  # noqa: PLR0124 - only NaN differs from itself
     rank = RANKS.get(kind)
-    if rank is None and value is not None:  # it may still be a StrEnum, which games like
+    if rank is None and value is not None:  # it may be a StrEnum
         return next((rank for known, rank in RANKS.items() if isinstance(value, known)), None)
     return rank
 
 
 def key_of(value: Any) -> Key:
-    """Where a value stands in an order."""
+    """The key of a value."""
     rank = rank_of(value)
     if rank == TEXT:
         return (TEXT, value[:KEY_CHARS_MAX])

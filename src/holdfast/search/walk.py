@@ -1,8 +1,8 @@
-"""Walks: the rooms of an index in an order, piece by piece, as they stand in the columns.
+"""Walks: the rooms of an index in an order, piece by piece, using the columns.
 
-A column has its rooms by one term and then by age. Only if more terms follow there is something to sort: the rooms that
-are alike so far. Small piles of them are sorted. For a large one the column of the next term is walked instead, and the
-rooms on it that are not of the pile are passed over.
+A column has its rooms by one term and then by age. Only with further terms is there something to sort: rooms that are
+equal so far. Small piles of them are sorted. For a large one the column of the next term is walked instead, and its
+rooms that are not of the pile are skipped.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,22 +20,21 @@ from holdfast.search.values import MISSING, Key
 
 T = TypeVar("T")
 
-# Rooms that are sorted at a time. With fewer, time is lost between the piles; with more, what is found first waits for
-# the rest to be sorted.
+# Rooms sorted at a time. With fewer, time is lost between the piles; with more, the first results wait for the rest.
 PILE_MIN, PILE_MAX = 100, 2000
 
 _row = attrgetter("row")
 
 
 class Stretch(NamedTuple):
-    """Rows in order. Of the first terms of the order they must have these keys: others are passed over."""
+    """Rows in order. Rows without these keys for the first terms of the order are skipped."""
 
     rows: Iterable[RoomInfo]
     keys: tuple[Key, ...] = ()
 
 
 class Pile(NamedTuple):
-    """So many rows, oldest first, which are still to be put in an order. `end` is the place behind them all."""
+    """A number of rows, oldest first, that are still to be sorted. `end` is the position after them all."""
 
     rows: Iterable[RoomInfo]
     size: int
@@ -50,7 +49,7 @@ Piece = Stretch | Pile
 
 
 class Walker:
-    """Walks through an index, for somebody who looks at no more than `rows_max` rows."""
+    """Walks through an index, checking at most `rows_max` rows."""
 
     __slots__ = ("_columns", "_pile_max", "_rows_max", "_spans")
 
@@ -66,7 +65,7 @@ class Walker:
             start = bisect_right(bucket, after.birth, key=by_birth)
             end = bisect_left(bucket, after.birth, key=by_birth)
             window = overlap(window, (0, end) if order.is_newest_first else (start, len(bucket)))
-        # One more than can be looked at tells that there is more.
+        # One more than can be checked shows that there are more.
         return _ahead(bucket, window, self._rows_max + 1, backwards=order.is_newest_first)
 
     def walk(self, order: Order, after: SortPosition | None, keys: tuple[Key, ...] = ()) -> Iterator[Piece]:
@@ -113,7 +112,7 @@ class Walker:
                 yield from self.walk(order.rest, _within(after, batch[0]), (*keys, batch[0]))
 
     def _batches(self, column: Column, keys: list[Key]) -> Iterator[list[Key]]:
-        """Keys that follow each other and have few rooms together, or one key that has many."""
+        """Consecutive keys with few rooms together, or one key with many."""
         batch: list[Key] = []
         size = 0
         for key in keys:
@@ -136,12 +135,12 @@ class Walker:
             if after.within(mark) == BEHIND_ALL:
                 start, end = end, start
             keys = overlap(keys, (0, end) if rung.is_descending else (start, len(column.keys)))
-        # The first may have no room behind the position; each of the others has one to look at.
+        # The first may have no room after the position; each of the others has one to check.
         return _ahead(column.keys, keys, self._rows_max + 2, backwards=rung.is_descending)
 
 
 def _ahead(items: list[T], span: Span, count: int, *, backwards: bool) -> list[T]:
-    """The first items of a span, in one direction."""
+    """The first items of a range, in one direction."""
     start, end = span
     return items[max(start, end - count) : end][::-1] if backwards else items[start : min(end, start + count)]
 

@@ -32,17 +32,17 @@ class MemoryData:
         self._revision = 0
 
     def write(self, batch: Batch) -> Outcome:
-        """Write a batch whole, or leave everything as it is."""
+        """Write a batch whole, or change nothing."""
         return self._conflict_of(batch) or [self._apply(write) for write in batch]
 
     def check_space(self, batches: Sequence[Batch]) -> None:
-        """Raise `Full` unless every batch that is in no conflict finds space."""
+        """Raise `Full` unless every batch without a conflict finds space."""
         if self._entries_max is None:
             return
         accepted = [batch for batch in batches if self._conflict_of(batch) is None]
         added = sum(write.revision == ABSENT and write.value is not None for batch in accepted for write in batch)
         if added and len(self.entries) + added > self._entries_max:
-            raise Full(f"{self._entries_max} records are kept in memory, and no more; give the server a store")
+            raise Full(f"at most {self._entries_max} records are kept in memory; give the server a store")
 
     def _conflict_of(self, batch: Batch) -> RevisionConflict | None:
         for key, _, expected in batch:
@@ -67,17 +67,17 @@ class MemoryStore:
     """A handle of a memory store: of its own data, or of the `data` given."""
 
     def __init__(self, data: MemoryData | None = None, *, is_open: bool = False) -> None:
-        """`is_open` spares a caller that cannot await the call of `open`."""
+        """`is_open` is for callers that cannot await `open`."""
         self._data = data or MemoryData()
         self._is_open = is_open
 
     async def open(self, claim: Claim = "shared") -> None:
         if self._is_open:
-            raise ValueError("the store is open already")
+            raise ValueError("the store is already open")
         self._is_open = True
 
     async def reclaim(self) -> bool:
-        # Other handles of the same data cannot be told from servers.
+        # Other handles of the same data cannot be distinguished from servers.
         return False
 
     async def close(self) -> None:

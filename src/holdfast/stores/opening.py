@@ -1,4 +1,4 @@
-"""From a setting to a store."""
+"""Creates the store of a setting."""
 
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.port import Store
@@ -6,7 +6,7 @@ from holdfast.stores.sqlite import SqliteStore
 
 
 def open_store(url: str | Store) -> Store:
-    """The store that a setting names, yet to be opened: "sqlite:game.db", "sqlite:/var/lib/game.db" or "memory:"."""
+    """The store of a setting, not opened yet: "sqlite:game.db", "sqlite:/var/lib/game.db" or "memory:"."""
     if not isinstance(url, str):
         return url
     match url.partition(":"):
@@ -15,4 +15,4 @@ def open_store(url: str | Store) -> Store:
         case "sqlite", ":", path if path:
             return SqliteStore(path)
         case _:
-            raise ValueError(f'{url!r} names no store: there are "memory:" and "sqlite:game.db" (any path)')
+            raise ValueError(f'unknown store {url!r}: use "memory:" or "sqlite:" and a path, as in "sqlite:game.db"')

@@ -1,18 +1,18 @@
 """The port of a store: a small key–value store that outlives a node, and whose revisions are fencing tokens.
 
-Every write says which revision of its key it takes the place of, and loses if that is not the one the store has. A
-node that slept while another took over its rooms still holds the old revisions: whatever it writes is refused (R8).
-Revisions only grow, over all keys of a store, and none is ever given out twice, not even after a delete.
+Every write names the revision of its key that it replaces, and fails if the store has another. A node that was
+suspended while another took over its rooms still has the old revisions: all its writes are refused (R8). Revisions
+only grow, over all keys of a store, and are never reused, not even after a delete.
 
-A batch is written whole or not at all. A commit writes many batches with one trip to the disk; one that is refused
-does not keep the others from being written. Batches of one commit are independent: no two of them write the same key.
+A batch is written whole or not at all. A commit writes many batches with one sync of the disk; a refused one does not
+affect the others. Batches of one commit are independent: no two of them write the same key.
 """
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 KEY_BYTES_MAX = 200
-"""Keys are printable ASCII without spaces: parts that a "/" keeps apart, as in "room/KbVh3/state"."""
+"""Keys are printable ASCII without spaces: parts separated by "/", as in "room/KbVh3/state"."""
 
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 """A larger value is a bug of the caller."""
@@ -25,7 +25,7 @@ _REVISION_MAX = 2**63 - 1
 
 
 class Entry(NamedTuple):
-    """A key as the store has it."""
+    """A key in the store."""
 
     key: str
     value: bytes
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Put a value, or delete the key (None), if the key's revision is this one still."""
+    """Put a value, or delete the key (None), if the key still has this revision."""
 
     key: str
     value: bytes | None
@@ -48,7 +48,7 @@ class StoreError(Exception):
 
 
 class RevisionConflict(StoreError):
-    """Another writer has changed the key: give up whatever was based on the revision known here."""
+    """Another writer has changed the key: discard whatever was based on the known revision."""
 
     def __init__(self, key: str, expected: int, found: int) -> None:
         super().__init__(f"{key} is at revision {found}, not {expected}")
@@ -58,23 +58,23 @@ class RevisionConflict(StoreError):
 
 
 class Unavailable(StoreError):
-    """Nothing was written, and trying again later may help: the disk is full, the file locked, the server away."""
+    """Nothing was written, and a retry may help: the disk is full, the file locked, the server away."""
 
 
 class Full(Unavailable):
-    """The store holds as many entries as it may: existing ones can be replaced or deleted, but none added."""
+    """The store is full: existing entries can be replaced or deleted, but none added."""
 
 
 class Unknown(StoreError):
-    """Whether it was written is not known, as after a time-out: read back before anything else."""
+    """It is unknown whether it was written, as after a time-out: read it back first."""
 
 
 class Broken(StoreError):
-    """What was written before may be lost: a failed fsync, a damaged file. This process must not go on with it."""
+    """Earlier writes may be lost: a failed fsync, a damaged file. This process must not continue."""
 
 
 class Held(StoreError):
-    """Another server uses the store: stop that one, or take its rooms over on purpose."""
+    """Another server uses the store: stop that one, or take over its rooms on purpose."""
 
     def __init__(self, message: str, holder: str) -> None:
         super().__init__(message)
@@ -82,11 +82,11 @@ class Held(StoreError):
 
 
 Claim = Literal["shared", "sole", "takeover"]
-"""How a store is opened. shared: together with others, as tools do. sole: as its one server, or `Held`.
-takeover: as its one server in place of another, whose writes are refused by their revisions from then on."""
+"""How a store is opened. shared: together with others, as tools do. sole: as its only server, or `Held`.
+takeover: as its only server instead of another, whose writes are refused by their revisions from then on."""
 
 Outcome = list[int] | RevisionConflict
-"""What became of a batch: the new revisions of its writes (`ABSENT` for a delete), or why it was refused."""
+"""The outcome of a batch: the new revisions of its writes (`ABSENT` for a delete), or why it was refused."""
 
 
 class Store(Protocol):
@@ -96,19 +96,19 @@ class Store(Protocol):
         """Open it; an older layout is migrated, one that is newer than this version is refused."""
 
     async def reclaim(self) -> bool:
-        """Whether this is the one server on the store, taking a free lock again; False if the store cannot tell."""
+        """Whether this is the only server on the store; a free lock is taken again. False if the store cannot tell."""
 
     async def close(self) -> None:
-        """Finish pending calls, then release everything. Closing twice is fine."""
+        """Finish pending calls, then release everything. Idempotent."""
 
     async def get(self, key: str) -> Entry | None:
-        """The key's value, or None: what the last commit that returned has made of it, or a later one."""
+        """The key's entry, or None: as of the last returned commit, or a later one."""
 
     async def list(self, prefix: str) -> list[Entry]:
-        """Every key that begins with the prefix, sorted, as of one moment."""
+        """Every key with the prefix, sorted, as of one moment."""
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
-        """Write one value if the key is at this revision (`ABSENT`: it does not exist), else `RevisionConflict`.
+        """Write one value if the key is at this revision (`ABSENT`: it does not exist), otherwise `RevisionConflict`.
 
         Returns the new revision.
         """
@@ -117,9 +117,9 @@ class Store(Protocol):
         """Delete the key if it is at this revision, or `RevisionConflict`."""
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
-        """Write all batches durably, with one trip to the disk; returns the outcome of each, in order.
+        """Write all batches durably, with one sync of the disk; returns the outcome of each, in order.
 
-        If this raises, `Unavailable` means that none of them was written, `Unknown` that all or none of each may be.
+        If this raises, `Unavailable` means that none of them was written, `Unknown` that each may be written or not.
         """
 
     async def failure(self) -> Broken:
@@ -137,15 +137,15 @@ def check_key(key: str) -> None:
 
 
 def check_prefix(prefix: str) -> None:
-    """What a key may begin with; nothing at all is the prefix of every key."""
+    """A valid beginning of a key; the empty prefix matches every key."""
     if len(prefix) > KEY_BYTES_MAX:
-        raise ValueError(f"a key has {KEY_BYTES_MAX} bytes at most, not {len(prefix)}: {prefix[:20]}…")
+        raise ValueError(f"a key may have at most {KEY_BYTES_MAX} bytes, not {len(prefix)}: {prefix[:20]}…")
     if not prefix.isascii() or not prefix.isprintable() or " " in prefix:
-        raise ValueError(f"a key is printable ASCII without spaces, not {prefix!r}")
+        raise ValueError(f"a key must be printable ASCII without spaces, not {prefix!r}")
 
 
 def check_batches(batches: Sequence[Batch]) -> None:
-    """Keys, values and revisions can be stored, and no key is written twice in one commit."""
+    """Check that keys, values and revisions are valid, and that no key is written twice in one commit."""
     seen: set[str] = set()
     for batch in batches:
         for key, value, revision in batch:
@@ -154,9 +154,9 @@ def check_batches(batches: Sequence[Batch]) -> None:
                 raise ValueError(f"{key} is written twice in one commit")
             seen.add(key)
             if value is not None and len(value) > VALUE_BYTES_MAX:
-                raise ValueError(f"{key} has {len(value)} bytes, {VALUE_BYTES_MAX} is the most a store takes")
+                raise ValueError(f"{key} has {len(value)} bytes, at most {VALUE_BYTES_MAX} are allowed")
             if not 0 <= revision <= _REVISION_MAX:
-                raise ValueError(f"{revision} cannot be a revision of {key}")
+                raise ValueError(f"{revision} is not a valid revision of {key}")
 
 
 async def commit_one(store: Store, batch: Batch) -> list[int]:

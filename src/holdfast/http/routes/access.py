@@ -1,4 +1,4 @@
-"""Who may sign in: bans, accounts and tickets."""
+"""Bans, accounts and tickets."""
 
 from litestar import delete, get, post, put
 from litestar.di import NamedDependency
@@ -22,7 +22,7 @@ _TICKET = {"player": "ada", "roles": ["tester"], "ttl_s": 30}
 
 @get(_BANS, **operation("bans", "List bans", Scope.ADMIN, "expired"))
 async def list_bans(server: Server, params: NamedDependency[PageQuery]) -> BanPage:
-    """Those that are in force; an `until` of 0 means for good."""
+    """The bans in force; an `until` of 0 means permanent."""
     return server.access.ban_page(params.limit, params.cursor)
 
 

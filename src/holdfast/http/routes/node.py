@@ -94,7 +94,7 @@ async def get_settings(server: Server) -> SettingsInfo:
 
 @get(_PACKET_LOG, **operation("node", "List whose packets are logged", Scope.ADMIN))
 async def list_packet_targets(server: Server) -> PacketTargetList:
-    """Each ends by itself."""
+    """Each ends automatically."""
     return PacketTargetList(server.packets.targets())
 
 
@@ -113,7 +113,7 @@ async def log_packets(server: Server, target: TargetPath, params: NamedDependenc
 
 @delete(f"{_PACKET_LOG}/{{target:str}}", **operation("node", "Stop logging packets", Scope.ADMIN, *PATH))
 async def stop_logging_packets(server: Server, target: TargetPath) -> None:
-    """Before it ends by itself."""
+    """Before it ends automatically."""
     server.packets.leave(target)
 
 

@@ -16,7 +16,7 @@ from holdfast.http.static import HEADERS
 @get("/openapi.json", **operation("documents", "Get the OpenAPI document", None))
 async def openapi(request: ApiRequest) -> Response[Any]:
     """OpenAPI 3.1. Needs no key."""
-    # In a thread: it is made for the first reader, who needs no key, and the games must not wait for it.
+    # In a thread: it is created for the first reader, who needs no key, and must not block the event loop.
     text = await asyncio.to_thread(context_of(request).document)
     return Response(text, media_type="application/json")
 

@@ -1,4 +1,4 @@
-"""Placements: have a room created where it is best for its players. That takes a while: poll, or follow the events."""
+"""Placements: create a room on the best node for its players. That takes a while: poll, or follow the events."""
 
 from litestar import delete, get, post
 from litestar.params import JSONBody
@@ -30,7 +30,7 @@ async def list_queues(server: Server) -> QueueList:
 
 @get(_PLACEMENTS, **operation("placements", "List placements", Scope.READ))
 async def list_placements(server: Server) -> PlacementList:
-    """Those that are pending, and those that ended a short while ago."""
+    """The pending ones, and those that ended recently."""
     return PlacementList(server.placements.list())
 
 

@@ -73,7 +73,7 @@ async def create_room(
 
 @get(_ROOM, **operation("rooms", "Get a room", Scope.READ, *PATH), response_headers=[ETAG])
 async def get_room(server: Server, room_id: RoomPath) -> Answer[RoomInfo]:
-    """Also one that ended a short while ago."""
+    """Also one that ended recently."""
     return room_answer(server.rooms.get(room_id))
 
 
@@ -110,7 +110,7 @@ async def update_room(
     response_headers=[ETAG],
 )
 async def end_room(server: Server, room_id: RoomPath, params: NamedDependency[ReasonQuery]) -> Answer[RoomInfo]:
-    """Everybody leaves, then it is gone."""
+    """Everybody leaves, then it ends."""
     return room_answer(await server.rooms.end(room_id, params.reason))
 
 

@@ -56,7 +56,7 @@ async def explain_session(server: Server, session_id: SessionPath) -> TimelineIn
 
 @get(_PLAYERS, **operation("players", "List players", Scope.READ, "expired", example={"search": "guest"}))
 async def list_players(server: Server, params: NamedDependency[PlayerQuery]) -> PlayerPage:
-    """Everybody with a session, a seat, or a seat that is reserved for them."""
+    """Everybody with a session, a seat or a reservation."""
     return server.players.list(search=params.search, limit=params.limit, cursor=params.cursor)
 
 
@@ -68,7 +68,7 @@ async def get_player(server: Server, player_id: PlayerPath) -> PlayerInfo:
 
 @get(f"{_PLAYER}/timeline", **operation("players", "Explain a player's latest session", Scope.READ, *PATH))
 async def explain_player(server: Server, player_id: PlayerPath) -> TimelineInfo:
-    """The newest session that is here, else the one that ended last."""
+    """The newest open session, otherwise the one that ended last."""
     return server.sessions.latest_timeline(player_id)
 
 
@@ -86,7 +86,7 @@ async def explain_player(server: Server, player_id: PlayerPath) -> TimelineInfo:
 async def sign_out_player(server: Server, player_id: PlayerPath, params: NamedDependency[ReasonQuery]) -> None:
     """All of their sessions end at once; tickets and JWTs that were issued before are no longer valid.
 
-    They need not be here. They may sign in again with passwords and guest credentials.
+    They need not be connected. They may sign in again with passwords and guest credentials.
     """
     await server.access.sign_out(player_id, params.reason)
 

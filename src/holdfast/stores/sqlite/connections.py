@@ -1,8 +1,8 @@
-"""The two connections to the file, one that writes and one that reads beside it, each used in a thread of its own.
+"""The two connections to the file, one for writing and one for reading, each used in a thread of its own.
 
-After each step of SQLite the writing thread must get Python's global lock back, and waits for it 5 ms or more while
-the event loop is busy: a commit of a hundred rows with a statement for each took half a second. So the common commit,
-in which nothing is in conflict, is one statement; SQLite makes that a transaction of its own.
+After each step of SQLite the writing thread must reacquire the GIL, and waits for it 5 ms or more while the event loop
+is busy: a commit of a hundred rows with a statement for each took half a second. So the common commit, without
+conflicts, is one statement, which SQLite runs as a transaction.
 """
 
 import json
@@ -47,7 +47,7 @@ _AFTER = "\x7f"
 
 
 class Writer:
-    """Writes batches; once a write may have been lost, nothing more."""
+    """Writes batches; refuses all writes once one may have been lost."""
 
     def __init__(self, path: Path, *, busy_s: float) -> None:
         self._path = path
@@ -56,12 +56,12 @@ class Writer:
         self._lock: ServerLock | None = None
         self._newest: NewestRevision | None = None
         self.guard = FileGuard(path)
-        # The last revision given out, unless another process has written since.
+        # The last assigned revision, unless another process has written since.
         self._count = 0
         self._broken: Broken | None = None
 
     def open(self, claim: Claim = "shared") -> None:
-        """Make the file, or bring it up to date."""
+        """Create the file, or migrate it."""
         try:
             check_file(self._path)
             is_new = not self._path.exists()
@@ -82,7 +82,7 @@ class Writer:
             raise Unavailable(f"{self._path} cannot be opened: {error.strerror}") from error
 
     def close(self) -> None:
-        """Move everything from the log into the file itself, unless another process is reading it."""
+        """Checkpoint the log into the file, unless another process is reading it."""
         self.guard.close()
         connection, self._opened = self._opened, None
         try:
@@ -96,11 +96,11 @@ class Writer:
 
     def _put_away(self, connection: sqlite3.Connection) -> None:
         with closing(connection), suppress(sqlite3.Error):
-            # If this fails, the log stays where it is, and the next process that opens the file reads it.
+            # If this fails, the log stays, and the next process that opens the file reads it.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def write(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """Write the batches that are in no conflict."""
+        """Write the batches without a conflict."""
         if self._broken is not None:
             raise Broken(f"nothing more is written after a failure: {self._broken}")
         self.guard.has_written = True
@@ -112,7 +112,7 @@ class Writer:
         return self._try(batches)
 
     def look(self) -> None:
-        """The checks that run a few times a second, with or without writes; `Broken` if no more may be written."""
+        """Periodic checks, a few times a second; `Broken` if nothing more may be written."""
         if self._opened is None or self._broken is not None:
             return
         try:
@@ -121,7 +121,7 @@ class Writer:
             self.failed(error)
             raise
         except Exception as error:
-            failure = Broken(f"{self._path} cannot be looked at: {error!r}")
+            failure = Broken(f"{self._path} cannot be checked: {error!r}")
             self.failed(failure)
             raise failure from error
 
@@ -134,11 +134,11 @@ class Writer:
             self._newest.note(self._count)
 
     def reclaim(self) -> bool:
-        """Whether we have the server's lock; a free one is taken again."""
+        """Whether this process has the server's lock; a free one is taken again."""
         return self._lock is not None and self._lock.has_it()
 
     def failed(self, error: Broken) -> None:
-        """Write nothing more."""
+        """Refuse all further writes."""
         self._broken = self._broken or error
 
     def _try(self, batches: Sequence[Batch]) -> list[Outcome]:
@@ -151,7 +151,7 @@ class Writer:
             raise failure from error
 
     def _empty_log(self) -> bool:
-        """Make space: what is in the log is in the database then, and mostly the same pages again and again."""
+        """Make space: checkpoint the log, which mostly has the same pages again and again."""
         try:
             [[busy, _, _]] = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error:
@@ -160,7 +160,7 @@ class Writer:
         return not busy
 
     def _write_all(self, batches: Sequence[Batch]) -> list[Outcome] | None:
-        """The short way: one statement that writes everything, or nothing if there is any conflict."""
+        """The fast path: one statement that writes everything, or nothing if there is any conflict."""
         rows, outcomes = _number(batches, self._count)
         if len(rows) > _ROWS_MAX * _COLUMNS:
             return None
@@ -172,7 +172,7 @@ class Writer:
         return outcomes
 
     def _write_without_conflicts(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """The long way: find the batches in conflict, and write the others."""
+        """The slow path: find the batches in conflict, and write the others."""
         self._connection.execute("BEGIN IMMEDIATE")
         expected = {key: revision for batch in batches for key, _, revision in batch}
         found: dict[str, int] = dict(self._connection.execute(_CONFLICTS, [json.dumps(expected)]).fetchall())
@@ -198,7 +198,7 @@ class Writer:
         return count
 
     def _roll_back(self, error: sqlite3.Error) -> StoreError:
-        """SQLite has rolled back by itself after some errors, and not after others."""
+        """SQLite rolls back automatically after some errors, and not after others."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -213,7 +213,7 @@ class Writer:
 
 
 def _number(batches: Sequence[Batch], count: int) -> tuple[list[Any], list[Outcome]]:
-    """The rows that write the batches, with the revisions that follow this count, and the outcomes."""
+    """The rows that write the batches, with the revisions after this count, and the outcomes."""
     rows: list[Any] = [COUNT_KEY, b"", count, count + sum(map(len, batches))]
     outcomes: list[Outcome] = []
     for batch in batches:
@@ -231,7 +231,7 @@ def _first_conflict(batch: Batch, found: dict[str, int]) -> RevisionConflict | N
 
 
 class Reader:
-    """Sees what was committed."""
+    """Reads committed entries."""
 
     def __init__(self, path: Path, *, busy_s: float) -> None:
         self._path = path
@@ -239,16 +239,14 @@ class Reader:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """To be called when the writer has made the file."""
+        """Call it after the writer has created the file."""
         self._connection = connect(self._path, busy_s=self._busy_s)
 
     def close(self) -> None:
-        """Let go of the file."""
         if self._connection is not None:
             self._connection.close()
 
     def get(self, key: str) -> Entry | None:
-        """The entry, if there is one."""
         return next(iter(self._select(_ONE, key)), None)
 
     def _select(self, statement: str, *parameters: str) -> list[Entry]:
@@ -259,5 +257,5 @@ class Reader:
             raise translate(error, self._path) from error
 
     def list(self, prefix: str) -> list[Entry]:
-        """The entries whose keys begin like this, in order."""
+        """The entries whose keys have the prefix, in order."""
         return self._select(_RANGE, prefix, prefix + _AFTER)

@@ -1,8 +1,9 @@
-"""Notices that the files of an open store are not the ones that were opened: deleted, replaced, cut or overwritten.
+"""Notices that the files of an open store are not the ones that were opened: deleted, replaced, truncated or
+overwritten.
 
-SQLite does not look. It goes on with a file that has no name any more, and what it commits there is gone with the
-process. The database itself is only looked at (`stat`) or read through SQLite: closing a descriptor of our own would
-drop SQLite's locks on it. Nobody locks the log, so that can be read.
+SQLite does not check. It continues with a deleted file, and its commits are lost with the process. The database itself
+is only examined with `stat` or through SQLite: closing a descriptor of our own would drop SQLite's locks on it. The
+log has no locks, so it can be read.
 """
 
 import os
@@ -17,7 +18,7 @@ from holdfast.stores.sqlite.layout import APPLICATION_ID, COUNT_KEY, connect
 
 _LOG_HEADER = 32
 _FRAME_HEADER = 24
-# The first bytes of a log; the last bit says in which byte order its checksums are.
+# The first bytes of a log; the last bit is the byte order of its checksums.
 _LOG_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
 # A file that another program has written is checked page by page, unless that would take too long.
 _THOROUGH_BYTES_MAX = 256 * 1024 * 1024
@@ -35,14 +36,14 @@ class FileGuard:
         self._size = 0
         self._written_at = 0
         self._log_size = 0
-        # The newest revision that was seen in the database without its log: it never has an older one.
+        # The newest revision seen in the database without its log: it never has an older one.
         self._count = 0
         self.has_written = False
-        """Whether we wrote since the last look: then a checkpoint of ours may have changed the database."""
+        """Whether this process wrote since the last check: then its checkpoint may have changed the database."""
 
     def open(self) -> None:
         """Remember which files these are; SQLite has just opened them."""
-        # As they are now: the program may change its folder later.
+        # Resolved now: the program may change its working directory later.
         real = self._path.resolve()
         self._path = self._path.absolute()
         self._log = real.with_name(f"{real.name}-wal")
@@ -52,7 +53,6 @@ class FileGuard:
         self._size = self._path.stat().st_size
 
     def close(self) -> None:
-        """Look no more."""
         self._ids.clear()
         if self._log_file >= 0:
             os.close(self._log_file)
@@ -60,20 +60,19 @@ class FileGuard:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to look after."""
         return bool(self._ids)
 
     def check(self) -> None:
-        """Whether what was committed is where the next start will look for it. Takes a few microseconds."""
+        """Check that commits are where the next start will read them. Takes a few microseconds."""
         if self.is_open:
             self._same(self._path)
             self._same(self._log)
-            # An empty log was put away by a checkpoint; `look` makes sure of that.
+            # An empty log was truncated by a checkpoint; `look` verifies that.
             if _first_bytes(self._log_file) not in (b"", *_LOG_MAGIC):
                 raise self._broken(f"its log {self._log} was overwritten")
 
     def look(self, connection: sqlite3.Connection) -> None:
-        """The same, and whether another program has written or cut the files; called a few times a second."""
+        """The same, and whether another program has written or truncated the files; called a few times a second."""
         if not self.is_open:
             return
         self.check()
@@ -98,7 +97,7 @@ class FileGuard:
         except OSError as error:
             is_gone = isinstance(error, FileNotFoundError | NotADirectoryError)
             raise self._broken(
-                f"{what} was deleted or moved" if is_gone else f"{what} cannot be reached any more ({error.strerror})"
+                f"{what} was deleted or moved" if is_gone else f"{what} can no longer be reached ({error.strerror})"
             ) from None
         if _id(found) != self._ids.get(file, _id(found)):
             raise self._broken(f"{what} was replaced by another file")
@@ -107,29 +106,29 @@ class FileGuard:
     def _look_at_log(self, connection: sqlite3.Connection) -> None:
         size = os.fstat(self._log_file).st_size
         if size < self._log_size:
-            # A checkpoint may have cut it, ours or another program's: then SQLite needs nothing of what is gone.
+            # A checkpoint may have truncated it, ours or another program's: then SQLite needs nothing of the rest.
             try:
                 [[_, frames, done]] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 [[page]] = connection.execute("PRAGMA page_size").fetchall()
             except sqlite3.Error as error:
-                raise self._broken(f"its log {self._log} was cut ({error})") from error
+                raise self._broken(f"its log {self._log} was truncated ({error})") from error
             if frames > done and size < _LOG_HEADER + frames * (page + _FRAME_HEADER):
-                raise self._broken(f"its log {self._log} was cut")
+                raise self._broken(f"its log {self._log} was truncated")
         self._log_size = size
 
     def _check_shorter(self, connection: sqlite3.Connection, size: int) -> None:
-        """It was cut, unless SQLite itself needs no more than that: another program has put it in order (`VACUUM`)."""
+        """It was truncated, unless SQLite itself needs no more: another program has compacted it (`VACUUM`)."""
         try:
             [[pages]] = connection.execute("PRAGMA page_count").fetchall()
             [[page]] = connection.execute("PRAGMA page_size").fetchall()
         except sqlite3.Error as error:
-            raise self._broken(f"it was cut from {self._size} to {size} bytes ({error})") from error
-        # What was written since is in the log.
+            raise self._broken(f"it was truncated from {self._size} to {size} bytes ({error})") from error
+        # Later writes are in the log.
         if size == 0 or size + self._log_size < pages * page:
-            raise self._broken(f"it was cut from {self._size} to {size} bytes")
+            raise self._broken(f"it was truncated from {self._size} to {size} bytes")
 
     def _examine(self) -> None:
-        """Read the file as it is without its log: is it still this store, and not an older copy of it?"""
+        """Read the file without its log: is it still this store, and not an older copy of it?"""
         url = f"file:{quote(str(self._path))}?mode=ro&immutable=1"
         with closing(sqlite3.connect(url, uri=True)) as connection:
             try:
@@ -142,7 +141,7 @@ class FileGuard:
                         raise self._broken("it was overwritten by an older copy of it")
                     self._count = revision
             except sqlite3.DatabaseError as error:
-                # Without its log, a file looks damaged in which a checkpoint has not come to its end.
+                # Without its log, a file with an unfinished checkpoint looks damaged.
                 if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
                     raise self._broken("it was overwritten") from None
 
@@ -164,7 +163,7 @@ class FileGuard:
 
 def _first_bytes(file: int) -> bytes:
     if sys.platform == "win32":
-        # It has no `pread`; and there, what a program has open is not deleted or replaced.
+        # It has no `pread`; and there, open files cannot be deleted or replaced.
         return b""
     return os.pread(file, 4, 0)
 

@@ -1,7 +1,7 @@
-"""The layout of the file, migrations of older ones, and how a connection to it is opened.
+"""The layout of the file, its migrations, and how connections to it are opened.
 
 The file is marked as ours (`application_id`) and with the number of its layout (`user_version`). A file that is not
-ours, or newer than we are, is refused before anything is written to it.
+ours, or newer than this version, is refused before anything is written to it.
 """
 
 import os
@@ -20,11 +20,11 @@ log = get_logger("holdfast.stores")
 APPLICATION_ID = int.from_bytes(b"Hldf")
 
 COUNT_KEY = ""
-"""The last revision given out is an entry like any other, under the one key that callers cannot name."""
+"""The last assigned revision is an entry like any other, under the one key that callers cannot use."""
 
-# A row put into `change` is a write of the port: if the entry is not at the revision expected, it fails, and the whole
-# statement with it. So a commit is one statement (see writer.py); rows without a key fill it up to its size.
-# `entry` keeps its rowids: WITHOUT ROWID, values of 2 KiB and more cost twice the CPU, and small ones no less.
+# A row inserted into `change` is a write of the port: if the entry is not at the expected revision, it fails, and the
+# whole statement with it. So a commit is one statement (see connections.py), padded with rows without a key.
+# `entry` has rowids: with WITHOUT ROWID, values of 2 KiB and more cost twice the CPU, and small ones no less.
 MIGRATIONS: Sequence[Sequence[str]] = (
     (
         "CREATE TABLE entry (key TEXT PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL) STRICT",
@@ -51,16 +51,16 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         """,
     ),
 )
-"""Step n brings a file of layout n to layout n + 1; one that was released never changes."""
+"""Step n migrates a file from layout n to n + 1; released steps never change."""
 
 
 def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
-    """A connection without transactions but those that are asked for."""
+    """A connection without implicit transactions."""
     return sqlite3.connect(path, timeout=busy_s, isolation_level=None)
 
 
 def prepare(path: Path, *, busy_s: float, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> sqlite3.Connection:
-    """The connection that writes, to a file that was made, or checked and brought up to date."""
+    """The connection for writing, to a file that was created, or checked and migrated."""
     _make_private(path)
     connection = connect(path, busy_s=busy_s)
     try:
@@ -74,14 +74,14 @@ def prepare(path: Path, *, busy_s: float, migrations: Sequence[Sequence[str]] = 
 
 
 def check_file(path: Path) -> None:
-    """Refuse what cannot be a store, and leave no trace."""
+    """Refuse a file that cannot be a store, without changing anything."""
     _check_place(path)
     _peek(path)
 
 
 def _make_private(path: Path) -> None:
-    """Make a file that only this user can read, if there is none; SQLite gives its log the same permissions."""
-    # SQLite itself says what is wrong if this fails.
+    """Create a file that only this user can read, if there is none; SQLite gives its log the same permissions."""
+    # If this fails, SQLite reports what is wrong.
     with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
@@ -89,7 +89,7 @@ def _make_private(path: Path) -> None:
 def warn_if_others_can_read(path: Path) -> None:
     """Warn about permissions of an existing file: other users should not read players' data."""
     if os.name == "posix" and path.exists() and path.stat().st_mode & 0o077:
-        log.warning("other users can read the store: chmod 600 it, its -wal and its -shm", file=path)
+        log.warning("other users can read the store: run chmod 600 on it, its -wal and its -shm", file=path)
 
 
 def _check_place(path: Path) -> None:
@@ -97,20 +97,20 @@ def _check_place(path: Path) -> None:
         if not path.parent.is_dir():
             raise Unavailable(f"{path} cannot be opened: there is no folder {path.parent}")
         if path.is_dir():
-            raise Unavailable(f"{path} cannot be opened: it is a folder, and a store is a file")
+            raise Unavailable(f"{path} cannot be opened: it is a folder, but a store is a file")
     except OSError as error:
         raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
 
 
 def _peek(path: Path) -> None:
-    """Look at the mark and leave no trace, as opening and closing it would if a program had left a log beside it."""
+    """Read the mark without changes, which opening and closing would make if a program had left a log beside it."""
     if not path.exists():
         return
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as connection:
         try:
             _check_mark(connection, path)
         except sqlite3.DatabaseError as error:
-            # Without its log, a file looks damaged in which a checkpoint was cut short.
+            # Without its log, a file with an unfinished checkpoint looks damaged.
             if error.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
                 raise
 
@@ -123,12 +123,12 @@ def _check_mark(connection: sqlite3.Connection, path: Path) -> None:
 
 def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Sequence[str]]) -> None:
     known = len(migrations)
-    # A file is made in one transaction, and before it has a log: its mark is in the file itself from the start.
+    # A file is created in one transaction, and before it has a log: its mark is in the file itself from the start.
     connection.execute("BEGIN IMMEDIATE")
     layout = _read(connection, "user_version")
     if layout > known:
         raise ValueError(
-            f"{path} has layout {layout}, and this version of Holdfast knows {known} at most: "
+            f"{path} has layout {layout}, but this version of Holdfast supports at most {known}: "
             "run the version that wrote it, or choose another file"
         )
     for statements in migrations[layout:]:
@@ -136,33 +136,33 @@ def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Se
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {known}")
-    # An attempt to write that is taken back shows whether we may.
+    # A write that is rolled back shows whether writing is permitted.
     connection.execute("COMMIT" if layout < known else "ROLLBACK")
 
 
 def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
     [[mode]] = connection.execute("PRAGMA journal_mode = WAL").fetchall()
     if mode != "wal":
-        raise Unavailable(f"{path} is where SQLite cannot keep a write-ahead log: use a folder of this machine")
-    # The log is synced at every commit, on macOS down to the platter.
+        raise Unavailable(f"{path} is on a file system without write-ahead logs: use a local folder")
+    # The log is synced at every commit, on macOS down to the disk itself.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")
-    # What a statement keeps for itself does not go to the disk.
+    # Temporary data does not go to the disk.
     connection.execute("PRAGMA temp_store = MEMORY")
     suit_log_to_disk(connection, path)
 
 
-# 16 MiB of log: seldom enough to be cheap, and what fits one block of the log's index, so that a commit does not need
-# space for another.
+# 16 MiB of log: rare enough to be cheap, and small enough for one block of the log's index, so that a commit does not
+# need space for another.
 _LOG_PAGES_MAX = 4000
 _LOG_PAGES_MIN = 15
 _PAGE_BYTES = 4096
 
 
 def suit_log_to_disk(connection: sqlite3.Connection, path: Path) -> None:
-    """Let the log take an eighth of the space that is left, at most: what is in it needs space in the file, too.
+    """Limit the log to an eighth of the free space: its contents need space in the file, too.
 
-    A log that fills a small disk could never be put away again.
+    A log that fills a small disk could never be checkpointed.
     """
     try:
         space = shutil.disk_usage(path.absolute().parent).free
@@ -174,7 +174,7 @@ def suit_log_to_disk(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA wal_autocheckpoint = {pages}").fetchall()
             connection.execute(f"PRAGMA journal_size_limit = {pages * _PAGE_BYTES}").fetchall()
     except (OSError, sqlite3.Error):
-        # It stays as it was, until the next look.
+        # It stays as it was, until the next check.
         return
 
 

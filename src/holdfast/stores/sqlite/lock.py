@@ -1,11 +1,11 @@
 """One server per file: a lock of the kernel, which ends with its process however that ends.
 
-The lock is on a file of its own beside the database (`game.db.lock`), for SQLite's locks are on the database itself.
-The file names the holder. A deliberate takeover puts a new file in its place: the former holder keeps its lock on a
-file that has no name any more, and notices. Processes that the holder forks release it at once.
+The lock is on a separate file beside the database (`game.db.lock`), because SQLite's locks are on the database itself.
+The file names the holder. A deliberate takeover replaces the file: the former holder keeps its lock on an unlinked
+file, and notices. Processes forked by the holder release it at once.
 
-A server without the lock is not dangerous, only useless: what it writes is refused by revision. Where the system has
-no such lock (Windows) that is all there is.
+A server without the lock is harmless, only useless: its writes are refused by revision. Where the system has no such
+lock (Windows) revisions are the only protection.
 """
 
 import os
@@ -41,7 +41,7 @@ class Holder(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = "" if self.machine == socket.gethostname() else f" on {self.machine}"
-        # The lock outlives its process in those that it started without Python's knowledge.
+        # The lock outlives its process in children that it started outside of Python.
         heirs = "" if where or _is_running(self.pid) else ", or a process that it started"
         return (
             f"process {self.pid}{heirs}{where}, since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -49,7 +49,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class ServerLock:
-    """The lock of one store, as one server sees it."""
+    """One server's view of a store's lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -73,17 +73,17 @@ class ServerLock:
                 time.sleep(_RETRY_S)
         except OSError as error:
             raise Unavailable(
-                f"{self._path}: it cannot be opened; may this user read and write it, and its folder?"
+                f"{self._path}: it cannot be opened; check that this user may read and write it, and its folder"
                 f" ({self._lock_path}: {error.strerror})"
             ) from error
 
     def look(self) -> None:
-        """Log it, once, if another server has taken over. A lock file that was merely deleted is created again."""
+        """Log once if another server has taken over. A lock file that was merely deleted is created again."""
         if self._file < 0 or self._is_lost or self._is_in_place(self._file):
             return
         if self._lock_path.exists() or not self.has_it():
             self._is_lost = True
-            log.error("another server took over this store: rooms that it writes are lost here", holder=self.holder())
+            log.error("another server took over this store: its rooms are no longer here", holder=self.holder())
 
     def has_it(self) -> bool:
         """Whether this server has the lock; a free one is taken again."""
@@ -99,7 +99,7 @@ class ServerLock:
         try:
             return str(msgspec.json.decode(self._lock_path.read_bytes(), type=Holder))
         except (OSError, ValueError):
-            return "a process that did not say which"
+            return "an unknown process"
 
     def release(self) -> None:
         """Release the lock."""
@@ -119,7 +119,7 @@ class ServerLock:
         file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its last holder may have put it away, or another one in its place, after we had opened it.
+            # Its last holder may have removed or replaced it after we opened it.
             is_ours = self._is_in_place(file)
         except BlockingIOError:
             is_ours = False
@@ -136,7 +136,7 @@ class ServerLock:
         return True
 
     def _replace(self) -> None:
-        """Put a lock of our own in the place of the one that another server has."""
+        """Replace another server's lock with our own."""
         draft = Path(f"{self._lock_path}.{os.getpid()}")
         draft.unlink(missing_ok=True)
         file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -147,7 +147,7 @@ class ServerLock:
 
     def _sign(self) -> None:
         holder = Holder(os.getpid(), time.time(), socket.gethostname())
-        with suppress(OSError):  # the disk is full: the lock counts, not what it says
+        with suppress(OSError):  # the disk is full: the lock works without the name
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, msgspec.json.encode(holder), 0)
 
@@ -167,7 +167,7 @@ class ServerLock:
     def _held(self) -> Held:
         holder = self.holder()
         return Held(
-            f"{self._path} is in use by another server: {holder}. Stop that one first; or take its rooms over on"
+            f"{self._path} is in use by another server: {holder}. Stop that one first; or take over its rooms on"
             " purpose, with --takeover or Storage(…, takeover=True). `holdfast rooms list` and `holdfast rooms export`"
             " can read it meanwhile",
             holder,

@@ -1,7 +1,7 @@
-"""The newest revision that a server has given out, kept beside the file: a file that has less went back in time.
+"""The newest revision that a server has assigned, noted beside the file: a file with an older one was set back.
 
-A backup that was put in the place of the store, or a disk that lost writes, cannot be told from the file itself. The
-note (`game.db.newest`) is written a few times a second and never waited for: it may lag behind, and never runs ahead.
+A restored backup, or a disk that lost writes, cannot be recognised from the file itself. The note (`game.db.newest`) is
+written a few times a second, and nothing waits for it: it may lag behind, but is never ahead.
 """
 
 import os
@@ -24,18 +24,18 @@ class NewestRevision:
         self._noted = 0
 
     def check(self, found: int, *, is_new: bool) -> None:
-        """Say so loudly if a store that was there has less than was noted; from now on what it has counts."""
+        """Log an error if an existing store has less than was noted; from now on its own revision counts."""
         noted = self._read()
         if noted > found and is_new:
             log.warning(
-                "this store is new, though a server has written to one of this name before: was it deleted or moved?",
+                "this store is new, but a server has written to one of this name before: was it deleted or moved?",
                 store=str(self._path),
                 last_revision=noted,
             )
         elif noted > found:
             log.error(
                 "this store is older than what a server last wrote to it: a backup was restored, or the disk lost "
-                "writes. Players who know more than their rooms are told so (rolled_back)",
+                "writes. Players who know more than their rooms are notified (rolled_back)",
                 store=str(self._path),
                 last_revision=noted,
                 found_revision=found,
@@ -44,7 +44,7 @@ class NewestRevision:
         self.note(found)
 
     def note(self, revision: int) -> None:
-        """Write down how far the store has come. A disk that is full loses the note, and nothing else."""
+        """Note the store's revision. A full disk loses the note, and nothing else."""
         if revision == self._noted:
             return
         self._noted = revision

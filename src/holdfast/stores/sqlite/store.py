@@ -1,8 +1,8 @@
 """A store in one SQLite file: durable when a commit returns, and shared with other processes that open the file.
 
-Several processes may have the file open: the one server that has its lock, and tools that look into it; or a server and
-the zombie whose rooms it took over, of which revisions decide who may write. One thread writes and one reads, each with
-a connection of its own.
+Several processes may have the file open: the one server that has its lock, and tools that read it; or a server and the
+former one whose rooms it took over: revisions decide which may write. One thread writes and one reads, each with its
+own connection.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ class _Open:
 
 
 class SqliteStore:
-    """A handle of the store in this file, which is made if it does not exist."""
+    """A handle of the store in this file, which is created if it does not exist."""
 
     def __init__(self, path: str | Path, *, timeout_s: float = 30.0, busy_s: float = 5.0, look_s: float = 0.3) -> None:
-        """How long to wait: for a disk that does not answer, and for another process that keeps the file locked.
+        """`timeout_s` limits the wait for the disk, `busy_s` for another process that has locked the file.
 
-        Every `look_s` it looks whether the file is still what was opened.
+        Every `look_s` it checks that the file is still the one that was opened.
         """
         self._timeout_s = timeout_s
         self._look_s = look_s
@@ -55,7 +55,7 @@ class SqliteStore:
 
     async def open(self, claim: Claim = "shared") -> None:
         if self._opened is not None:
-            raise ValueError("the store is open already")
+            raise ValueError("the store is already open")
         failure: asyncio.Future[Broken] = asyncio.get_running_loop().create_future()
         broken = partial(_set, failure)
         check = PeriodicCheck(self._writer.look, self._look_s)
@@ -68,7 +68,7 @@ class SqliteStore:
             await opened.writing.run(partial(self._writer.open, claim), late=Unavailable)
             await opened.reading.run(self._reader.open, late=Unavailable)
         except BaseException:
-            with suppress(Unknown):  # a disk that does not answer: the first error says it all
+            with suppress(Unknown):  # a disk that does not respond: the first error is enough
                 await self._end(opened)
             raise
         self._opened = opened
@@ -110,7 +110,7 @@ class SqliteStore:
             return [[] for _ in batches]
         write = partial(self._writer.write, batches)
         outcomes = await opened.writing.run(write, late=Unknown)
-        # Here and not in the thread, which would have to wait once more for Python's global lock.
+        # Here and not in the thread, which would have to wait once more for the GIL.
         self._check_file()
         return outcomes
 

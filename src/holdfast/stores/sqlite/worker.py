@@ -1,4 +1,4 @@
-"""A thread that runs jobs one after the other and reports each result to the event loop."""
+"""A thread that runs jobs one after the other and returns each result to the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,21 +15,21 @@ _Job = tuple[Callable[[], Any], asyncio.Future[Any]]
 
 
 class PeriodicCheck(NamedTuple):
-    """What a thread does between its jobs, and how often; it may raise `Broken`."""
+    """A check that a thread makes between its jobs, and how often; it may raise `Broken`."""
 
     work: Callable[[], None]
     every_s: float
 
 
 class Worker:
-    """Belongs to the loop that was running when it was made."""
+    """Belongs to the event loop that was running when it was created."""
 
     def __init__(
         self, name: str, *, timeout_s: float, broken: Callable[[Broken], None], check: PeriodicCheck | None = None
     ) -> None:
         """`broken` is called on the event loop when a job or a check raises `Broken`.
 
-        `check` runs between jobs, also if there are none.
+        `check` runs between jobs, also without any.
         """
         self._broken = broken
         self._loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ class Worker:
             timer.cancel()
 
     async def end(self, last: Callable[[], None]) -> None:
-        """Let the thread finish what it was given, do this last, and end."""
+        """Let the thread finish its jobs, run `last`, and end."""
         try:
             await self.run(last, late=Unknown)
         finally:
@@ -69,7 +69,7 @@ class Worker:
                 return
             if job:
                 self._do(*job)
-            del job  # and with it what was written or found, until there is another
+            del job  # and its data, before the wait for the next one
             if self._check is not None and monotonic() >= checked_at + self._check.every_s:
                 self._run_check(self._check)
                 checked_at = monotonic()
@@ -85,7 +85,7 @@ class Worker:
         result, error = None, None
         try:
             result = work()
-        except Exception as raised:  # noqa: BLE001 - it is raised where the result is awaited
+        except Exception as raised:  # noqa: BLE001 - raised where the result is awaited
             error = raised
         with suppress(RuntimeError):  # the loop has been closed: nothing waits for the result
             self._loop.call_soon_threadsafe(self._finish, future, result, error)
@@ -102,4 +102,4 @@ class Worker:
 
     def _give_up(self, future: asyncio.Future[Any], late: type[StoreError]) -> None:
         if not future.done():
-            future.set_exception(late(f"the disk has not answered for {self._timeout_s:g} s"))
+            future.set_exception(late(f"the disk has not responded for {self._timeout_s:g} s"))
