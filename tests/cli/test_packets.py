@@ -52,7 +52,7 @@ async def test_packets_of_a_range_of_addresses_are_switched_by_its_name(operator
 @every_case(
     ("words", "why"),
     [
-        (("on", "nobody"), "there is no session 'nobody'"),
+        (("on", "nobody"), "'nobody' is neither a session nor an address"),
         (("on", "203.0.113.999"), "is neither an address like 203.0.113.7"),
         (("off", "203.0.113.7"), "are not logged"),
         (("on", "203.0.113.7", "--for", "100000"), "86400 s at most"),

@@ -457,7 +457,7 @@ async def test_a_file_that_is_no_room_is_refused_in_words_and_nothing_is_written
 
     result = await result_of("rooms", "import", url, str(file), "--replace")
 
-    assert "room.json cannot be imported: state.seams: this '$bytes' cannot be read" in error_of(result)
+    assert "room.json cannot be imported: state.seams: invalid '$bytes'" in error_of(result)
     assert await stored(tmp_path / "game.db") == before
 
 

@@ -210,7 +210,7 @@ async def test_what_cannot_be_followed_is_refused_in_words(world: World) -> None
     server = await world.serve(chat())
     agent = server.open_agent("bot")
 
-    with pytest.raises(NotFound, match="no session 'nobody'"):
+    with pytest.raises(NotFound, match="'nobody' is neither a session nor an address"):
         server.packet_log(session="nobody")
     with pytest.raises(Invalid, match=r"203\.0\.113\.7"):
         server.packet_log(address="not.an.address")

@@ -48,7 +48,7 @@ def test_a_cursor_goes_on_no_other_search(where: str, order_by: list[str], kind:
     index = an_index()
     cursor = first_cursor(index, parse_query("", ["players"]))
 
-    with pytest.raises(Invalid, match="another search"):
+    with pytest.raises(Invalid, match="a different search"):
         index.search(parse_query(where, order_by, kind), now=NOW, limit=2, cursor=cursor)
 
 

@@ -156,7 +156,7 @@ def overwrite_the_log(file: Path) -> None:
         (move_the_folder, "was deleted or moved"),
         (replace_by_a_copy, "was replaced"),
         (replace_the_log_by_a_copy, "store.db-wal was replaced"),
-        (copy_a_backup_over_it, "was cut|overwritten by an older copy"),
+        (copy_a_backup_over_it, "was truncated|overwritten by an older copy"),
         (copy_a_larger_backup_over_it, "overwritten by an older copy"),
         (copy_another_database_over_it, "overwritten by another database"),
         (cut, "was truncated"),
@@ -278,7 +278,7 @@ async def test_a_part_that_was_cut_off_is_noticed_also_if_the_log_is_as_large(
 
     os.truncate(file, size_of(file) - 8 * 4096)
 
-    with pytest.raises(Broken, match=r"was cut|was overwritten"):
+    with pytest.raises(Broken, match=r"was truncated|was overwritten"):
         watch.look()
 
 
@@ -295,7 +295,7 @@ async def test_a_look_that_fails_in_whatever_way_is_told_and_ends_no_thread(
     async with asyncio.timeout(DEADLINE_S):
         error = await store.failure()
 
-    assert "cannot be looked at: RuntimeError('odd')" in str(error)
+    assert "cannot be checked: RuntimeError('odd')" in str(error)
     with pytest.raises(Broken, match="nothing more is written"):
         await store.put("more", b"", ABSENT)
     await store.close()

@@ -110,7 +110,7 @@ async def test_a_cursor_goes_on_its_own_search_only(world: World) -> None:
         await session.create("chat")
     page = await session.search(limit=2)
 
-    with pytest.raises(Invalid, match="another search"):
+    with pytest.raises(Invalid, match="a different search"):
         await session.search(order_by="name", cursor=page.cursor)
 
 
