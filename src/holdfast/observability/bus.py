@@ -85,22 +85,22 @@ class EventBus:
                 subscription.lose()
             return
         self._waiting.append(event)
-        self._tell_soon()
+        self._deliver_soon()
 
-    def _tell_soon(self) -> None:
+    def _deliver_soon(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._tell)
+            self._loop.call_soon(self._deliver)
 
-    def _tell(self) -> None:
+    def _deliver(self) -> None:
         self._is_due = False
         for _ in range(min(_EVENTS_AT_ONCE, len(self._waiting))):
             event = self._waiting.popleft()
             for subscription in list(self._subscriptions):
                 if isinstance(event, subscription.event_type):
-                    subscription.tell(event)
+                    subscription.deliver(event)
         if self._waiting:
-            self._tell_soon()
+            self._deliver_soon()
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task for a waiting handler."""
@@ -113,7 +113,7 @@ class EventBus:
         """Deliver what is queued; waiting handlers have `within_s` to finish, and are cancelled then."""
         deadline = self._loop.time() + within_s
         while self._waiting and self._loop.time() < deadline:
-            self._tell()
+            self._deliver()
             await asyncio.sleep(0)
         self._is_stopped = True
         # A handler that stops the server cannot wait for itself.
@@ -149,7 +149,7 @@ class _Subscription:
         self.event_type = event_type
         self.handler = handler
 
-    def tell(self, event: Event) -> None:
+    def deliver(self, event: Event) -> None:
         """Call the handler now, or when it has finished the events before."""
         if self._is_ended:
             return

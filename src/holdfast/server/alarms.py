@@ -33,7 +33,7 @@ class Alarms:
         self._told: dict[tuple[str, str, str], _Alarm] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def tell(self, limit: str, action: str, *, address: str = "", session: str = "", player: str = "") -> None:
+    def report(self, limit: str, action: str, *, address: str = "", session: str = "", player: str = "") -> None:
         """Somebody reached a limit; `action` is "warned", "dropped", "disconnected" or "refused"."""
         key = (limit, action, session or player or address)
         known = self._told.get(key)
@@ -43,14 +43,14 @@ class Alarms:
         event = LimitExceeded(limit=limit, action=action, address=address, session=session, player=player)
         self._told[key] = _Alarm(event)
         if self._timer is None:
-            self._timer = self._loop.call_later(_WINDOW_S, self._tell_rest)
+            self._timer = self._loop.call_later(_WINDOW_S, self._report_rest)
         self._publish(event)
 
-    def _tell_rest(self) -> None:
+    def _report_rest(self) -> None:
         """Publish what was repeated during the second that has just ended."""
         again = {key: alarm for key, alarm in self._told.items() if alarm.times}
         self._told = {key: _Alarm(alarm.event) for key, alarm in again.items()}
-        self._timer = self._loop.call_later(_WINDOW_S, self._tell_rest) if again else None
+        self._timer = self._loop.call_later(_WINDOW_S, self._report_rest) if again else None
         for alarm in again.values():
             self._publish(structs.replace(alarm.event, times=alarm.times))
 
@@ -58,6 +58,6 @@ class Alarms:
         """Publish what is pending, and stop."""
         if self._timer is not None:
             self._timer.cancel()
-            self._tell_rest()
+            self._report_rest()
         if self._timer is not None:
             self._timer.cancel()

@@ -20,8 +20,8 @@ def tune_gc() -> Callable[[], None]:
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
 
-    def put_back() -> None:
+    def restore() -> None:
         gc.set_threshold(*before)
         gc.unfreeze()
 
-    return put_back
+    return restore

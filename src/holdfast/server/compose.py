@@ -187,7 +187,7 @@ class ServerParts:
             self.settings.store,
             lifecycle=self.lifecycle,
             stored=self.stored,
-            strangers=lambda: [each for each in self.connections if each.session is None],
+            unauthenticated=lambda: [each for each in self.connections if each.session is None],
             fatal=self._store_broke,
         )
         self.packets = PacketLog(
@@ -312,7 +312,7 @@ class ServerParts:
             outbox=self.outbox,
             last_sign_out=lambda: self.access.sign_outs,
         )
-        recovery.on_session += [self.access.came_back]
+        recovery.on_session += [self.access.session_restored]
         committer.on_session_lost = recovery.moved_away.lost
         committer.on_room_lost = recovery.room_lost
         rooms, sessions, durable = self._stored_rooms, self.stored, committer.sessions

@@ -88,7 +88,7 @@ class Health:
         """Accept rooms from now on, and begin the checks."""
         self.is_ready = True
         self._publish(NodeReady(node=self._name))
-        self._rounds = self._loop.create_task(self._go_round())
+        self._rounds = self._loop.create_task(self._check_regularly())
 
     def stop(self) -> None:
         """Accept nothing new."""
@@ -96,7 +96,7 @@ class Health:
         if self._rounds is not None:
             self._rounds.cancel()
 
-    async def _go_round(self) -> None:
+    async def _check_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._limits.health_s)
             try:
@@ -109,8 +109,8 @@ class Health:
         asked: dict[RoomRunner, asyncio.Task[bool]] = {}
         async with asyncio.TaskGroup() as round_:
             for runner in self._rooms():
-                if self._has_say(runner):
-                    asked[runner] = round_.create_task(self._is_well(runner))
+                if self._has_health_check(runner):
+                    asked[runner] = round_.create_task(self._is_room_healthy(runner))
                     if len(asked) % _ASKED_AT_ONCE == 0:
                         await asyncio.sleep(0)
         unhealthy = [runner for runner, task in asked.items() if not task.result() and not runner.context.is_closing]
@@ -122,10 +122,10 @@ class Health:
             self._was_healthy = self.is_healthy
             self._publish(NodeHealth(node=self._name, is_healthy=self.is_healthy))
 
-    def _has_say(self, runner: RoomRunner) -> bool:
+    def _has_health_check(self, runner: RoomRunner) -> bool:
         return type(runner.room).on_health_check is not Room.on_health_check and not runner.context.is_closing
 
-    async def _is_well(self, runner: RoomRunner) -> bool:
+    async def _is_room_healthy(self, runner: RoomRunner) -> bool:
         if runner.persistence.is_stalled:
             return True
 

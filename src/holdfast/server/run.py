@@ -46,11 +46,11 @@ async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None
         # Also without certificates: an unhandled SIGHUP would end the process.
         loop.add_signal_handler(signal.SIGHUP, server.reload_certificates)
     async with server:
-        put_back = tune_gc()
+        restore_gc = tune_gc()
         try:
             if ready is not None:
                 ready(server)
             if await asked is signal.SIGTERM:
                 await server.drain()
         finally:
-            put_back()
+            restore_gc()

@@ -21,7 +21,7 @@ async def test_the_first_is_told_at_once_and_those_that_follow_together() -> Non
     began_at = asyncio.get_running_loop().time()
 
     for _ in range(25):
-        ear.alarms.tell("messages_per_s", "warned", session="s")
+        ear.alarms.report("messages_per_s", "warned", session="s")
         await asyncio.sleep(0.1)
     await asyncio.sleep(5.0)
 
@@ -35,7 +35,7 @@ async def test_each_limit_and_each_of_those_it_concerns_is_told_of() -> None:
 
     for who in ("a", "b"):
         for limit in ("one", "two"):
-            ear.alarms.tell(limit, "refused", address=who)
+            ear.alarms.report(limit, "refused", address=who)
 
     assert [(limit, who) for _, limit, who, _ in ear.heard] == [("one", "a"), ("two", "a"), ("one", "b"), ("two", "b")]
 
@@ -44,7 +44,7 @@ async def test_each_limit_and_each_of_those_it_concerns_is_told_of() -> None:
 async def test_what_is_left_is_told_at_the_end() -> None:
     ear = Ear()
     for _ in range(3):
-        ear.alarms.tell("one", "refused", player="p")
+        ear.alarms.report("one", "refused", player="p")
 
     ear.alarms.close()
     await asyncio.sleep(5.0)
@@ -55,7 +55,7 @@ async def test_what_is_left_is_told_at_the_end() -> None:
 @in_virtual_time
 async def test_one_that_happens_once_is_told_once() -> None:
     ear = Ear()
-    ear.alarms.tell("one", "refused")
+    ear.alarms.report("one", "refused")
 
     await asyncio.sleep(10.0)
     ear.alarms.close()

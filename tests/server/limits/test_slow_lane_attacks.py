@@ -133,14 +133,14 @@ async def test_one_whose_payload_makes_us_fail_does_not_keep_the_others_waiting(
     async with town(**PORTIONS) as server:
         ada, bob = await server.seated("ada"), await server.seated("bob")
         broken = connection_of(server, ada)
-        hear = LiveConnection.hear
+        process = LiveConnection.process
 
         def fail_for_ada(connection: LiveConnection, payload: bytes, rest: Any = None) -> None:
             if connection is broken and rest is not None:
                 raise MemoryError
-            hear(connection, payload, rest)
+            process(connection, payload, rest)
 
-        monkeypatch.setattr(LiveConnection, "hear", fail_for_ada)
+        monkeypatch.setattr(LiveConnection, "process", fail_for_ada)
         ada.say_at_once(20)
         bob.said = 100
         bob.client.say(*(Data(1, n, 0, "say", Raw(MSGPACK.encode(Say(100 + n)))) for n in range(1, 21)))

@@ -72,7 +72,7 @@ async def test_a_player_with_two_sessions_is_one_player(world: World) -> None:
 
 async def test_a_limit_that_was_reached_is_shown_with_what_was_done(world: World) -> None:
     server = await world.serve(chat())
-    server.parts.alarms.tell("rooms_per_player_max", "refused", player="ada")
+    server.parts.alarms.report("rooms_per_player_max", "refused", player="ada")
 
     # Of many in a row one event tells; the first is told at once.
     shown = await server.operate.node.overview()

@@ -46,15 +46,15 @@ class Access:
         *,
         lifecycle: SessionLifecycle,
         stored: StoredSessions,
-        strangers: Callable[[], Iterable[Connection]],
+        unauthenticated: Callable[[], Iterable[Connection]],
         fatal: Callable[[Broken], None],
     ) -> None:
-        """`strangers` returns the connections that have not signed in; `fatal` is called when the store is broken."""
+        """`unauthenticated` returns the connections before sign-in; `fatal` is called when the store is broken."""
         self._clock = context.clock
         self._limits = context.limits
         self._lifecycle = lifecycle
         self._stored = stored
-        self._strangers = strangers
+        self._unauthenticated = unauthenticated
         self._records = AccessRecords(context, store, fatal)
         self._bans = Bans(context, self._records)
         # By player, oldest sign-out first.
@@ -105,7 +105,7 @@ class Access:
         known = self._signed_out.get(player_id, self._everybody)
         return max(known.not_before, self._everybody.not_before)
 
-    def came_back(self, session: Session) -> None:
+    def session_restored(self, session: Session) -> None:
         """A session was restored from the store: end it at once if a ban or sign-out applies."""
         # A sign-out that was not saved before a crash may be the last it saw: the next one gets a higher number.
         self.sign_outs = max(self.sign_outs, session.sign_outs)
@@ -194,7 +194,7 @@ class Access:
                 self._lifecycle.end_session(session, Reason.BANNED, message)
                 if end_saved is not None:
                     ended.append(end_saved)
-        for connection in self._strangers():
+        for connection in self._unauthenticated():
             if _is_in(network, connection.address):
                 connection.close(Reason.BANNED, message)
         return ended

@@ -41,7 +41,7 @@ class ConnectionLimiter:
         self._addresses = AddressTable(limits)
         self._rate = AdmissionRate(limits)
         # Unauthenticated connections, each with its address and whether that was charged a hello.
-        self._strangers: dict[LiveConnection, tuple[str, bool]] = {}
+        self._unauthenticated: dict[LiveConnection, tuple[str, bool]] = {}
         self._quota: AddressQuota[LiveConnection] = AddressQuota(shares)
         self._refused: set[LiveConnection] = set()
 
@@ -49,7 +49,7 @@ class ConnectionLimiter:
         """A listener rejected a connection before it was open; `limit` is empty if its data was invalid."""
         self._counters.connections_refused += 1
         if limit:
-            self._alarms.tell(limit, "refused", address=address)
+            self._alarms.report(limit, "refused", address=address)
 
     def admit(self, connection: LiveConnection) -> bool:
         """Whether a new connection may stay; if not, it is told why and closed."""
@@ -73,14 +73,14 @@ class ConnectionLimiter:
         self._quota.take(connection, connection.address)
         self._addresses.came(name)
         has_paid = activity.hellos.take(now)
-        self._strangers[connection] = (name, has_paid)
+        self._unauthenticated[connection] = (name, has_paid)
         if not has_paid or activity.blocked_s(now):
             self._pause(connection, limits.late_hello_s)
         return True
 
     def _refuse(self, connection: LiveConnection, limit: str, reason: Reason, wait_s: float) -> None:
         self._counters.connections_refused += 1
-        self._alarms.tell(limit, "refused", address=connection.address)
+        self._alarms.report(limit, "refused", address=connection.address)
         if len(self._refused) < self._limits.strangers_max:
             self._refused.add(connection)
             connection.close(reason, "too many connections at once; come back later", retry_after_s=wait_s)
@@ -97,11 +97,11 @@ class ConnectionLimiter:
             limit, wait_s = self._sign_in_wait(connection, now)
         if wait_s:
             self._counters.hellos_throttled += 1
-            self._alarms.tell(limit, "refused", address=connection.address)
+            self._alarms.report(limit, "refused", address=connection.address)
         return wait_s
 
     def _sign_in_wait(self, connection: LiveConnection, now: float) -> tuple[str, float]:
-        name, has_paid = self._strangers[connection]
+        name, has_paid = self._unauthenticated[connection]
         activity = self._addresses.activity(name)
         blocked_s = activity.blocked_s(now)
         if blocked_s:
@@ -125,13 +125,13 @@ class ConnectionLimiter:
         activity = self._addresses.activity(address_group(connection.address))
         activity.failed(self._now())
         if activity.blocked_s(self._now()):
-            self._alarms.tell("failures_per_address_burst", "refused", address=connection.address)
+            self._alarms.report("failures_per_address_burst", "refused", address=connection.address)
 
     def known(self, connection: LiveConnection, *, is_resumed: bool) -> None:
         """A connection has signed in. A resume with a valid token costs the address nothing."""
-        stranger = self._strangers.pop(connection, None)
-        if stranger is not None:
-            name, has_paid = stranger
+        entry = self._unauthenticated.pop(connection, None)
+        if entry is not None:
+            name, has_paid = entry
             self._addresses.went(name)
             if is_resumed and has_paid:
                 self._addresses.activity(name).hellos.give_back()
@@ -141,9 +141,9 @@ class ConnectionLimiter:
 
     def unlinked(self, connection: LiveConnection) -> None:
         self._refused.discard(connection)
-        stranger = self._strangers.pop(connection, None)
-        if stranger is not None:
-            self._addresses.went(stranger[0])
+        entry = self._unauthenticated.pop(connection, None)
+        if entry is not None:
+            self._addresses.went(entry[0])
 
     # Linking of accounts
 

@@ -134,7 +134,7 @@ class SignIn:
         try:
             identity = authenticator.authenticate(auth.credential, approach)
         except (NotAuthentic, Refused, Busy, StoreError) as error:
-            self._not_let_in(attempt, error)
+            self._sign_in_failed(attempt, error)
             return
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
             self._authenticator_failed(attempt, error)
@@ -151,7 +151,7 @@ class SignIn:
             if attempt.connection.is_open:
                 self._proven(attempt, identity)
         except (NotAuthentic, Refused, Busy, StoreError) as error:
-            self._not_let_in(attempt, error)
+            self._sign_in_failed(attempt, error)
         except TimeoutError:
             attempt.connection.close(Reason.BUSY, "signing in took too long", retry_after_s=self._limits.hello_s)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
@@ -180,7 +180,7 @@ class SignIn:
         self._faults.report("an authenticator", error, hide=hide, connection=attempt.connection.id)
         attempt.connection.close(Reason.INTERNAL)
 
-    def _not_let_in(self, attempt: _Attempt, error: NotAuthentic | Refused | Busy | StoreError) -> None:
+    def _sign_in_failed(self, attempt: _Attempt, error: NotAuthentic | Refused | Busy | StoreError) -> None:
         if isinstance(error, StoreError):
             error = store_busy(error)
         if isinstance(error, Busy):
@@ -214,13 +214,13 @@ class SignIn:
         try:
             self._access.check(identity, attempt.sign_outs)
         except NotAuthentic as error:
-            self._not_let_in(attempt, error)
+            self._sign_in_failed(attempt, error)
             return
         if len(self._lifecycle.registry) >= limits.sessions_max:
             connection.close(Reason.BUSY, "this node is full", retry_after_s=limits.hello_s)
             return
         if self._lifecycle.quota.is_full(connection.address, limits.sessions_max):
-            self._alarms.tell("address_share", "refused", address=connection.address)
+            self._alarms.report("address_share", "refused", address=connection.address)
             message = "too many players are connected from your address; come back later"
             connection.close(Reason.THROTTLED, message, retry_after_s=limits.hello_s)
             return
@@ -265,7 +265,7 @@ class SignIn:
         if len(sessions) < most:
             return True
         if self._limits.sessions_policy == "refuse":
-            self._alarms.tell("sessions_per_player_max", "refused", address=address, player=player_id)
+            self._alarms.report("sessions_per_player_max", "refused", address=address, player=player_id)
             return False
         # Oldest first. More than one if the limit was lowered before a restart.
         for session in sorted(sessions, key=_disconnected_since)[: len(sessions) - most + 1]:

@@ -181,7 +181,7 @@ class LiveConnection(Connection):
         allowance = self.allowed_bytes
         if allowance.full_at <= now:
             allowance.full_at = now + (len(payload) + PAYLOAD_OVERHEAD_BYTES) * allowance.step_s
-            self.hear(payload)
+            self.process(payload)
         else:
             self._services.received_early(self, payload)
 
@@ -197,7 +197,7 @@ class LiveConnection(Connection):
         if self._looked.is_alive(looked, self.heard_at, self._limits.life_bytes_per_s):
             self.heard_at = now
 
-    def hear(self, payload: bytes, rest: list[FromClient] | None = None) -> None:  # noqa: PLR0912 - on one screen
+    def process(self, payload: bytes, rest: list[FromClient] | None = None) -> None:  # noqa: PLR0912 - on one screen
         """Process a payload, or the rest of one that had to wait."""
         was_dirty = self.is_dirty
         self.is_dirty = True

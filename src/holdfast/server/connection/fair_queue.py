@@ -41,7 +41,7 @@ class FairQueue:
     def received(self, connection: LiveConnection, payload: bytes) -> None:
         """A payload of a client that sent another one a moment ago: process it now unless it is too much."""
         if connection.allowed_bytes.full_at - connection.heard_at <= self._limits.lane_ahead_s:
-            self._hear_payload(connection, payload)
+            self._process_payload(connection, payload)
         else:
             self._enter(connection).add(payload)
 
@@ -58,11 +58,11 @@ class FairQueue:
         else:
             backlog.add(payload)
 
-    def _hear_payload(self, connection: LiveConnection, payload: bytes) -> None:
+    def _process_payload(self, connection: LiveConnection, payload: bytes) -> None:
         if not connection.allowed_bytes.take(connection.heard_at, len(payload) + PAYLOAD_OVERHEAD_BYTES):
             self._over(connection, "bytes_per_s")
         if connection.is_open:
-            connection.hear(payload)
+            connection.process(payload)
 
     def first_portion(self, connection: LiveConnection, frames: list[FromClient]) -> list[FromClient]:
         """The frames of a payload that are processed at once; the rest is queued."""
@@ -95,20 +95,20 @@ class FairQueue:
         is_enough = False
         try:
             while self._waiting and now < enough_at and not is_enough:
-                is_enough = self._hear(self._waiting.popleft(), now)
+                is_enough = self._process(self._waiting.popleft(), now)
                 now = self._now()
         finally:
             # Also after an exception, which is our bug: the other clients must not wait forever.
             if self._waiting and self._timer is None:
                 self._timer = self._loop.call_later(self._limits.lane_pause_s, self._serve)
 
-    def _hear(self, connection: LiveConnection, now: float) -> bool:
+    def _process(self, connection: LiveConnection, now: float) -> bool:
         """Process the next portion of a client; True if that is enough for now."""
         backlog = connection.backlog
         assert backlog is not None
         if now >= backlog.until and connection.is_open:
             connection.heard_at = now
-            self._hear_next(connection, backlog)
+            self._process_next(connection, backlog)
         is_resting = now < backlog.until
         if not connection.is_open or (is_resting and backlog.end is not None):
             # Closed by us; or gone while over its rate: the rest is treated as lost in transit.
@@ -124,12 +124,12 @@ class FairQueue:
         # a time.
         return connection.allowed_bytes.full_at > now
 
-    def _hear_next(self, connection: LiveConnection, backlog: InputBacklog) -> None:
+    def _process_next(self, connection: LiveConnection, backlog: InputBacklog) -> None:
         if backlog.frames:
             frames, backlog.frames = backlog.frames, []
-            connection.hear(b"", frames)
+            connection.process(b"", frames)
         elif (payload := backlog.pop()) is not None:
-            self._hear_payload(connection, payload)
+            self._process_payload(connection, payload)
 
     def _leave(self, connection: LiveConnection, backlog: InputBacklog) -> None:
         connection.backlog = None

@@ -101,4 +101,4 @@ class Throttle:
         session = connection.session
         player_id = session.player_id if session is not None else ""
         session_id = session.id if session is not None else ""
-        self._alarms.tell(limit, action, address=connection.address, session=session_id, player=player_id)
+        self._alarms.report(limit, action, address=connection.address, session=session_id, player=player_id)

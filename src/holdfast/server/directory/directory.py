@@ -164,12 +164,12 @@ class Directory:
     def check_creator(self, creator: str, address: str) -> None:
         """Refuse a player or an address with too many rooms; an empty creator has no limit."""
         if self._quota.is_full(address, self._limits.rooms_max):
-            self._context.alarms.tell("address_share", "refused", player=creator, address=address)
+            self._context.alarms.report("address_share", "refused", player=creator, address=address)
             raise Throttled("too many rooms were created from your address: join one, or end one first")
         try:
             self.names.check_creator(creator)
         except Throttled:
-            self._context.alarms.tell("rooms_per_player_max", "refused", player=creator)
+            self._context.alarms.report("rooms_per_player_max", "refused", player=creator)
             raise
 
     async def _create(

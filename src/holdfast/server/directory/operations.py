@@ -221,7 +221,7 @@ class DirectoryOperations:
         if wait_s is None:
             if session.wrong_guesses >= self._context.limits.wrong_guesses_max:
                 raise Throttled("too many wrong codes or passwords: sign in again later")
-            self._context.alarms.tell("guesses_per_address_per_s", "refused", address=session.address)
+            self._context.alarms.report("guesses_per_address_per_s", "refused", address=session.address)
             raise Throttled("too many wrong codes or passwords: try again in a minute")
         if wait_s:
             await asyncio.sleep(wait_s)

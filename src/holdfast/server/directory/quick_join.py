@@ -18,7 +18,7 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
 
 
-class _Making:
+class _PendingRoom:
     """A room being created, and the players who will get a seat in it; the first of them is its creator."""
 
     def __init__(self, request: JoinOrCreate, key: bytes, row: RoomInfo) -> None:
@@ -50,7 +50,7 @@ class QuickJoin:
         self._rooms = rooms
         self._sessions = sessions
         # In the order of their creation.
-        self._making: dict[_Making, None] = {}
+        self._making: dict[_PendingRoom, None] = {}
 
     def check(self, session: Session, request: JoinOrCreate) -> Query:
         """The search of a request; an impossible request, or one this player may not make, is refused before
@@ -117,11 +117,11 @@ class QuickJoin:
             return False
         return True
 
-    def _under_way(self, wanted: Query) -> _Making | None:
+    def _under_way(self, wanted: Query) -> _PendingRoom | None:
         now = self._clock.wall_clock()
         return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
 
-    def _make(self, request: JoinOrCreate, session: Session) -> _Making:
+    def _make(self, request: JoinOrCreate, session: Session) -> _PendingRoom:
         self._rooms.check_role(request.kind, session.roles)
         seats = request.max_players or self._rooms.kind_for(request).max_players
         row = RoomInfo(
@@ -136,14 +136,14 @@ class QuickJoin:
             properties=request.properties,
             creator=session.player_id,
         )
-        making = _Making(request, fingerprint(request), row)
+        making = _PendingRoom(request, fingerprint(request), row)
         making.task = self._clock.loop.create_task(self._made(making, session.player_id, session.address))
         # If nobody waits for it any more, nobody needs its error.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._making[making] = None
         return making
 
-    async def _made(self, making: _Making, creator: PlayerId, address: str) -> RoomRunner:
+    async def _made(self, making: _PendingRoom, creator: PlayerId, address: str) -> RoomRunner:
         try:
             runner = await self._rooms.create(
                 project(making.request, Create, message_version=""), creator, address=address

@@ -27,7 +27,7 @@ from holdfast.server.rooms.joining import Interrupted
 from holdfast.server.sessions.stored import StoredSessions
 
 
-class _OneTooMany(Request, frozen=True):
+class _ThrottledRequest(Request, frozen=True):
     """A request that is answered in order with a refusal, and not carried out."""
 
 
@@ -82,13 +82,13 @@ class RequestHandler:
             self._check_order(session, request.id)
         if len(queue) >= self._limits.requests_in_flight_max:
             raise ProtocolError("too many requests are waiting for an answer", Reason.SEQUENCE)
-        queue.append(_OneTooMany(request.id, request.operation, request.arguments) if is_throttled else request)
+        queue.append(_ThrottledRequest(request.id, request.operation, request.arguments) if is_throttled else request)
         if session not in self._tasks:
             self._queues[session] = queue
             self._tasks[session] = self._loop.create_task(self._answer_all(session, queue))
 
     def _check_order(self, session: Session, request_id: int) -> None:
-        waiting = self._new_ones(session)
+        waiting = self._unanswered(session)
         if not waiting and session.last_request < request_id - 1 <= session.requests_announced:
             # A welcome reported requests in progress, the session dropped, and they were abandoned. That client would
             # repeat them; a client process that continues from a saved state counts on from the welcome's number.
@@ -96,13 +96,13 @@ class RequestHandler:
         if request_id != session.last_request + waiting + 1:
             raise ProtocolError(f"request {request_id} is out of order", Reason.SEQUENCE)
 
-    def _new_ones(self, session: Session) -> int:
+    def _unanswered(self, session: Session) -> int:
         """How many requests wait that were never answered."""
         return sum(waiting.id > session.last_request for waiting in self._queues.get(session, ()))
 
     def last_known(self, session: Session) -> int:
         """The highest request id that was answered or is being carried out: sent with a welcome."""
-        known = session.last_request + self._new_ones(session)
+        known = session.last_request + self._unanswered(session)
         session.requests_announced = max(session.requests_announced, known)
         return known
 
@@ -175,7 +175,7 @@ class RequestHandler:
         return Raw(encoded)
 
     async def _carry_out(self, session: Session, request: Request) -> Any:
-        if isinstance(request, _OneTooMany):
+        if isinstance(request, _ThrottledRequest):
             raise Throttled("too many requests at once; try again later")
         operation = self._operations.get(request.operation)
         if operation is None:

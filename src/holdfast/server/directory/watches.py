@@ -81,7 +81,7 @@ class Watches:
             if self._count >= self._limits.watches_max:
                 raise Throttled("this node watches too many searches; try again later")
             if self._quota.is_full(session.address, self._limits.watches_max):
-                self._context.alarms.tell("address_share", "refused", session=session.id, address=session.address)
+                self._context.alarms.report("address_share", "refused", session=session.id, address=session.address)
                 raise Throttled("too many searches are watched from your address: end one first")
         watch = Watching(query, viewer)
         if session.connection is not None:
@@ -127,10 +127,10 @@ class Watches:
     def _begin_round(self) -> None:
         self._timer = None
         news, self._news = list(self._news), {}
-        self._round = self._told(news)
-        self._slices.add(self._go_on)
+        self._round = self._notify_all(news)
+        self._slices.add(self._continue_round)
 
-    def _go_on(self) -> None:
+    def _continue_round(self) -> None:
         assert self._round is not None
         try:
             next(self._round)
@@ -140,7 +140,7 @@ class Watches:
             self._context.faults.report("notifying watches", error)
             self._end_round()
         else:
-            self._slices.add(self._go_on)
+            self._slices.add(self._continue_round)
 
     def _end_round(self) -> None:
         self._round = None
@@ -148,7 +148,7 @@ class Watches:
         for room_id in news:
             self.changed(room_id)
 
-    def _told(self, news: list[str]) -> Iterator[None]:
+    def _notify_all(self, news: list[str]) -> Iterator[None]:
         """Notify all watches; each `yield` ends a slice."""
         for start in range(0, len(news), _ROOMS_AT_ONCE):
             room_ids = news[start : start + _ROOMS_AT_ONCE]
@@ -160,7 +160,7 @@ class Watches:
                     rows = self._rows(room_ids)
                     left = self._limits.search_slice_max
                 if self._of.get(session, {}).get(watch_id) is watch:
-                    told = self._tell(session, watch_id, watch, rows)
+                    told = self._notify(session, watch_id, watch, rows)
                     left -= watch.query.cost * len(rows) + _TELLING_COSTS * told
             yield
 
@@ -170,7 +170,7 @@ class Watches:
     def _rows(self, room_ids: list[str]) -> dict[str, RoomInfo | None]:
         return {room_id: self._row(room_id) for room_id in room_ids}
 
-    def _tell(self, session: Session, watch_id: str, watch: Watching, rows: dict[str, RoomInfo | None]) -> int:
+    def _notify(self, session: Session, watch_id: str, watch: Watching, rows: dict[str, RoomInfo | None]) -> int:
         """Notify one watch; returns the number of rooms sent."""
         if watch.missed is not None:
             watch.missed.update(dict.fromkeys(rows))

@@ -40,7 +40,7 @@ class Reservations:
         self._grace_s = services.grace_s
         self._sessions = services.lifecycle.registry
         self._reserved = services.reserved
-        self._limit_reached = services.context.alarms.tell
+        self._limit_reached = services.context.alarms.report
         self._seat_changed = seat_changed
         self._changed = changed
         self._once_saved = once_saved
