@@ -96,7 +96,7 @@ async def test_origins_and_proxies_are_announced(game: Path) -> None:
     [
         (("--origin", "game.example"), "an origin is a scheme"),
         (("--trusted-proxy", "proxy.example"), "a trusted proxy is an address or a network"),
-        (("--proxy-protocol",), "name it"),
+        (("--proxy-protocol",), "name them"),
         (("--full-share", "school.example"), "is neither an address nor a network"),
         (("--tls-cert", "cert.pem"), "give both --tls-cert and --tls-key"),
         (("--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"), "No such file"),

@@ -26,7 +26,7 @@ URL = "fake://server"
 Step = Frame | float | str
 CUT = "cut"
 
-REFUSED = DialError("nobody listens there")
+REFUSED = DialError("nothing listens there")
 WRONG = DialError("nobody there speaks our dialect", retry=False)
 
 Test = Callable[..., Coroutine[Any, Any, None]]
