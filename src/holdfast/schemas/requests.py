@@ -258,7 +258,7 @@ class LinkAccount(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     credential: Credential
 
     def __repr__(self) -> str:
-        return f"Link(scheme={self.scheme!r}, credential=***)"
+        return f"LinkAccount(scheme={self.scheme!r}, credential=***)"
 
     __rich_repr__ = hidden_from_rich
 
