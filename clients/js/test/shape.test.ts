@@ -61,13 +61,13 @@ function union(name: string, of: string): string[] {
 }
 
 test("the codes of refusals are those of the protocol", () => {
-  expect(union("errors.ts", "RefusalCode").sort()).toEqual([...table("Why something was refused"), "reset"].sort());
+  expect(union("errors.ts", "RefusalCode").sort()).toEqual([...table("Refusal codes"), "reset"].sort());
 });
 
 test("the reasons are those of the protocol", () => {
   const own = ["unreachable", "suspended"];
 
-  expect(union("reasons.ts", "Reason").sort()).toEqual([...table("Why a seat was freed"), ...own].sort());
+  expect(union("reasons.ts", "Reason").sort()).toEqual([...table("Seat reasons"), ...own].sort());
 });
 
 test("the version is the package's", () => {
