@@ -53,7 +53,7 @@ async def test_the_same_key_makes_the_same_room(operator: Operator) -> None:
 
     assert first["id"] == again["id"]
     assert other.exit_code == 1
-    assert "used before" in other.stderr
+    assert "was used for a different request" in other.stderr
 
 
 async def test_players_and_sessions_are_listed_kicked_and_ended(operator: Operator) -> None:

@@ -327,7 +327,7 @@ class Sockets(msgspec.Struct):
 def test_a_durable_room_whose_state_could_not_be_read_again_is_an_error_at_the_start(state: Any) -> None:
     kind = chat(durability="commit", __annotations__={"state": state})
 
-    with pytest.raises(ValueError, match="Chat is durable, but its state could not be read again"):
+    with pytest.raises(ValueError, match="Chat is durable, but its state cannot be restored"):
         Server([kind], store="memory:")
 
 

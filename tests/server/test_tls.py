@@ -208,7 +208,7 @@ def test_a_certificate_and_a_key_that_do_not_fit_are_refused_at_the_start(certif
     other = trustme.CA().issue_cert("localhost").private_key_pem.bytes()
     certificates.key.write_bytes(other)
 
-    with pytest.raises(ValueError, match=r"cert\.pem .*key\.pem .*do not belong together"):
+    with pytest.raises(ValueError, match=r"cert\.pem .*key\.pem .*they do not match"):
         Tls(certificates.certificate, certificates.key)
 
 
