@@ -127,7 +127,11 @@ def run_server(mode: str, folder: str, pipe: Connection) -> None:
         loop = asyncio.get_running_loop()
 
         def asked() -> None:
-            if pipe.recv() == "stop":
+            try:
+                word = pipe.recv()
+            except EOFError:  # the parent is gone
+                word = "stop"
+            if word == "stop":
                 loop.remove_reader(pipe.fileno())
                 stopped.set()
             else:

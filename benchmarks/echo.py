@@ -106,7 +106,11 @@ def run_server(name: str, pipe: Connection, core: int | None) -> None:
         pipe.send(await SERVERS[name]())
 
         def asked() -> None:
-            if pipe.recv() == "stop":
+            try:
+                word = pipe.recv()
+            except EOFError:  # the parent is gone
+                word = "stop"
+            if word == "stop":
                 loop.remove_reader(pipe.fileno())
                 stopped.set()
             else:

@@ -104,7 +104,11 @@ def run_server(pipe: Connection, core: int | None) -> None:
             pipe.send(server.addresses["websocket"][1])
 
             def asked() -> None:
-                if pipe.recv() == "stop":
+                try:
+                    word = pipe.recv()
+                except EOFError:  # the parent is gone
+                    word = "stop"
+                if word == "stop":
                     loop.remove_reader(pipe.fileno())
                     stopped.set()
                     return
