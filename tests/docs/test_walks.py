@@ -1,11 +1,13 @@
 """docs/architecture.md lists the hops of each walk; here the calls of a real server are traced and compared with it."""
 
+import inspect
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import pytest
 
@@ -20,6 +22,23 @@ PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 BESIDE = ("core/", "schemas/", "search/", "client/", "testing/", "transports/", "stores/", "logs/", "observability/")
 
 Hop = tuple[str, str]
+RESUMABLE = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+
+class Call(NamedTuple):
+    """A call of our own code, and the files of its callers, nearest first."""
+
+    hop: Hop
+    callers: tuple[str, ...]
+
+
+class Walk(NamedTuple):
+    """A walk as the page describes it."""
+
+    hops: list[Hop]
+    also: set[str]
+    back: set[str]
+    """The functions in which it goes back to the file of an earlier hop."""
 
 
 class Ask(Message):
@@ -48,32 +67,53 @@ class Vault(Lounge):
     durability = "commit"
 
 
-def documented(walk: str) -> tuple[list[Hop], set[str]]:
-    """The hops of a walk, which are the lines "file function  what happens" under its heading, and its "Also" files."""
+def documented(walk: str) -> Walk:
+    """The hops of a walk, which are the lines "file function  what happens" under its heading; the files of its "Also",
+    the functions of its "Back"."""
     _, _, after = PAGE.read_text().partition(f"### {walk}\n")
     assert after, f"docs/architecture.md has no walk called {walk!r}"
     section = after.split("\n#")[0]
     hops = re.findall(r"^(\S+\.py) +(\S+)", section.split("```")[1], re.MULTILINE)
     also = re.findall(r"\S+\.py", section.partition("\nAlso: ")[2].split("\n\n")[0])
+    back = re.findall(r"`([\w.]+)`", section.partition("\nBack: ")[2].split("\n\n")[0])
     assert hops, f"the walk {walk!r} has no hops"
-    return hops, set(also)
+    return Walk(hops, set(also), set(back))
 
 
 @contextmanager
-def traced() -> Iterator[list[Hop]]:
-    """The calls of our own code meanwhile, in order."""
-    calls: list[Hop] = []
+def traced() -> Iterator[list[Call]]:
+    """The calls of our own code meanwhile, in order; that a coroutine goes on is not a call."""
+    calls: list[Call] = []
+    begun: dict[int, FrameType] = {}
 
     def record(frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(SOURCE)):
-            calls.append((Path(code.co_filename).relative_to(SOURCE).as_posix(), code.co_qualname))
+        if event != "call" or not is_ours(frame) or begun.get(id(frame)) is frame:
+            return
+        if frame.f_code.co_flags & RESUMABLE:
+            begun[id(frame)] = frame
+        calls.append(Call((file_of(frame), frame.f_code.co_qualname), tuple(callers(frame))))
 
     sys.setprofile(record)
     try:
         yield calls
     finally:
         sys.setprofile(None)
+
+
+def is_ours(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(str(SOURCE))
+
+
+def file_of(frame: FrameType) -> str:
+    return Path(frame.f_code.co_filename).relative_to(SOURCE).as_posix()
+
+
+def callers(frame: FrameType) -> Iterator[str]:
+    caller = frame.f_back
+    while caller is not None:
+        if is_ours(caller):
+            yield file_of(caller)
+        caller = caller.f_back
 
 
 @asynccontextmanager
@@ -86,7 +126,7 @@ async def seated(kind: str) -> AsyncIterator[tuple[MemoryServer, ClientSession, 
         yield server, ada, room
 
 
-async def a_message(kind: str) -> list[Hop]:
+async def a_message(kind: str) -> list[Call]:
     async with seated(kind) as (_, _, room):
         with traced() as calls:
             await room.send(Ask(2))
@@ -94,7 +134,7 @@ async def a_message(kind: str) -> list[Hop]:
     return calls
 
 
-async def a_resume() -> list[Hop]:
+async def a_resume() -> list[Call]:
     async with seated("lounge") as (server, ada, room):
         with traced() as calls:
             server.link(ada).cut()
@@ -104,7 +144,7 @@ async def a_resume() -> list[Hop]:
     return calls
 
 
-async def a_join_or_create() -> list[Hop]:
+async def a_join_or_create() -> list[Call]:
     async with MemoryServer([Lounge]) as server:
         ada = await server.connect("ada", messages=[Answer])
         with traced() as calls:
@@ -112,7 +152,7 @@ async def a_join_or_create() -> list[Hop]:
     return calls
 
 
-async def a_recovery() -> list[Hop]:
+async def a_recovery() -> list[Call]:
     async with seated("vault") as (server, _, _):
         server.crash()
         with traced() as calls:
@@ -120,7 +160,7 @@ async def a_recovery() -> list[Hop]:
     return calls
 
 
-WALKS: dict[str, Callable[[], Awaitable[list[Hop]]]] = {
+WALKS: dict[str, Callable[[], Awaitable[list[Call]]]] = {
     "A message in a memory room": lambda: a_message("lounge"),
     "A message in a durable room": lambda: a_message("vault"),
     "A resume": a_resume,
@@ -131,20 +171,61 @@ WALKS: dict[str, Callable[[], Awaitable[list[Hop]]]] = {
 
 @pytest.mark.parametrize("walk", WALKS)
 def test_a_walk_takes_the_hops_of_the_page_in_their_order_and_no_other_file(walk: str) -> None:
-    hops, also = documented(walk)
-    calls: list[Hop] = []
+    page = documented(walk)
 
+    way = walked(walk, page.hops)
+
+    used = {call.hop[0] for part in way for call in part if not call.hop[0].startswith(BESIDE)}
+    assert used - page.also - {file for file, _ in page.hops} == set(), "the page leaves these files out"
+    assert page.also - used == set(), "the page names these files, but the walk does not use them"
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_walk_never_goes_back_to_a_file_that_it_has_left_but_where_the_page_says_so(walk: str) -> None:
+    page = documented(walk)
+
+    back = goes_back(page.hops, walked(walk, page.hops))
+
+    assert back - page.back == set(), "these functions of earlier files are called by later ones"
+    assert page.back - back == set(), "the page names these functions, but the walk does not go back to them"
+
+
+def test_going_back_is_noticed() -> None:
+    hops = [("a.py", "f"), ("b.py", "g"), ("c.py", "h")]
+    down = [Call(("a.py", "f"), ()), Call(("b.py", "g"), ("a.py",)), Call(("c.py", "h"), ("b.py", "a.py"))]
+    parts = [[down[0]], [down[1]], [down[2], Call(("a.py", "told"), ("beside.py", "c.py", "b.py", "a.py"))]]
+
+    assert goes_back(hops, parts) == {"told"}
+    assert goes_back([*hops, ("a.py", "last")], [*parts, []]) == set(), "the page says that it ends there"
+    parts[2] = [down[2], Call(("b.py", "next"), ("a.py",))]
+    assert goes_back(hops, parts) == set(), "the caller goes on after the return"
+
+
+def goes_back(hops: list[Hop], way: list[list[Call]]) -> set[str]:
+    """The functions that a file calls in the file of an earlier hop, if no hop to come is in that file."""
+    first = {file: number for number, (file, _) in reversed(list(enumerate(hops)))}
+    found: set[str] = set()
+    for number, part in enumerate(way):
+        to_come = {file for file, _ in hops[number:]}
+        for (file, function), files in part:
+            caller = next((each for each in files if each in first), file)
+            if file in first and file not in to_come and first[file] < first[caller]:
+                found.add(function)
+    return found
+
+
+def walked(walk: str, hops: list[Hop]) -> list[list[Call]]:
+    """The calls of a walk up to its last hop, in one list for each hop: the hop, and what follows before the next."""
+    calls: list[Call] = []
     run(_into(calls, WALKS[walk]()))
-
-    position = 0
+    order = [call.hop for call in calls]
+    starts: list[int] = []
     for hop in hops:
-        assert hop in calls[position:], f"{hop} is on the page, but was not called after the hops before it"
-        position = calls.index(hop, position) + 1
-    way = calls[calls.index(hops[0]) : position]
-    used = {file for file, _ in way if not file.startswith(BESIDE)}
-    assert used - also - {file for file, _ in hops} == set(), "the page leaves these files out"
-    assert also - used == set(), "the page names these files, but the walk does not use them"
+        after = starts[-1] + 1 if starts else 0
+        assert hop in order[after:], f"{hop} is on the page, but was not called after the hops before it"
+        starts.append(order.index(hop, after))
+    return [calls[start:end] for start, end in zip(starts, [*starts[1:], starts[-1] + 1], strict=True)]
 
 
-async def _into(calls: list[Hop], walk: Awaitable[list[Hop]]) -> None:
+async def _into(calls: list[Call], walk: Awaitable[list[Call]]) -> None:
     calls += await walk
