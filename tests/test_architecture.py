@@ -18,6 +18,8 @@ from tests.cases import every_case
 
 SOURCE = Path(__file__).parents[1] / "src" / "holdfast"
 LINES_MAX = 600
+# The blocking client has the names of the asynchronous one.
+BLOCKING_TWINS = "holdfast.client.sync"
 
 # The modules directly in holdfast/: the public face.
 TOP = "(top)"
@@ -274,6 +276,17 @@ def is_container(value: ast.expr) -> bool:
             return isinstance(value, DISPLAYS)
 
 
+def class_names_used_twice(modules: list[Module]) -> list[str]:
+    """A reader who searches for a class finds one."""
+    places: dict[str, list[str]] = {}
+    for module in modules:
+        if module.name != BLOCKING_TWINS:
+            for node in ast.walk(module.tree):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(module.name)
+    return [f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1]
+
+
 def files_too_long(modules: list[Module]) -> list[str]:
     sizes = {module.name: len(module.text.splitlines()) for module in modules}
     return [f"{name} has {size} lines, {LINES_MAX} is the limit" for name, size in sizes.items() if size > LINES_MAX]
@@ -478,6 +491,17 @@ def test_a_container_that_a_module_fills_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", ["CODES = {1: 'one'}", "_BY_CODE: dict[int, str] = {}", "size = 3", "n: list[str]"])
 def test_a_constant_is_not_state(text: str) -> None:
     assert module_state([snippet("holdfast.core.room", text)]) == []
+
+
+def test_no_two_classes_have_the_same_name(source: list[Module]) -> None:
+    assert class_names_used_twice(source) == []
+
+
+def test_two_classes_of_the_same_name_are_found() -> None:
+    room, port = (snippet(name, "class Entry: ...") for name in ("holdfast.core.room", "holdfast.stores.port"))
+
+    assert class_names_used_twice([room, port]) == ["Entry: holdfast.core.room, holdfast.stores.port"]
+    assert class_names_used_twice([room, snippet(BLOCKING_TWINS, "class Entry: ...")]) == []
 
 
 def test_no_file_is_too_long_to_read(source: list[Module]) -> None:

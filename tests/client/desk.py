@@ -10,7 +10,7 @@ from msgspec import to_builtins
 import holdfast
 from holdfast import ClientSession, Outcome
 from holdfast.core.codec import MSGPACK
-from holdfast.schemas.frames import FromClient, Notice, Problem, Reply, Request
+from holdfast.schemas.frames import FromClient, Notice, Reply, Request, RequestProblem
 from holdfast.schemas.room import RoomInfo
 from tests.client.fake_server import URL, Chance, FakeLink, FakeServer, welcome
 
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
         self.link.say(self.reply(result))
 
     def refuse(self, code: str) -> None:
-        self.link.say(Reply(self.id, problem=Problem(code, f"because of {code}")))
+        self.link.say(Reply(self.id, problem=RequestProblem(code, f"because of {code}")))
 
     def reply(self, result: Any) -> Reply:
         return Reply(self.id, to_builtins(result))

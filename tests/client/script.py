@@ -20,7 +20,7 @@ from holdfast.schemas.frames import (
     Hello,
     Latest,
     Outcome,
-    Seat,
+    SeatFrame,
     Terms,
     Welcome,
 )
@@ -58,7 +58,7 @@ class Script:
         return self.welcome(*channels, **{"outcome": Outcome("resumed"), **fields})
 
     def seat(self, channel: int = 1) -> list[Event]:
-        return self.hear(Seat("joined", channel, 1, f"room-{channel}", "arena"))
+        return self.hear(SeatFrame("joined", channel, 1, f"room-{channel}", "arena"))
 
     def data(self, seq: int, *, channel: int = 1, ack: int = 0, name: str = "hit", body: Any = None) -> Data:
         return Data(channel, seq, ack, name, self.raw(seq if body is None else body))

@@ -17,7 +17,7 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import NotFound, ProtocolError, Refused
 from holdfast.core.messages import HostChanged, RoomUpdated
 from holdfast.schemas import requests
-from holdfast.schemas.frames import Data, Seat
+from holdfast.schemas.frames import Data, SeatFrame
 from holdfast.schemas.player import ReservationInfo
 from tests.client.desk import Desk, answered, page, room, until_back, visit
 from tests.client.fake_server import in_virtual_time
@@ -274,8 +274,8 @@ def test_every_refusal_is_raised_as_what_it_is(kind: type[Refused]) -> None:
 # Seats
 
 
-def seat(number: int, room_id: str) -> Seat:
-    return Seat("joined", number, 1, room_id, "arena")
+def seat(number: int, room_id: str) -> SeatFrame:
+    return SeatFrame("joined", number, 1, room_id, "arena")
 
 
 def said(seq: int, message: Any) -> Data:

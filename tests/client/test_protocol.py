@@ -20,10 +20,10 @@ from holdfast.schemas.frames import (
     Outcome,
     Ping,
     Position,
-    Problem,
     Reply,
     Request,
-    Seat,
+    RequestProblem,
+    SeatFrame,
 )
 from tests.client.script import TERMS, Script, frames_of, info
 
@@ -91,7 +91,7 @@ def test_a_hello_names_no_more_channels_than_the_wire_allows(seated: Script) -> 
         Ping(1),
         Ack(1, 1),
         Reply(1),
-        Seat("joined", 1, 1, "room", "arena"),
+        SeatFrame("joined", 1, 1, "room", "arena"),
         Notice("rooms", "w1", None),
         Data(1, 1, 0, "hit", msgspec.Raw(b"1")),
         Latest(1, "hit", msgspec.Raw(b"1")),
@@ -168,7 +168,7 @@ def test_a_request_is_answered_once(seated: Script) -> None:
 
 def test_a_refusal_is_told_with_its_problem(seated: Script) -> None:
     request_id = seated.client.request("join", {"room": "x"})
-    problem = Problem("room_full", "all 8 seats are taken")
+    problem = RequestProblem("room_full", "all 8 seats are taken")
 
     assert seated.hear(Reply(request_id, problem=problem)) == [Replied(request_id, None, problem)]
 

@@ -9,7 +9,7 @@ from holdfast.client.events import ChannelGone, ChannelOpened, Replied, Restarte
 from holdfast.core.codec import Codec
 from holdfast.core.errors import NotSeated, ProtocolError
 from holdfast.core.limits import Limits
-from holdfast.schemas.frames import Ack, Auth, Outcome, Position, Seat
+from holdfast.schemas.frames import Ack, Auth, Outcome, Position, SeatFrame
 from tests.client.script import Script, frames_of, info
 
 # Reset
@@ -106,7 +106,7 @@ def test_a_seat_may_begin_its_stream_anew_without_a_drop(seated: Script) -> None
     seated.push("kept")
     seated.process(seated.data(1))
 
-    events = seated.hear(Seat("resynced", 1, 2, "room-1", "arena"))
+    events = seated.hear(SeatFrame("resynced", 1, 2, "room-1", "arena"))
 
     assert events == [Restarted(1, 2)]
     assert seated.client.unacked(1) == 1

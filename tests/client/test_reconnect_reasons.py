@@ -9,7 +9,7 @@ from msgspec import structs
 import holdfast
 from holdfast import Outcome
 from holdfast.core.reasons import Reason
-from holdfast.schemas.frames import Data, Ping, Pong, Seat
+from holdfast.schemas.frames import Data, Ping, Pong, SeatFrame
 from holdfast.testing import run
 from tests.client.fake_server import (
     KNOWN_GUEST,
@@ -149,7 +149,7 @@ async def test_a_server_that_breaks_the_protocol_ends_the_session() -> None:
 @in_virtual_time
 async def test_a_body_that_cannot_be_read_ends_the_session() -> None:
     broken = Data(1, 1, 0, "holdfast.left", raw("no struct"))
-    server = FakeServer([welcome(), Seat("joined", 1, 1, "r", "arena"), 1.0, broken])
+    server = FakeServer([welcome(), SeatFrame("joined", 1, 1, "r", "arena"), 1.0, broken])
     session = await connect(server)
 
     error = await end_of(session)
@@ -161,7 +161,7 @@ async def test_a_body_that_cannot_be_read_ends_the_session() -> None:
 async def test_a_gap_in_the_stream_makes_the_client_resume_and_costs_no_message() -> None:
     first = [Data(1, seq, 0, "hit", raw(seq)) for seq in (1, 3)]
     again = [Data(1, seq, 0, "hit", raw(seq)) for seq in (1, 2, 3)]
-    seat = Seat("joined", 1, 1, "r", "arena")
+    seat = SeatFrame("joined", 1, 1, "r", "arena")
     back = structs.replace(welcome(outcome="resumed"), channels=[info(0)])
     server = FakeServer([welcome(), seat, 1.0, *first], [back, *again])
     session = await connect(server)

@@ -7,7 +7,7 @@ from msgspec import structs
 
 import holdfast
 from holdfast import Limits
-from holdfast.schemas.frames import Ack, ChannelInfo, Data, Hello, Seat
+from holdfast.schemas.frames import Ack, ChannelInfo, Data, Hello, SeatFrame
 from tests.client.fake_server import CUT, FakeLink, FakeServer, connect, in_virtual_time, pings, raw, welcome
 
 # Seats
@@ -15,7 +15,7 @@ from tests.client.fake_server import CUT, FakeLink, FakeServer, connect, in_virt
 
 @in_virtual_time
 async def test_what_was_processed_is_acknowledged_soon_also_if_nothing_is_sent() -> None:
-    seat = Seat("joined", 1, 1, "r", "arena")
+    seat = SeatFrame("joined", 1, 1, "r", "arena")
     server = FakeServer([welcome(), seat, Data(1, 1, 0, "hit", raw(1))])
     session = await connect(server, limits=Limits(ack_s=0.5))
     room = session.room
@@ -48,7 +48,7 @@ async def test_a_seat_that_was_gone_before_we_heard_of_it_is_seen_out() -> None:
 
 @in_virtual_time
 async def test_who_leaves_a_room_that_a_newer_seat_has_replaced_asks_for_nothing() -> None:
-    seats = [Seat("joined", channel, 1, f"room-{channel}", "arena") for channel in (1, 2)]
+    seats = [SeatFrame("joined", channel, 1, f"room-{channel}", "arena") for channel in (1, 2)]
     server = FakeServer([welcome(), seats[0], 1.0, seats[1]])
     session = await connect(server)
     older = session.room
@@ -76,7 +76,7 @@ async def test_unreliable_messages_wait_for_a_slow_link_and_the_newest_goes_out(
     class Aim(holdfast.Message):
         angle: int
 
-    server = FakeServer([welcome(), Seat("joined", 1, 1, "r", "arena"), *pings(1.0, 1)])
+    server = FakeServer([welcome(), SeatFrame("joined", 1, 1, "r", "arena"), *pings(1.0, 1)])
     session = await connect(server)
     await asyncio.sleep(0.5)
     link = server.links[0]

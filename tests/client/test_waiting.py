@@ -8,7 +8,7 @@ import pytest
 from holdfast import ClientRoom, ClientSession, NotFound, RoomFull
 from holdfast.client.subscriptions import POSITION_S
 from holdfast.core.errors import AlreadySeated, WrongPassword
-from holdfast.schemas.frames import Seat
+from holdfast.schemas.frames import SeatFrame
 from holdfast.schemas.player import WaitInfo
 from tests.client.desk import Asked, Desk, notice, room, until_back, visit
 from tests.client.fake_server import in_virtual_time
@@ -27,7 +27,7 @@ async def in_line(session: ClientSession, desk: Desk, position: int = 2, **optio
 
 
 def seat(asked: Asked) -> None:
-    asked.link.say(Seat("joined", 1, 1, "room-1", "arena"), asked.reply(room(1)))
+    asked.link.say(SeatFrame("joined", 1, 1, "room-1", "arena"), asked.reply(room(1)))
 
 
 @in_virtual_time

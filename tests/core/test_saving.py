@@ -13,7 +13,7 @@ from holdfast.core.records import Unreadable, decode_session, encode
 from holdfast.core.saving import channel_record, restored_session, session_record
 from holdfast.core.session import Session
 from holdfast.core.tokens import TOKEN_BYTES, Verdict
-from holdfast.schemas.frames import Problem, Reply
+from holdfast.schemas.frames import Reply, RequestProblem
 from holdfast.schemas.session import SessionRecord
 from tests.core.samples import a_connection, a_session
 
@@ -28,7 +28,7 @@ def a_long_session(codec: Codec = MSGPACK) -> Session:
     session.attach(a_connection("c-2"), now=4.0)
     session.last_request, session.requests_announced = 4, 6
     session.replied(Reply(2, Raw(codec.encode({"id": "r-1"}))))
-    session.replied(Reply(3, None, Problem("room_full", "all 8 seats are taken")))
+    session.replied(Reply(3, None, RequestProblem("room_full", "all 8 seats are taken")))
     session.replied(Reply(4, Raw(codec.encode(None))))
     return session
 

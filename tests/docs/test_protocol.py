@@ -31,7 +31,7 @@ from holdfast.schemas.frames import (
     FromServer,
     Outcome,
     Position,
-    Problem,
+    RequestProblem,
     Resume,
     Terms,
 )
@@ -49,7 +49,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
 LIMITS = Limits()
 
 FRAMES = {frame.name: frame for frame in (*get_args(FromClient), *get_args(FromServer))}
-PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, Problem, PlacedPlayer)
+PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, RequestProblem, PlacedPlayer)
 ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo)
 OBJECTS = {each.__name__: each for each in (*PARTS, *ANSWERS)}
 MESSAGES = {each.wire_name: each for each in (MessageRefused, SeatLeft, RoomUpdated, HostChanged)}

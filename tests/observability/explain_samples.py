@@ -12,9 +12,9 @@ from holdfast.schemas.events import (
     Released,
     Restored,
     Resumed,
-    Resynced,
     RolledBack,
     SessionOpened,
+    SessionResynced,
     Superseded,
     TokenReused,
 )
@@ -84,8 +84,8 @@ def superseded() -> Superseded:
     return Superseded(**WHO, connection="c1", at=NOON + 187)
 
 
-def resynced() -> Resynced:
-    return Resynced(**WHO, at=NOON + 187)
+def resynced() -> SessionResynced:
+    return SessionResynced(**WHO, at=NOON + 187)
 
 
 def rolled_back() -> RolledBack:

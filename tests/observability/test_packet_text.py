@@ -22,9 +22,9 @@ from holdfast.schemas.frames import (
     Notice,
     Outcome,
     Position,
-    Problem,
     Reply,
     Request,
+    RequestProblem,
     Resume,
     Terms,
     Welcome,
@@ -111,7 +111,7 @@ def test_a_secret_is_masked_in_its_frame_and_hides_the_bytes(codec: Codec, frame
 
 @BOTH
 def test_codes_of_refusals_are_shown_and_codes_of_rooms_are_not(codec: Codec) -> None:
-    refusal = read(codec, codec.payload(Reply(1, problem=Problem("room_full", "no seat"))), out=True)
+    refusal = read(codec, codec.payload(Reply(1, problem=RequestProblem("room_full", "no seat"))), out=True)
     keys = read(codec, codec.payload(Data(1, 1, 0, "key", Raw(codec.encode({"code": 37})))))
     join = read(codec, codec.payload(Request(1, "join", Raw(codec.encode({"code": "QXJ2KP"})))))
 

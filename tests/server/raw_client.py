@@ -19,7 +19,7 @@ from holdfast.schemas.frames import (
     Reply,
     Request,
     Resume,
-    Seat,
+    SeatFrame,
     Welcome,
 )
 from holdfast.transports import tcp, websocket
@@ -158,8 +158,8 @@ class RawClient:
         self.ask(operation, **arguments)
         return await self.hear(Reply)
 
-    async def join(self, kind: str = "chat") -> Seat:
+    async def join(self, kind: str = "chat") -> SeatFrame:
         self.ask("join_or_create", kind=kind)
-        seat = await self.hear(Seat)
+        seat = await self.hear(SeatFrame)
         await self.hear(Reply)
         return seat

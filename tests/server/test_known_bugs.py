@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from holdfast import Reason
 from holdfast.core.reasons import CLOSE_CODES
-from holdfast.schemas.frames import Auth, Data, Hello, Latest, Reply, Request, Resume, Seat, Welcome
+from holdfast.schemas.frames import Auth, Data, Hello, Latest, Reply, Request, Resume, SeatFrame, Welcome
 from tests.server.live import live_connection
 from tests.server.raw_client import RawClient
 from tests.server.world import Say, World, chat, texts_until
@@ -173,9 +173,9 @@ async def test_a_seat_is_announced_to_nobody_but_who_has_it(world: World) -> Non
     twin = await RawClient.dial(server.url)
     await twin.sign_in(welcome.credential)
 
-    twin.say(Request(1, "join", Raw(twin.codec.encode({"room": client.all_heard(Seat)[0].room}))))
+    twin.say(Request(1, "join", Raw(twin.codec.encode({"room": client.all_heard(SeatFrame)[0].room}))))
     reply = await twin.hear(Reply)
 
     assert reply.problem is not None
     assert reply.problem.code == "duplicate"
-    assert not twin.all_heard(Seat)
+    assert not twin.all_heard(SeatFrame)

@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from holdfast import Auth
 from holdfast.core.codec import MSGPACK
-from holdfast.schemas.frames import Close, Data, Frame, FromServer, Hello, Reply, Request, Resume, Seat, Welcome
+from holdfast.schemas.frames import Close, Data, Frame, FromServer, Hello, Reply, Request, Resume, SeatFrame, Welcome
 from holdfast.server.server import DIALECTS
 from holdfast.testing.server import URL
 from holdfast.transports.port import DialError, Transport, TransportLimits
@@ -149,7 +149,7 @@ class Hostile:
         wish = MSGPACK.encode({"kind": self._random.choice(self.world.kinds).kind})
         wire.say(Request(1, "join_or_create", Raw(wish)))
         await wire.hear(Reply)
-        if not isinstance(welcome, Welcome) or not any(isinstance(frame, Seat) for frame in wire.heard):
+        if not isinstance(welcome, Welcome) or not any(isinstance(frame, SeatFrame) for frame in wire.heard):
             wire.cut()
             return None, None
         return wire, welcome

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from holdfast.core.codec import CODECS
-from holdfast.schemas.frames import Ack, Data, FromServer, Ping, Seat, Welcome
+from holdfast.schemas.frames import Ack, Data, FromServer, Ping, SeatFrame, Welcome
 from holdfast.testing import Link, Network
 from holdfast.transports.memory import MemoryTransport
 from tests.simulation.audit import Auditor
@@ -51,7 +51,7 @@ class Tap:
                 # With a session its streams are over: its last words are saved by its being gone.
                 continue
             match frame:
-                case Seat():
+                case SeatFrame():
                     self._seat(told, frame)
                 case Data():
                     self._data(told, frame)
@@ -73,7 +73,7 @@ class Tap:
         if frame.session in self._auditor.tokens:
             self._check_token(told)
 
-    def _seat(self, told: Told, frame: Seat) -> None:
+    def _seat(self, told: Told, frame: SeatFrame) -> None:
         self._opened(told, frame.channel, frame.generation, frame.room, frame.kind)
         if self._durability[frame.kind] != "memory":
             self._check_token(told)

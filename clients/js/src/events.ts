@@ -1,6 +1,6 @@
 /** What the protocol tells: one shape for each thing that can happen to a session. */
 
-import type { Problem } from "./frames.js";
+import type { RequestProblem } from "./frames.js";
 import type { Reason } from "./reasons.js";
 import type { Outcome } from "./types.js";
 
@@ -48,7 +48,7 @@ export interface Replied {
   readonly is: "replied";
   readonly id: number;
   readonly result: unknown;
-  readonly problem: Problem | null;
+  readonly problem: RequestProblem | null;
 }
 
 /** The session is attached to this connection; its channels and requests have been brought up to date before. */

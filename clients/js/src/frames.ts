@@ -50,7 +50,7 @@ export interface WireOutcome {
   drop_reason: string;
 }
 
-export interface Problem {
+export interface RequestProblem {
   code: string;
   message: string;
 }
@@ -67,7 +67,7 @@ export type Welcome = [
   credential: string,
   lineage: string,
 ];
-export type Reply = [name: "reply", id: number, result: unknown, problem: Problem | null];
+export type Reply = [name: "reply", id: number, result: unknown, problem: RequestProblem | null];
 export type Data = [name: "data", channel: number, seq: number, ack: number, type: string, body: unknown];
 export type Latest = [name: "latest", channel: number, type: string, body: unknown];
 export type Ack = [name: "ack", channel: number, ack: number];

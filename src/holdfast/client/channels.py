@@ -13,7 +13,7 @@ from holdfast.core.errors import NotSeated, ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED
 from holdfast.core.reasons import Reason
-from holdfast.schemas.frames import POSITIONS_MAX, Ack, ChannelInfo, Data, Position, Seat
+from holdfast.schemas.frames import POSITIONS_MAX, Ack, ChannelInfo, Data, Position, SeatFrame
 
 # A place in the outbox for a message that an earlier process sent and we do not remember. The server has it, or it
 # would not say so; should it have lost it, this is refused. The body is a number in every dialect.
@@ -96,7 +96,7 @@ class Channels:
 
     # A channel's life
 
-    def on_seat(self, frame: Seat) -> list[SeatEvent]:
+    def on_seat(self, frame: SeatFrame) -> list[SeatEvent]:
         """A seat was taken, or its stream was restarted."""
         if not self.was_opened(frame.channel):
             return self._begin(ChannelInfo(frame.channel, frame.generation, 0, frame.room, frame.kind))

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.schemas.frames import Outcome, Problem
+from holdfast.schemas.frames import Outcome, RequestProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Replied:
 
     id: int
     result: Any
-    problem: Problem | None
+    problem: RequestProblem | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,11 @@ from holdfast.schemas.frames import (
     Outcome,
     Ping,
     Pong,
-    Problem,
     Reply,
     Request,
+    RequestProblem,
     Resume,
-    Seat,
+    SeatFrame,
     Terms,
     Welcome,
 )
@@ -249,7 +249,7 @@ class ClientProtocol:
                 is_new = self._requests.pop(frame.id, None) is not None
                 self._last_answered = max(self._last_answered, frame.id)
                 return [Replied(frame.id, frame.result, frame.problem)] if is_new else []
-            case Seat():
+            case SeatFrame():
                 self.is_changed = True
                 return self.channels.on_seat(frame)
             case Notice():
@@ -337,7 +337,7 @@ class ClientProtocol:
         if are_lost:
             lost, self._requests, self._last_request = self._requests, {}, 0
             self._last_answered = last_known
-            problem = Problem(RESET, "the session was reset before this was answered; ask again")
+            problem = RequestProblem(RESET, "the session was reset before this was answered; ask again")
             return [Replied(request_id, None, problem) for request_id in lost]
         self._last_request = max(self._last_request, last_known)
         self._last_answered = max(self._last_answered, last_known)

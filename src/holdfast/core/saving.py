@@ -7,7 +7,7 @@ from holdfast.core.codec import CODECS
 from holdfast.core.limits import Limits
 from holdfast.core.records import Unreadable
 from holdfast.core.session import PlayerId, Session, SessionId
-from holdfast.schemas.frames import Problem, Reply
+from holdfast.schemas.frames import Reply, RequestProblem
 from holdfast.schemas.session import ChannelRecord, SessionRecord
 
 
@@ -94,7 +94,9 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     session.lineage.restore(record.lineage, record.forks)
     session.replies = tuple(
         Reply(
-            request_id, Raw(result) if result is not None else None, Problem(*problem) if problem is not None else None
+            request_id,
+            Raw(result) if result is not None else None,
+            RequestProblem(*problem) if problem is not None else None,
         )
         for request_id, result, problem in record.replies
     )

@@ -19,8 +19,8 @@ from holdfast.http.limits import HttpLimits
 from holdfast.http.openapi import complete, openapi_config
 from holdfast.http.requests import (
     CONTEXT,
+    ApiContext,
     ApiRequest,
-    Context,
     escape_path,
     provide_operations,
     provide_params,
@@ -54,7 +54,7 @@ class App:
         folder: Folder | None = None,
     ) -> None:
         limits = limits or HttpLimits()
-        self.context = Context(
+        self.context = ApiContext(
             operations=operations,
             keys=tuple(keys),
             limits=limits,

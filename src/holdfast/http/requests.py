@@ -21,12 +21,12 @@ from holdfast.http.streams import Streams
 from holdfast.server.operate.operations import Operations
 
 CONTEXT = "holdfast"
-"""The key of an ASGI scope under which its `Context` is."""
+"""The key of an ASGI scope under which its `ApiContext` is."""
 _JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ApiContext:
     """What one server's requests share. The routes themselves are made once per process, and shared by all servers."""
 
     operations: Operations
@@ -40,9 +40,9 @@ class Context:
     """The documentation page, for a server at this base URL."""
 
 
-def context_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Context:
+def context_of(connection: ASGIConnection[Any, Any, Any, Any]) -> ApiContext:
     """The context that the app has put into a request's scope."""
-    return cast("Context", connection.scope[CONTEXT])  # type: ignore[literal-required]  # a key of ours
+    return cast("ApiContext", connection.scope[CONTEXT])  # type: ignore[literal-required]  # a key of ours
 
 
 class ApiRequest(Request[Any, Any, Any]):

@@ -145,7 +145,7 @@ class TokenReused(SessionEvent, frozen=True, kw_only=True, tag="token.reused"):
     peer: str
 
 
-class Resynced(SessionEvent, frozen=True, kw_only=True, tag="session.resynced"):
+class SessionResynced(SessionEvent, frozen=True, kw_only=True, tag="session.resynced"):
     """The client's backlog exceeded its limit: the client gets the current state instead."""
 
 
@@ -209,7 +209,7 @@ class RoomStarted(RoomEvent, frozen=True, kw_only=True, tag="room.started"):
     kind: str
 
 
-class RoomUpdated(RoomEvent, frozen=True, kw_only=True, tag="room.updated"):
+class ListingUpdated(RoomEvent, frozen=True, kw_only=True, tag="room.updated"):
     """Its listing in the directory has changed."""
 
     version: int
@@ -251,7 +251,7 @@ class RoomEnded(RoomEvent, frozen=True, kw_only=True, tag="room.ended"):
     reason: str = ""
 
 
-class HostChanged(RoomEvent, frozen=True, kw_only=True, tag="host.changed"):
+class RoomHostChanged(RoomEvent, frozen=True, kw_only=True, tag="host.changed"):
     """The room has a new host; empty if it has none."""
 
     player: str = ""

@@ -40,8 +40,12 @@ def hidden_from_rich(_: Struct) -> list[tuple[str, Any]]:
     return [("secret", "***")]
 
 
-class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", tag=str.lower):
-    """The base of all frames: an array on the wire, its first element the class's name in lower case.
+def _wire_name(class_name: str) -> str:
+    return class_name.removesuffix("Frame").lower()
+
+
+class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", tag=_wire_name):
+    """The base of all frames: an array on the wire, its first element the class's name in lower case, without "frame".
 
     Frames hold values only, never each other, so the garbage collector need not track them.
     """
@@ -50,7 +54,7 @@ class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", t
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.name = cls.__name__.lower()
+        cls.name = _wire_name(cls.__name__)
 
 
 class Auth(Struct, frozen=True, omit_defaults=True):
@@ -143,7 +147,7 @@ class Terms(Struct, frozen=True):
     grace_s: float
 
 
-class Problem(Struct, frozen=True):
+class RequestProblem(Struct, frozen=True):
     """Why a request was refused: a stable code and a sentence."""
 
     code: str
@@ -190,7 +194,7 @@ class Reply(Frame, frozen=True):
 
     id: Number
     result: Any = None
-    problem: Problem | None = None
+    problem: RequestProblem | None = None
 
 
 class Data(Frame, frozen=True):
@@ -239,7 +243,7 @@ class Pong(Frame, frozen=True):
     ack: Number = 0
 
 
-class Seat(Frame, frozen=True):
+class SeatFrame(Frame, frozen=True):
     """A channel begins ("joined") or its stream to the client restarts ("resynced")."""
 
     event: str
@@ -274,4 +278,4 @@ class Close(Frame, frozen=True):
 
 
 FromClient = Hello | Request | Data | Latest | Ack | Pong | Bye
-FromServer = Welcome | Reply | Data | Latest | Ack | Ping | Seat | Notice | Close
+FromServer = Welcome | Reply | Data | Latest | Ack | Ping | SeatFrame | Notice | Close

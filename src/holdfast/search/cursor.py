@@ -15,7 +15,7 @@ from holdfast.search.row import Birth
 from holdfast.search.values import MISSING, key_of
 
 
-class _Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _CursorData(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A position as it is encoded."""
 
     fingerprint: bytes
@@ -23,13 +23,13 @@ class _Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     birth: Birth | None
 
 
-_DECODER = msgspec.msgpack.Decoder(_Mark)
+_DECODER = msgspec.msgpack.Decoder(_CursorData)
 
 
 def write_cursor(position: SortPosition, fingerprint: bytes) -> str:
     """A position in the search with this fingerprint."""
     keys = [None if key is MISSING else key[1] for key in position.keys]
-    return printable(msgspec.msgpack.encode(_Mark(fingerprint, keys, position.birth)))
+    return printable(msgspec.msgpack.encode(_CursorData(fingerprint, keys, position.birth)))
 
 
 def read_cursor(text: str, fingerprint: bytes, terms: int) -> SortPosition:

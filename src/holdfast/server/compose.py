@@ -59,7 +59,7 @@ from holdfast.server.durability.rollbacks import Rollbacks
 from holdfast.server.durability.room_writer import RoomWriter, WriterContext
 from holdfast.server.environment import Environment
 from holdfast.server.faults import Faults
-from holdfast.server.health import Health
+from holdfast.server.health import HealthMonitor
 from holdfast.server.placement.fleet import OwnFleet
 from holdfast.server.placement.operations import PlacementOperations
 from holdfast.server.placement.placements import Placements
@@ -257,7 +257,7 @@ class ServerParts:
             check_capacity=self._check_capacity,
             tell_rooms=self.notices.rooms,
         )
-        self.health = Health(
+        self.health = HealthMonitor(
             self.clock.loop,
             name=self.name,
             region=settings.region,

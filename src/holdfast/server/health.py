@@ -21,7 +21,7 @@ _UNHEALTHY_LEAST = 3
 _ASKED_AT_ONCE = 64
 
 
-class Health:
+class HealthMonitor:
     """Checks the rooms on a schedule, and knows whether the node can take more."""
 
     def __init__(

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from holdfast.core.codec import MSGPACK
-from holdfast.schemas.frames import Data, Frame, Outcome, Seat, Terms, Welcome
+from holdfast.schemas.frames import Data, Frame, Outcome, SeatFrame, Terms, Welcome
 from tests.conformance.sdks.programs import Program
 
 TERMS = Terms(65536, 1024, 262144, 16, 5.0, 16.0, 30.0)
@@ -75,7 +75,7 @@ async def test_nonsense_instead_of_a_welcome_is_a_protocol_error(client: Program
 
 
 async def test_nonsense_after_the_welcome_ends_the_session_with_a_reason(client: Program) -> None:
-    async with lying([[welcome()], [Seat("joined", 1, 1, "r1", "counting")], b"\xc1"]) as liar:
+    async with lying([[welcome()], [SeatFrame("joined", 1, 1, "r1", "counting")], b"\xc1"]) as liar:
         await client.do("connect", url=liar.url)
         answer = await client.attempt("join")
 
@@ -83,7 +83,11 @@ async def test_nonsense_after_the_welcome_ends_the_session_with_a_reason(client:
 
 
 async def test_a_gap_is_closed_and_resumed(client: Program) -> None:
-    gap: list[Frame] = [welcome(), Seat("joined", 1, 1, "r1", "counting"), Data(1, 2, 0, "down", msgspec.Raw(b"\xc0"))]
+    gap: list[Frame] = [
+        welcome(),
+        SeatFrame("joined", 1, 1, "r1", "counting"),
+        Data(1, 2, 0, "down", msgspec.Raw(b"\xc0")),
+    ]
     async with lying([gap], [[welcome("resumed")]]) as liar:
         await client.do("connect", url=liar.url)
         outcome = (await client.event("resume"))["outcome"]

@@ -19,7 +19,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.observability.packet_text import secrets_in
 from holdfast.schemas.account import LinkInfo
-from holdfast.schemas.frames import FRAME_HEAD_BYTES, Problem, Reply, Request, sentence
+from holdfast.schemas.frames import FRAME_HEAD_BYTES, Reply, Request, RequestProblem, sentence
 from holdfast.schemas.requests import READS, REQUESTS
 from holdfast.server.context import Context
 from holdfast.server.directory.operations import Operation
@@ -158,12 +158,12 @@ class RequestHandler:
         except Interrupted:
             return None
         except Refused as refusal:
-            reply = Reply(request.id, problem=Problem(refusal.code, sentence(str(refusal))))
+            reply = Reply(request.id, problem=RequestProblem(refusal.code, sentence(str(refusal))))
             return _Answer(reply, reply)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
             secrets = secrets_in(session.codec or MSGPACK, request.arguments)
             self._faults.report(f"a request to {request.operation}", error, hide=secrets, session=session.id)
-            reply = Reply(request.id, problem=Problem("internal", "the server failed; its log has the error"))
+            reply = Reply(request.id, problem=RequestProblem("internal", "the server failed; its log has the error"))
             return _Answer(reply, reply)
 
     def _encoded(self, session: Session, result: Any) -> Raw:

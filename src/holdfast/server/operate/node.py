@@ -18,7 +18,7 @@ from holdfast.observability.exposition import slices
 from holdfast.observability.metrics import Metrics, spread_of
 from holdfast.schemas.node import EventInfo, KindInfo, LimitHit, LimitInfo, MessageKind, OverviewInfo, SettingsInfo
 from holdfast.server.directory.directory import Directory
-from holdfast.server.health import Health
+from holdfast.server.health import HealthMonitor
 from holdfast.stores.port import Store
 
 OVERVIEW_S = 1.0
@@ -41,7 +41,7 @@ class NodeOverview:
         *,
         sessions: SessionRegistry,
         directory: Directory,
-        health: Health,
+        health: HealthMonitor,
         metrics: Metrics,
         events: EventLog,
         now: Callable[[], float],

@@ -7,7 +7,7 @@ from holdfast.observability.event_log import EventLog
 from holdfast.observability.exposition import Exposition
 from holdfast.observability.packet_log import PacketLog
 from holdfast.server.admission.access import Access
-from holdfast.server.health import Health
+from holdfast.server.health import HealthMonitor
 from holdfast.server.operate.accounts import AccountOperations
 from holdfast.server.operate.node import NodeOverview
 from holdfast.server.operate.players import PlayerOperations
@@ -27,7 +27,7 @@ class Operations:
     accounts: AccountOperations
     placements: Placements
     node: NodeOverview
-    health: Health
+    health: HealthMonitor
     events: EventLog
     packets: PacketLog
     metrics: Exposition

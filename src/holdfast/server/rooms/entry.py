@@ -24,7 +24,7 @@ from holdfast.server.rooms.services import RoomServices
 log = get_logger("holdfast.server")
 
 
-class Entry:
+class RoomEntry:
     """One room's entry. Every change of it is a turn of the room, or part of one."""
 
     def __init__(
@@ -139,7 +139,7 @@ class Entry:
         self._room.broadcast(RoomUpdated(self.info(sees_code=True)))
         if listing.status is not RoomStatus.CREATING:
             # Before that, nobody has heard of the room.
-            self._publish(events.RoomUpdated(room=room_id, version=listing.version))
+            self._publish(events.ListingUpdated(room=room_id, version=listing.version))
 
     def name_host(self, player: Player[Any] | None) -> None:
         """Make another player the host."""
@@ -162,7 +162,7 @@ class Entry:
         if player_id == context.successor:
             context.successor = ""
         self._room.broadcast(HostChanged(player_id))
-        self._publish(events.HostChanged(room=context.room_id, player=player_id))
+        self._publish(events.RoomHostChanged(room=context.room_id, player=player_id))
         self._follow(self._room.on_host_changed, old, context.host)
 
     def check_host(self) -> None:

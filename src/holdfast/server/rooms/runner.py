@@ -28,7 +28,7 @@ from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
 from holdfast.server.rooms.delivery import Delivery
 from holdfast.server.rooms.effects import effect_record
-from holdfast.server.rooms.entry import Entry
+from holdfast.server.rooms.entry import RoomEntry
 from holdfast.server.rooms.joining import Joining
 from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet
 from holdfast.server.rooms.persistence import Persistence
@@ -122,7 +122,7 @@ class RoomRunner:
             changed=self._newcomers_changed,
             failed=self.failed,
         )
-        self.entry = Entry(
+        self.entry = RoomEntry(
             self.room,
             context,
             services,
@@ -285,7 +285,9 @@ class RoomRunner:
         connection = session.connection
         if connection is not None:
             connection.seated()
-            connection.send(frames.Seat("joined", channel.number, channel.generation, self.room.id, self.room.kind))
+            connection.send(
+                frames.SeatFrame("joined", channel.number, channel.generation, self.room.id, self.room.kind)
+            )
         return self.persistence.outlet_of(session, channel)
 
     def _give_seat(self, seat: Seat, session: Session, outlet_of: OutletOf) -> None:

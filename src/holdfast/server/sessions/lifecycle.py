@@ -11,7 +11,7 @@ from holdfast.core.connection import Connection
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import Session
-from holdfast.schemas.events import Dropped, Ended, Released, Resynced, Superseded
+from holdfast.schemas.events import Dropped, Ended, Released, SessionResynced, Superseded
 from holdfast.schemas.frames import sentence
 from holdfast.server.context import Context
 from holdfast.server.sessions.graces import Graces
@@ -82,7 +82,7 @@ class SessionLifecycle:
     def overflowed(self, session: Session) -> None:
         """A client's outgoing messages exceed the limit: it will be resynced when it resumes."""
         self._counters.streams_overflowed += 1
-        self._publish(Resynced(session=session.id, player=session.player_id))
+        self._publish(SessionResynced(session=session.id, player=session.player_id))
         if session.connection is not None:
             message = "too many messages are waiting for you; resume for the current state"
             session.connection.close(Reason.SLOW, message)
