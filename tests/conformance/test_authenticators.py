@@ -26,7 +26,7 @@ from holdfast.identity import (
     Preparing,
     Tickets,
 )
-from holdfast.identity.players import is_player_id
+from holdfast.identity.port import is_player_id
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 from holdfast.testing import Named
 from tests.identity.issuer import AUDIENCE, ISSUER, NOW, SECRET, Signer

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import Conflict, Expired, Failed, Invalid, NameTaken, NotFound, Refused, RoomFull, Throttled
 from holdfast.identity.accounts import checked_name
-from holdfast.identity.players import checked_player, checked_roles
+from holdfast.identity.port import checked_player, checked_roles
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.node import EventInfo, KindInfo, MessageKind, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo

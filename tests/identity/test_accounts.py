@@ -15,7 +15,7 @@ from holdfast.identity.accounts import (
     key_of,
     normalized,
 )
-from holdfast.identity.players import checked_player, checked_roles
+from holdfast.identity.port import checked_player, checked_roles
 from tests.cases import every_case
 
 

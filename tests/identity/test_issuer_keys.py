@@ -12,8 +12,7 @@ import pytest
 
 from holdfast import Limits
 from holdfast.identity import AuthContext, Busy, Jwt, NotAuthentic
-from holdfast.identity.issuer_keys import FetchedKeys
-from holdfast.identity.signatures import Key, TokenChecker
+from holdfast.identity.issuer_keys import FetchedKeys, Key, keys_in
 from tests.identity.issuer import AUDIENCE, ISSUER, NOW, key_set, signer
 from tests.identity.plain import Clock, enter, memory
 
@@ -297,7 +296,7 @@ async def test_a_file_that_is_missing_or_too_large_is_told_in_the_log(
 
 # What is in a set
 
-CHECKER = TokenChecker(["ES256", "RS256"], ISSUER, AUDIENCE)
+ALGORITHMS = ["ES256", "RS256"]
 
 
 def test_only_public_keys_that_are_of_use_are_taken_from_a_set() -> None:
@@ -321,7 +320,7 @@ def test_only_public_keys_that_are_of_use_are_taken_from_a_set() -> None:
         5,
     ]
 
-    keys = CHECKER.keys_in(json.dumps({"keys": [*good, *others]}).encode(), LIMITS)
+    keys = keys_in(json.dumps({"keys": [*good, *others]}).encode(), ALGORITHMS, LIMITS)
 
     assert [key.kid for key in keys] == ["k1", "k2"]
 
@@ -329,7 +328,7 @@ def test_only_public_keys_that_are_of_use_are_taken_from_a_set() -> None:
 def test_not_endlessly_many_keys_are_taken_from_a_set() -> None:
     many = key_set(*(signer("ES256").jwk(f"k{number}") for number in range(200)))
 
-    assert len(CHECKER.keys_in(many, LIMITS)) == LIMITS.issuer_keys_max
+    assert len(keys_in(many, ALGORITHMS, LIMITS)) == LIMITS.issuer_keys_max
 
 
 async def test_keys_are_not_fetched_any_more_after_the_end() -> None:
@@ -340,13 +339,13 @@ async def test_keys_are_not_fetched_any_more_after_the_end() -> None:
     def load(limits: Limits) -> list[Key]:
         loop.call_soon_threadsafe(began.set)
         may_end.wait(10)
-        return CHECKER.given_keys([signer("ES256").pem.encode()])
+        return keys_in(key_set(signer("ES256").jwk("k1")), ALGORITHMS, limits)
 
     keys = FetchedKeys("a test", load)
     starting = asyncio.create_task(keys.prepare(AuthContext()))
     await began.wait()
 
-    await keys.close()
+    keys.close()
     await starting
     may_end.set()
 

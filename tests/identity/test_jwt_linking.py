@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import Conflict, Invalid
 from holdfast.identity import AuthContext, Guest, NotAuthentic
-from holdfast.identity.players import new_player_id
+from holdfast.identity.port import new_player_id
 from tests.identity.plain import HERE, enter, memory
 from tests.identity.test_jwt import door, token
 

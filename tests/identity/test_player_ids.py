@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.identity.players import is_player_id
+from holdfast.identity.port import is_player_id
 from holdfast.schemas.player import PLAYER_CHARS_MAX
 from tests.cases import every_case
 

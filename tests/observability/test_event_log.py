@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.observability.event_log import EventLog
+from holdfast.observability.bus import EventLog
 from holdfast.schemas.events import Event, RoomCreated, RoomEnded
 from holdfast.schemas.node import EventInfo
 from tests.server.world import World, chat

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import fields
 
 from holdfast.http.responses import whole
-from holdfast.observability.event_log import EventLog
+from holdfast.observability.bus import EventLog
 from holdfast.schemas import events
 from holdfast.schemas.events import Event
 

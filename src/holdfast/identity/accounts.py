@@ -10,7 +10,9 @@ the other player. A guest who was linked has a mark: the guest's credential does
 import hashlib
 import re
 import unicodedata
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,9 +24,14 @@ from holdfast.schemas.account import AccountInfo
 from holdfast.schemas.frames import hidden_from_rich
 from holdfast.stores.port import ABSENT, Full, RevisionConflict, Store, Write, commit_one
 
+T = TypeVar("T")
+
 NAME_CHARS_MAX = 64
 PASSWORD_CHARS_MIN = 8
 PASSWORD_CHARS_MAX = 256
+# Another writer is faster once, perhaps twice; more often is contention that trying again at once does not help.
+_TRIES = 5
+_TRY_AGAIN_S = 1.0
 
 # Letters and marks that are never shown (Unicode's Default_Ignorable_Code_Point), and count as printable all the same.
 _INVISIBLE = re.compile(
@@ -44,7 +51,6 @@ class Account(Struct, frozen=True):
     created_at: float
 
     def info(self) -> AccountInfo:
-        """The account as it may be shown."""
         return AccountInfo(self.name, self.player, self.roles, self.created_at)
 
     def __repr__(self) -> str:
@@ -60,8 +66,34 @@ class StoredAccount(NamedTuple):
     revision: int
 
 
+class LinkRecord(Struct, frozen=True):
+    """A subject of a scheme, and its player."""
+
+    scheme: str
+    subject: str
+    player: str
+
+
+class LinkedGuest(Struct, frozen=True):
+    """A guest who has an account, or had one."""
+
+    player: str
+    scheme: str
+    """Empty if the account was deleted."""
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_account = msgspec.msgpack.Decoder(Account).decode
+_decode_link = msgspec.msgpack.Decoder(LinkRecord).decode
+_decode_mark = msgspec.msgpack.Decoder(LinkedGuest).decode
+
+
+async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Start over if another writer was faster: it may have changed anything."""
+    for _ in range(_TRIES):
+        with suppress(RevisionConflict):
+            return await attempt()
+    raise Busy("too many want the same at once; try again", _TRY_AGAIN_S)
 
 
 class AccountRecords:
@@ -73,7 +105,7 @@ class AccountRecords:
     async def find(self, name: str) -> StoredAccount | None:
         """The account with this name, which is `folded`; None if there is none."""
         # Invalid names are looked up as well, so that they take as long.
-        entry = await self._store.get(_account_key(name))
+        entry = await self._store.get(key_of("account", name))
         return StoredAccount(_decode_account(entry.value), entry.revision) if entry is not None else None
 
     async def get(self, name: str) -> StoredAccount:
@@ -85,15 +117,11 @@ class AccountRecords:
 
     async def put(self, account: Account, revision: int, *more: Write) -> None:
         """Write the account over that revision, and `more` in the same commit."""
-        await commit_one(self._store, [Write(_account_key(account.name), _encode(account), revision), *more])
+        await commit_one(self._store, [Write(key_of("account", account.name), _encode(account), revision), *more])
 
     async def delete(self, stored: StoredAccount, *more: Write) -> None:
         """Delete the account, and write `more` in the same commit."""
-        await commit_one(self._store, [Write(_account_key(stored.account.name), None, stored.revision), *more])
-
-
-def _account_key(name: str) -> str:
-    return key_of("account", name)
+        await commit_one(self._store, [Write(key_of("account", stored.account.name), None, stored.revision), *more])
 
 
 def key_of(kind: str, *names: str) -> str:
@@ -134,43 +162,6 @@ def check_password(password: str) -> None:
         raise Invalid(f"a password has {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")
 
 
-def taken(name: str) -> Conflict:
-    """The name is taken."""
-    return Conflict(f"there is an account {name!r} already")
-
-
-# Links
-
-# Another writer is faster once, perhaps twice; more often is contention that trying again at once does not help.
-TRIES = 5
-TRY_AGAIN_S = 1.0
-
-
-class LinkRecord(Struct, frozen=True):
-    """A subject of a scheme, and its player."""
-
-    scheme: str
-    subject: str
-    player: str
-
-
-class LinkedGuest(Struct, frozen=True):
-    """A guest who has an account, or had one."""
-
-    player: str
-    scheme: str
-    """Empty if the account was deleted."""
-
-
-_decode_link = msgspec.msgpack.Decoder(LinkRecord).decode
-_decode_mark = msgspec.msgpack.Decoder(LinkedGuest).decode
-
-
-def contended() -> Busy:
-    """Other writers were faster each time."""
-    return Busy("too many want the same at once; try again", TRY_AGAIN_S)
-
-
 class GuestLinks:
     """The links of all schemes."""
 
@@ -180,35 +171,31 @@ class GuestLinks:
     async def player_of(self, scheme: str, subject: str, own: str) -> str:
         """The player that a subject signs in as: `own`, unless it was linked."""
         key = key_of("link", scheme, subject)
-        for _ in range(TRIES):
+
+        async def attempt() -> str:
             known = await self._store.get(key)
             if known is not None:
                 return _decode_link(known.value).player
-            try:
+            # If the store is full, it could be linked later although it has played. That is better than refusing it.
+            with suppress(Full):
                 await self._store.put(key, _encode(LinkRecord(scheme, subject, own)), ABSENT)
-            except RevisionConflict:
-                continue
-            except Full:
-                # It could be linked later although it has played. That is better than refusing it.
-                pass
             return own
-        raise contended()
+
+        return await retried(attempt)
 
     async def link(self, scheme: str, subject: str, guest: str) -> None:
         """Link a new subject to this guest. Doing it again changes nothing."""
         key = key_of("link", scheme, subject)
-        for _ in range(TRIES):
+
+        async def attempt() -> None:
             known = await self._store.get(key)
             if known is not None:
                 check_same(_decode_link(known.value).player, guest)
                 return
-            try:
-                link = Write(key, _encode(LinkRecord(scheme, subject, guest)), ABSENT)
-                await commit_one(self._store, [link, await self.mark(guest, scheme)])
-            except RevisionConflict:
-                continue
-            return
-        raise contended()
+            link = Write(key, _encode(LinkRecord(scheme, subject, guest)), ABSENT)
+            await commit_one(self._store, [link, await self.mark(guest, scheme)])
+
+        await retried(attempt)
 
     async def mark(self, guest: str, scheme: str) -> Write:
         """What must be written together with a guest's link; `Conflict` if they have another already."""

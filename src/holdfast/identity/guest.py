@@ -11,8 +11,7 @@ from random import Random
 
 from holdfast.core.tokens import TOKEN_BYTES, printable
 from holdfast.identity.accounts import GuestLinks
-from holdfast.identity.players import new_guest_id
-from holdfast.identity.port import Approach, AuthContext, Identity, NotAuthentic
+from holdfast.identity.port import Approach, AuthContext, Identity, NotAuthentic, new_guest_id
 
 
 class Guest:

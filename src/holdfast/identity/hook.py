@@ -3,8 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable
 
-from holdfast.identity.players import checked_identity
-from holdfast.identity.port import Approach, Identity
+from holdfast.identity.port import Approach, Identity, checked_identity
 
 Approve = Callable[[str, Approach], Identity | str | Awaitable[Identity | str]]
 """Of the game: the identity, or only the player's id, that this credential proves."""

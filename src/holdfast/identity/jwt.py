@@ -2,39 +2,16 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import Invalid
-from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.accounts import GuestLinks
-from holdfast.identity.issuer_keys import (
-    FetchedKeys,
-    IssuerKeys,
-    KnownKeys,
-    check_url,
-    fetch_url,
-    read_file,
-    shown,
-)
-from holdfast.identity.players import are_roles, is_generated, is_player_id
-from holdfast.identity.port import Approach, AuthContext, Identity, NotAuthentic
+from holdfast.identity.port import Approach, AuthContext, Identity, NotAuthentic, are_roles, is_generated, is_player_id
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 
 if TYPE_CHECKING:
-    from holdfast.identity.signatures import TokenChecker
+    from holdfast.identity.issuer_keys import KeySource, TokenChecker
 
-KeySource = bytes | str | Path | Sequence[bytes | str]
-"""A shared secret (bytes), public keys in PEM, the address of a JSON Web Key Set, or the path of a file with one."""
-
-SHARED = "HS256"
-"""The one algorithm for a shared secret."""
-PUBLIC = frozenset(
-    {
-        *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-        *("ES256", "ES384", "ES512", "EdDSA"),
-    }
-)
 LEEWAY_MAX_S = 60.0
 # Some 35,000 years: no clock shows later times.
 _TIME_MAX = 2.0**40
@@ -61,7 +38,7 @@ class Jwt:
         issuer: str,
         audience: str,
         algorithms: Sequence[str],
-        keys: KeySource,
+        keys: "KeySource",
         scheme: str = "jwt",
         claim: str = "sub",
         prefix: str = "",
@@ -74,11 +51,10 @@ class Jwt:
         if not 0 <= leeway_s <= LEEWAY_MAX_S:
             raise ValueError(f"leeway_s is 0 to {LEEWAY_MAX_S:g}; got {leeway_s}")
         algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
-        _check_algorithms(algorithms, is_shared=isinstance(keys, bytes) and not _is_pem(keys))
         # By name, because it is to be imported now and not with this module: most programs never see a token.
-        checker = import_module("holdfast.identity.signatures").TokenChecker(algorithms, issuer, audience)
-        self._checker: TokenChecker = checker
-        self._keys = _issuer_keys(keys, checker)
+        self._checker: TokenChecker = import_module("holdfast.identity.issuer_keys").TokenChecker(
+            issuer=issuer, audience=audience, algorithms=algorithms, keys=keys
+        )
         self.scheme = scheme
         """The name clients ask for it by."""
         self._issuer = issuer
@@ -93,10 +69,10 @@ class Jwt:
     async def prepare(self, context: AuthContext) -> None:
         self._context = context
         self._links = GuestLinks(context.store)
-        await self._keys.prepare(context)
+        await self._checker.prepare(context)
 
     async def close(self) -> None:
-        await self._keys.close()
+        self._checker.close()
 
     async def authenticate(self, credential: str, approach: Approach) -> Identity:
         """The player that the token names."""
@@ -119,8 +95,7 @@ class Jwt:
     async def _proven(self, token: str) -> dict[str, Any]:
         if len(token) > CREDENTIAL_CHARS_MAX:
             raise NotAuthentic(f"a token has at most {CREDENTIAL_CHARS_MAX} characters")
-        header = self._checker.header_of(token)
-        claims = self._checker.claims_of(token, header, await self._keys.find(header.kid, header.algorithm))
+        claims = await self._checker.claims_of(token)
         now = self._context.wall_clock()
         # Written so that NaN fails both comparisons.
         if not now - self._leeway_s < _time(claims, "exp"):
@@ -156,34 +131,3 @@ def _time(claims: dict[str, Any], name: str, otherwise: float | None = None) -> 
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _TIME_MAX:
         raise NotAuthentic(f"the {name} of this token is not a time")
     return float(value)
-
-
-def _check_algorithms(algorithms: Sequence[str], *, is_shared: bool) -> None:
-    if is_shared and list(algorithms) != [SHARED]:
-        raise ValueError(f"a shared secret is for {SHARED} alone: algorithms=[{SHARED!r}]")
-    if not is_shared and (not algorithms or not PUBLIC.issuperset(algorithms)):
-        raise ValueError(f"public keys are for some of {', '.join(sorted(PUBLIC))}; got {list(algorithms)}")
-
-
-def _issuer_keys(keys: KeySource, checker: "TokenChecker") -> IssuerKeys:
-    match keys:
-        case Path():
-            return FetchedKeys(str(keys), lambda limits: checker.keys_in(read_file(keys, limits), limits))
-        case str() if keys.startswith(("https://", "http://")):
-            check_url(keys)
-            return FetchedKeys(shown(keys), lambda limits: checker.keys_in(fetch_url(keys, limits), limits))
-        case bytes() if not _is_pem(keys):
-            if len(keys) < TOKEN_BYTES:
-                raise ValueError(f"a shared secret needs at least {TOKEN_BYTES} bytes; got {len(keys)}")
-            return KnownKeys(checker.given_keys([keys]))
-        case _:
-            several = [keys] if isinstance(keys, bytes | str) else list(keys)
-            pems = [key.encode() if isinstance(key, str) else key for key in several]
-            if not pems or not all(map(_is_pem, pems)):
-                raise ValueError("keys: a secret is bytes, public keys are PEM, a set is an https:// address or a Path")
-            return KnownKeys(checker.given_keys(pems))
-
-
-def _is_pem(key: bytes) -> bool:
-    """Whether this is meant to be a key in PEM."""
-    return key.lstrip().startswith(b"-----BEGIN ")

@@ -4,14 +4,12 @@ An attempt reveals only whether name and password match: an unknown name, a wron
 the same message, after the same work.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from holdfast.core.errors import Conflict
 from holdfast.identity.accounts import (
-    TRIES,
     Account,
     AccountRecords,
     GuestLinks,
@@ -19,19 +17,25 @@ from holdfast.identity.accounts import (
     check_password,
     check_same,
     checked_name,
-    contended,
     folded,
     normalized,
-    taken,
+    retried,
 )
 from holdfast.identity.hashing import Argon2Hashing, Argon2Settings, ChecksPerAddress, Hashing
 from holdfast.identity.lockouts import Lockouts
-from holdfast.identity.players import checked_player, checked_roles, is_guest, new_player_id
-from holdfast.identity.port import Approach, AuthContext, Busy, Identity, NotAuthentic
+from holdfast.identity.port import (
+    Approach,
+    AuthContext,
+    Busy,
+    Identity,
+    NotAuthentic,
+    checked_player,
+    checked_roles,
+    is_guest,
+    new_player_id,
+)
 from holdfast.schemas.account import AccountInfo
 from holdfast.stores.port import ABSENT, RevisionConflict
-
-T = TypeVar("T")
 
 _WRONG = "this name and this password do not belong together"
 
@@ -85,7 +89,7 @@ class Password:
         """The player of the account, for "name:password"."""
         name, password = _split(credential)
         with self._checks.one(approach.address):
-            account = await _retried(lambda: self._signed_in(name, password, approach))
+            account = await retried(lambda: self._signed_in(name, password, approach))
         return Identity(account.player, frozenset(account.roles))
 
     async def _signed_in(self, name: str, password: str, approach: Approach) -> Account:
@@ -127,24 +131,18 @@ class Password:
         """Link the guest to an unused account; or, with `register`, create one."""
         name, password = _split(credential)
         with self._checks.one(approach.address):
-            account = await _retried(lambda: self._linked(name, password, approach, player_id))
+            account = await retried(lambda: self._linked(name, password, approach, player_id))
         return Identity(player_id, frozenset(account.roles))
 
     async def _linked(self, name: str, password: str, approach: Approach, player_id: str) -> Account:
         if self._register and await self._accounts.find(folded(name)) is None:
-            return await self._registered(name, password, player_id)
-        return await self._taken_over(name, password, approach, player_id)
-
-    async def _registered(self, name: str, password: str, player_id: str) -> Account:
-        check_password(password)
-        checked = checked_name(name)
-        mark = await self._links.mark(player_id, self.scheme)
-        fresh = await self._hashing.hash(normalized(password))
-        account = Account(checked, player_id, fresh, [], self._context.wall_clock())
-        await self._accounts.put(account, ABSENT, mark)
-        return account
-
-    async def _taken_over(self, name: str, password: str, approach: Approach, player_id: str) -> Account:
+            check_password(password)
+            checked = checked_name(name)
+            mark = await self._links.mark(player_id, self.scheme)
+            fresh = await self._hashing.hash(normalized(password))
+            account = Account(checked, player_id, fresh, [], self._context.wall_clock())
+            await self._accounts.put(account, ABSENT, mark)
+            return account
         stored = await self._proven(name, password, approach)
         if stored is None:
             raise NotAuthentic(f"{_WRONG}, or the name is taken" if self._register else _WRONG)
@@ -155,7 +153,7 @@ class Password:
         await self._accounts.put(account, stored.revision, await self._links.mark(player_id, self.scheme))
         return account
 
-    # `Accounts`
+    # Accounts, for operators
 
     async def create_account(
         self, name: str, password: str, *, player_id: str = "", roles: Iterable[str] = ()
@@ -164,19 +162,19 @@ class Password:
         checked = checked_name(name)
         check_password(password)
         player_id, roles = checked_player(player_id), checked_roles(roles)
+        taken = Conflict(f"there is an account {checked!r} already")
         if await self._accounts.find(checked) is not None:
-            raise taken(checked)
+            raise taken
         marks = [await self._links.mark(player_id, self.scheme)] if is_guest(player_id) else []
         fresh = await self._hashing.hash(normalized(password))
         account = Account(checked, player_id, fresh, roles, self._context.wall_clock())
         try:
             await self._accounts.put(account, ABSENT, *marks)
         except RevisionConflict:
-            raise taken(checked) from None
+            raise taken from None
         return account.info()
 
     async def get_account(self, name: str) -> AccountInfo:
-        """Look at an account."""
         return (await self._accounts.get(name)).account.info()
 
     async def set_password(self, name: str, password: str) -> AccountInfo:
@@ -184,34 +182,28 @@ class Password:
         check_password(password)
         await self._accounts.get(name)
         fresh = await self._hashing.hash(normalized(password))
-        return await _retried(lambda: self._put_hash(name, fresh))
 
-    async def _put_hash(self, name: str, fresh: str) -> AccountInfo:
-        account, revision = await self._accounts.get(name)
-        await self._accounts.put(replace(account, hash=fresh), revision)
-        self._lockouts.forget(account.name)
-        return account.info()
+        async def attempt() -> AccountInfo:
+            account, revision = await self._accounts.get(name)
+            await self._accounts.put(replace(account, hash=fresh), revision)
+            self._lockouts.forget(account.name)
+            return account.info()
+
+        return await retried(attempt)
 
     async def delete_account(self, name: str) -> AccountInfo:
         """Delete an account. The credential of a guest that was linked to it stays dead; they may have another one."""
-        return await _retried(lambda: self._deleted(name))
 
-    async def _deleted(self, name: str) -> AccountInfo:
-        stored = await self._accounts.get(name)
-        await self._accounts.delete(stored, *await self._links.unlinked(stored.account.player))
-        self._lockouts.forget(stored.account.name)
-        return stored.account.info()
+        async def attempt() -> AccountInfo:
+            stored = await self._accounts.get(name)
+            await self._accounts.delete(stored, *await self._links.unlinked(stored.account.player))
+            self._lockouts.forget(stored.account.name)
+            return stored.account.info()
+
+        return await retried(attempt)
 
     def __repr__(self) -> str:
         return f"Password(register={self._register})"
-
-
-async def _retried(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Start over if another writer was faster: it may have changed the password, or everything."""
-    for _ in range(TRIES):
-        with suppress(RevisionConflict):
-            return await attempt()
-    raise contended()
 
 
 def _split(credential: str) -> tuple[str, str]:

@@ -20,8 +20,7 @@ from msgspec import Struct
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
 from holdfast.core.tokens import TOKEN_BYTES, printable
-from holdfast.identity.players import are_roles, is_player_id
-from holdfast.identity.port import Approach, AuthContext, Busy, Identity, NotAuthentic
+from holdfast.identity.port import Approach, AuthContext, Busy, Identity, NotAuthentic, are_roles, is_player_id
 from holdfast.schemas.account import TicketInfo
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
 

@@ -1,4 +1,4 @@
-"""The event bus: calls observers and handlers with the events of a node, in order.
+"""The event bus, which calls observers and handlers with the events of a node, in order; and the log of the last ones.
 
 Observers (`observe`) belong to the server: they are called at once and must not change anything. Handlers of the game
 (`on`) are called in a later iteration of the loop, never in the middle of a change, so they may end sessions and rooms.
@@ -8,7 +8,7 @@ An `async def` handler gets one event after the other; only its own events wait 
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar, overload
 
@@ -16,15 +16,17 @@ from msgspec.structs import force_setattr
 
 from holdfast.logs import get_logger
 from holdfast.schemas.events import Event
+from holdfast.schemas.node import EventInfo
 
 log = get_logger("holdfast.server")
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
-Handler = Callable[[Any], Any]
 
 # Events per loop iteration: a storm drops thousands of sessions at once.
 _EVENTS_AT_ONCE = 256
+# Ids begin at the time in microseconds: more than can happen meanwhile, and small enough for JavaScript's numbers.
+_IDS_PER_S = 1_000_000
 
 
 class EventBus:
@@ -40,8 +42,8 @@ class EventBus:
     ) -> None:
         self._loop = loop
         self._wall_clock = wall_clock
-        self._waiting_max = waiting_max
-        self._failed = failed
+        self.waiting_max = waiting_max
+        self.failed = failed
         self._observers: list[Callable[[Event], None]] = []
         self._subscriptions: list[_Subscription] = []
         self._waiting: deque[Event] = deque()
@@ -52,12 +54,11 @@ class EventBus:
         """Events that a handler missed, because too many were waiting for it."""
 
     def observe(self, observer: Callable[[Event], None]) -> None:
-        """Call an observer with every event, as it happens."""
         self._observers.append(observer)
 
     def on(self, event_type: type[E], handler: Callable[[E], Any]) -> None:
         """Call a handler, `def` or `async def`, with every event of this type and of its subtypes."""
-        self._subscriptions.append(_Subscription(self, event_type, handler, self._waiting_max, self._failed))
+        self._subscriptions.append(_Subscription(self, event_type, handler))
 
     def off(self, event_type: type[E], handler: Callable[[E], Any]) -> None:
         """Remove a handler; a call that has begun may finish."""
@@ -74,13 +75,13 @@ class EventBus:
             try:
                 observer(event)
             except Exception as error:  # noqa: BLE001 - our bug: it must not undo what has happened
-                self._failed("an observer of events", error)
+                self.failed("an observer of events", error)
         if self._is_stopped:
             return
         interested = [each for each in self._subscriptions if isinstance(event, each.event_type)]
         if not interested:
             return
-        if len(self._waiting) >= self._waiting_max:
+        if len(self._waiting) >= self.waiting_max:
             for subscription in interested:
                 subscription.lose()
             return
@@ -103,7 +104,6 @@ class EventBus:
             self._deliver_soon()
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task for a waiting handler."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -130,17 +130,8 @@ class EventBus:
 class _Subscription:
     """One handler; an `async def` one has a queue and a task, so that it gets one event after the other."""
 
-    def __init__(
-        self,
-        bus: EventBus,
-        event_type: type[Event],
-        handler: Handler,
-        waiting_max: int,
-        failed: Callable[[str, Exception], None],
-    ) -> None:
+    def __init__(self, bus: EventBus, event_type: type[Event], handler: Callable[[Any], Any]) -> None:
         self._bus = bus
-        self._waiting_max = waiting_max
-        self._failed = failed
         self._name = f"handler {getattr(handler, '__qualname__', repr(handler))} of {event_type.__name__}"
         self._queue: deque[Event] = deque()
         self._is_waiting = False
@@ -150,7 +141,6 @@ class _Subscription:
         self.handler = handler
 
     def deliver(self, event: Event) -> None:
-        """Call the handler now, or when it has finished the events before."""
         if self._is_ended:
             return
         if not self._is_waiting and not self._queue:
@@ -159,7 +149,7 @@ class _Subscription:
             if answer is not None:
                 self._start(answer)
             return
-        if len(self._queue) >= self._waiting_max:
+        if len(self._queue) >= self._bus.waiting_max:
             self.lose()
             return
         self._queue.append(event)
@@ -168,7 +158,6 @@ class _Subscription:
             self._start(None)
 
     def lose(self) -> None:
-        """Too many events are waiting: drop this one."""
         self._bus.lost += 1
         self._lost += 1
         if self._lost == 1:
@@ -184,7 +173,7 @@ class _Subscription:
         try:
             answer = self.handler(event)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
-            self._failed(self._name, error)
+            self._bus.failed(self._name, error)
             return None
         return answer if inspect.isawaitable(answer) else None
 
@@ -215,9 +204,9 @@ class _Subscription:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            self._failed(self._name, RuntimeError("the awaited work was cancelled"))
+            self._bus.failed(self._name, RuntimeError("the awaited work was cancelled"))
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
-            self._failed(self._name, error)
+            self._bus.failed(self._name, error)
 
     def _has_caught_up(self) -> None:
         if self._lost:
@@ -269,3 +258,72 @@ class EventHandlers:
         self._bus = bus
         for event_type, handler in self._handlers:
             bus.on(event_type, handler)
+
+
+class EventLog:
+    """The last events, numbered: a reader that was disconnected continues where it stopped."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, wall_clock: Callable[[], float], kept_max: int) -> None:
+        self._loop = loop
+        self._wall_clock = wall_clock
+        self._events: deque[tuple[int, Event]] = deque(maxlen=kept_max)
+        # Later than every id of an earlier start, so that a reader from before learns of the gap.
+        self.last_id = int(wall_clock() * _IDS_PER_S)
+        self._next_event: asyncio.Future[None] | None = None
+        self._is_closed = False
+
+    def record(self, event: Event) -> None:
+        self.last_id += 1
+        self._events.append((self.last_id, event))
+        self._wake()
+
+    def since(self, position: int, most: int) -> list[EventInfo]:
+        """The newest events after the one with this id, at most `most`."""
+        return list(map(_info, self._after(max(position, self.last_id - most))))
+
+    def close(self) -> None:
+        """Let the readers end once they have read everything."""
+        self._is_closed = True
+        self._wake()
+
+    def read(self, after: int | None) -> AsyncIterator[EventInfo]:
+        """The events from now on, or after the one with this id.
+
+        A reader that returns too late gets a "gap" first: it has missed events, and has to query the state.
+        """
+        # The position is taken now, not when the reader first waits.
+        return self._read(self.last_id if after is None else after)
+
+    async def _read(self, position: int) -> AsyncIterator[EventInfo]:
+        while True:
+            oldest = self._events[0][0] if self._events else self.last_id + 1
+            if position > self.last_id or position + 1 < oldest:
+                # From another start of the node, or too long ago.
+                position = oldest - 1
+                yield EventInfo(position, "gap", self._wall_clock(), {"oldest": oldest})
+            for entry in self._after(position):
+                position = entry[0]
+                yield _info(entry)
+            if position == self.last_id:
+                if self._is_closed:
+                    return
+                if self._next_event is None:
+                    self._next_event = self._loop.create_future()
+                # Other readers wait for the same future: one that is cancelled must not cancel it for all.
+                await asyncio.shield(self._next_event)
+
+    def _after(self, position: int) -> list[tuple[int, Event]]:
+        behind = self.last_id - position
+        if behind <= 0:
+            return []
+        return [self._events[index] for index in range(max(0, len(self._events) - behind), len(self._events))]
+
+    def _wake(self) -> None:
+        if self._next_event is not None:
+            self._next_event.set_result(None)
+            self._next_event = None
+
+
+def _info(entry: tuple[int, Event]) -> EventInfo:
+    event_id, event = entry
+    return EventInfo(event_id, event.name, event.at, event.body)

@@ -20,8 +20,7 @@ from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import printable
 from holdfast.identity.port import Authenticator
-from holdfast.observability.bus import EventBus
-from holdfast.observability.event_log import EventLog
+from holdfast.observability.bus import EventBus, EventLog
 from holdfast.observability.exposition import Exposition, NodeView
 from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
 from holdfast.observability.message_log import MessageLog

@@ -13,8 +13,16 @@ from holdfast.core.errors import Conflict, Invalid, NotAllowed, NotFound, Thrott
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.core.tokens import TOKEN_BYTES
-from holdfast.identity.players import checked_identity, is_guest
-from holdfast.identity.port import Approach, Authenticator, Busy, Identity, Linkable, NotAuthentic
+from holdfast.identity.port import (
+    Approach,
+    Authenticator,
+    Busy,
+    Identity,
+    Linkable,
+    NotAuthentic,
+    checked_identity,
+    is_guest,
+)
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.events import Authenticated, SignInFailed
 from holdfast.schemas.requests import Confirm, LinkAccount

@@ -10,8 +10,7 @@ from holdfast.core.ids import new_id
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.core.tokens import TOKEN_BYTES
-from holdfast.identity.players import checked_identity
-from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotAuthentic
+from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotAuthentic, checked_identity
 from holdfast.schemas.events import Authenticated, SessionOpened, SignInFailed
 from holdfast.schemas.frames import Auth, Outcome
 from holdfast.server.admission.access import Access

@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from holdfast.core.errors import NotFound, Throttled
-from holdfast.identity.port import Accounts, Authenticator, Busy, Issuing
+from holdfast.identity.password import Password
+from holdfast.identity.port import Authenticator, Busy
+from holdfast.identity.tickets import Tickets
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.server.admission.authenticators import store_busy
 from holdfast.stores.port import StoreError
@@ -44,13 +46,13 @@ class AccountOperations:
     def issue_ticket(self, player: str, *, roles: Iterable[str], ttl_s: float | None) -> TicketInfo:
         """Issue a ticket with which a player signs in once."""
         for each in self._authenticators.values():
-            if isinstance(each, Issuing):
+            if isinstance(each, Tickets):
                 return each.issue_ticket(player, roles=roles, ttl_s=ttl_s)
         raise NotFound("this server does not accept tickets: enable them with Server(auth=[Tickets(), …])")
 
-    def _accounts(self) -> Accounts:
+    def _accounts(self) -> Password:
         for each in self._authenticators.values():
-            if isinstance(each, Accounts):
+            if isinstance(each, Password):
                 return each
         raise NotFound("this server has no accounts: enable them with Server(auth=[Password(), …])")
 

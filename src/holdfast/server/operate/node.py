@@ -13,7 +13,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import SessionState
-from holdfast.observability.event_log import EventLog
+from holdfast.observability.bus import EventLog
 from holdfast.observability.exposition import slices
 from holdfast.observability.metrics import Metrics, spread_of
 from holdfast.schemas.node import EventInfo, KindInfo, LimitHit, LimitInfo, MessageKind, OverviewInfo, SettingsInfo

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.observability.event_log import EventLog
+from holdfast.observability.bus import EventLog
 from holdfast.observability.exposition import Exposition
 from holdfast.observability.packet_log import PacketLog
 from holdfast.server.admission.access import Access
