@@ -6,7 +6,7 @@ import pytest
 
 import holdfast
 from holdfast import Queue, Room, Server, WebSocket
-from holdfast.cli.operate import showing
+from holdfast.cli import showing
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
 from tests.cli.operator import Operator

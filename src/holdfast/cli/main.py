@@ -11,13 +11,13 @@ _COMMANDS = {
     "serve": "holdfast.cli.serve",
     "demo": "holdfast.cli.demo.command",
     "key": "holdfast.cli.options",
-    "rooms": "holdfast.cli.rooms.commands",
-    "sessions": "holdfast.cli.operate.players",
-    "players": "holdfast.cli.operate.players",
-    "placements": "holdfast.cli.operate.rooms",
-    "packets": "holdfast.cli.operate.players",
-    "types": "holdfast.cli.types.command",
-    "new": "holdfast.cli.new.command",
+    "rooms": "holdfast.cli.rooms",
+    "sessions": "holdfast.cli.operate",
+    "players": "holdfast.cli.operate",
+    "placements": "holdfast.cli.operate",
+    "packets": "holdfast.cli.operate",
+    "types": "holdfast.cli.typescript",
+    "new": "holdfast.cli.new",
 }
 
 

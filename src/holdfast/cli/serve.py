@@ -29,7 +29,8 @@ from holdfast.cli.options import (
     store_failed,
 )
 from holdfast.cli.reload import PortOption, Supervised, supervise
-from holdfast.cli.startup import IN_MEMORY, StoreInfo, announce, counted
+from holdfast.cli.showing import counted
+from holdfast.cli.startup import IN_MEMORY, StoreInfo, announce
 from holdfast.core.addresses import is_loopback
 from holdfast.core.limits import Limits
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT

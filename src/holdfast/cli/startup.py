@@ -11,6 +11,7 @@ import holdfast
 from holdfast import Room, Server, WebSocket
 from holdfast.cli.loading import Game
 from holdfast.cli.reload import Supervised
+from holdfast.cli.showing import counted
 from holdfast.http.api import HttpApi
 from holdfast.http.static import PLAY
 from holdfast.server.durability.recovery import Recovery
@@ -105,8 +106,3 @@ def _recovered(server: Server, recovery: Recovery, *, is_lazy: bool) -> str:
     if recovery.set_aside:
         words += f"; {counted(len(recovery.set_aside), 'record')} set aside, see the log"
     return words
-
-
-def counted(number: int, what: str) -> str:
-    """A number and its noun: "1 room", "2 rooms"."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

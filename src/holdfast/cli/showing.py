@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from rich.text import Text
 PIPE_COLUMNS = 160
 """The width of tables where there is no terminal: wide enough for every column."""
 _PROSE_COLUMNS = 80
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+_UNITS_S = {"d": 86_400, "h": 3600, "min": 60}
 
 _GAP = 2
 _LEAST = 12
@@ -28,40 +28,42 @@ LONG = frozenset({"properties", "name", "reason", "destinations", "sessions", "r
 Item = Mapping[str, Any]
 Column = str | tuple[str, Callable[[Item], object]]
 """A column of a table: the name of a field, or a heading and what it shows of an item."""
+Show = str | Callable[[Any], None]
+"""How an answer is shown to people: a function that prints it, or a sentence with its fields in braces."""
 
 
-def show_json(value: object) -> None:
-    """Print JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def done(sentence: str, fact: Item, *, as_json: bool) -> None:
-    """Confirm that something was done: with a sentence, or as JSON."""
+def show(answer: Any, shown: Show, *, as_json: bool) -> None:
+    """Print an answer as JSON, or for people."""
     if as_json:
-        show_json(fact)
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    elif isinstance(shown, str):
+        click.echo(shown.format_map(answer))
     else:
-        click.echo(sentence)
+        shown(answer)
 
 
-def show_list(items: Sequence[Item], columns: Sequence[Column], *, as_json: bool, empty: str) -> None:
-    """Print a table with a row for each item, or a sentence if there are none."""
-    if as_json:
-        show_json(list(items))
-        return
-    if not items:
-        click.echo(empty)
-        return
-    console = _console(PIPE_COLUMNS)
-    headings = [column if isinstance(column, str) else column[0] for column in columns]
-    rows = _fitted([[printable(_cell(item, column)) for column in columns] for item in items], headings, console.width)
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, no_wrap=True, width=max(len(heading), *(len(row[number]) for row in rows)))
-    for row in rows:
-        table.add_row(*map(Text, row))
-    # The terminal wraps a line that is too long, so that nothing of it is lost.
-    console.width = max(console.width, console.measure(table, options=console.options.update(width=_ENDLESS)).maximum)
-    console.print(table)
+def table_of(columns: Sequence[Column], *, empty: str) -> Callable[[Sequence[Item]], None]:
+    """Show a list as a table with a row for each item, or this sentence if there are none."""
+
+    def show_table(items: Sequence[Item]) -> None:
+        if not items:
+            click.echo(empty)
+            return
+        console = _console(PIPE_COLUMNS)
+        headings = [column if isinstance(column, str) else column[0] for column in columns]
+        rows = [[printable(_cell(item, column)) for column in columns] for item in items]
+        _fit(rows, headings, console.width)
+        table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+        for number, heading in enumerate(headings):
+            table.add_column(heading, no_wrap=True, width=max(len(heading), *(len(row[number]) for row in rows)))
+        for row in rows:
+            table.add_row(*map(Text, row))
+        # The terminal wraps a line that is too long, so that nothing of it is lost.
+        needed = console.measure(table, options=console.options.update(width=_ENDLESS)).maximum
+        console.width = max(console.width, needed)
+        console.print(table)
+
+    return show_table
 
 
 def _cell(item: Item, column: Column) -> object:
@@ -71,7 +73,7 @@ def _cell(item: Item, column: Column) -> object:
     return ", ".join(value) if isinstance(value, list) else value
 
 
-def _fitted(rows: list[list[str]], headings: Sequence[str], width: int) -> list[list[str]]:
+def _fit(rows: list[list[str]], headings: Sequence[str], width: int) -> None:
     """Shorten the long columns until the table fits; ids and states stay whole, because they are copied and scanned."""
     widest = [max(len(heading), *(len(row[number]) for row in rows)) for number, heading in enumerate(headings)]
     too_wide = sum(widest) + _GAP * (len(headings) - 1) - width
@@ -81,34 +83,27 @@ def _fitted(rows: list[list[str]], headings: Sequence[str], width: int) -> list[
             too_wide -= max(0, widest[number] - kept)
             for row in rows:
                 row[number] = row[number] if len(row[number]) <= kept else f"{row[number][: kept - 1]}…"
-    return rows
 
 
-def show_one(item: Item, *, as_json: bool) -> None:
+def show_one(item: Item) -> None:
     """Print one item, a line for each field."""
-    if as_json:
-        show_json(item)
-        return
     table = Table.grid(padding=(0, 2))
     for name, value in item.items():
-        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else _plain(name, value)
-        table.add_row(Text(name, style="dim"), Text(printable(shown)))
+        match value:
+            case dict() | list():
+                text = json.dumps(value, ensure_ascii=False)
+            case bool():
+                text = "yes" if value else "no"
+            case _ if name.endswith("_at") and value:
+                text = f"{ago(value)} ({value})"
+            case _:
+                text = "-" if value is None or name.endswith("_at") else str(value)
+        table.add_row(Text(name, style="dim"), Text(printable(text)))
     _console(PIPE_COLUMNS).print(table)
 
 
-def _plain(name: str, value: Any) -> str:
-    if value is None or (name.endswith("_at") and not value):
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{ago(value)} ({value})" if name.endswith("_at") else str(value)
-
-
-def show_timeline(timeline: Item, *, as_json: bool) -> None:
+def show_timeline(timeline: Item) -> None:
     """Print why a session dropped or ended, what to do about it, and its events with their times."""
-    if as_json:
-        show_json(timeline)
-        return
     console = _console(_PROSE_COLUMNS)
     head = f"Session {timeline['session']} of player {timeline['player']}: {timeline['status']}"
     console.print(Text(printable(head), style="bold"))
@@ -123,19 +118,14 @@ def show_timeline(timeline: Item, *, as_json: bool) -> None:
     if timeline["forgotten"]:
         console.print(Text(f"  {timeline['forgotten']} earlier entries are no longer kept", style="dim"))
     table = Table.grid(padding=(0, 2))
-    for day, clock, entry in _dated(timeline["entries"]):
-        table.add_row("", Text(day, style="dim"), Text(clock), Text(printable(entry["text"])))
-    console.print(table)
-
-
-def _dated(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each entry with its time, and with its day if the entry before has another."""
-    last = ""
-    for entry in entries:
+    last_day = ""
+    for entry in timeline["entries"]:
         at = datetime.fromtimestamp(entry["at"], UTC)
-        day = f"{at:%Y-%m-%d}"
-        yield ("" if day == last else day), f"{at:%H:%M:%S}.{at.microsecond // 1000:03}", entry
-        last = day
+        day, clock = f"{at:%Y-%m-%d}", f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
+        shown_day = "" if day == last_day else day
+        table.add_row("", Text(shown_day, style="dim"), Text(clock), Text(printable(entry["text"])))
+        last_day = day
+    console.print(table)
 
 
 def _console(pipe_columns: int) -> Console:
@@ -158,7 +148,7 @@ def ago(wall_s: float) -> str:
 
 def span(seconds: float) -> str:
     """A duration, in its largest unit: "5 min"."""
-    for unit, length in (("d", _DAY_S), ("h", _HOUR_S), ("min", _MINUTE_S)):
+    for unit, length in _UNITS_S.items():
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{max(seconds, 0):.0f} s"
@@ -167,3 +157,8 @@ def span(seconds: float) -> str:
 def latency(item: Item) -> str:
     """The latency of a session or a seat; empty if it is not known."""
     return f"{item['latency_ms']:.0f} ms" if item.get("latency_ms") else ""
+
+
+def counted(number: int, what: str) -> str:
+    """A number and its noun: "1 room", "2 rooms"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

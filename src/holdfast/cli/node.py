@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
@@ -13,6 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import click
 
 from holdfast.cli.options import API_KEY_VARIABLE
+from holdfast.cli.showing import Show, show
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
 
 _TIMEOUT_S = 30.0
@@ -57,17 +58,17 @@ class Node:
         except ValueError:
             raise click.ClickException(f"The server at {self.url} is not a Holdfast node.") from None
 
-    def pages(self, what: str, query: Mapping[str, Any], limit: int) -> Iterator[dict[str, Any]]:
-        """The items of a list, page by page, up to a limit."""
+    def items(self, *path: str, query: Mapping[str, Any], limit: int | None) -> list[dict[str, Any]]:
+        """The items of a list: up to a limit, page by page, or all of a list that has no pages."""
+        found: list[dict[str, Any]] = []
         cursor = ""
-        while limit > 0:
-            page = self.ask("GET", what, query={**query, "limit": min(limit, _PAGE), "cursor": cursor})
-            items = page[what][:limit]
-            yield from items
-            limit -= len(items)
+        while True:
+            place = {} if limit is None else {"limit": min(limit - len(found), _PAGE), "cursor": cursor}
+            page = self.ask("GET", *path, query={**query, **place})
+            found += next(value for value in page.values() if isinstance(value, list))
             cursor = page.get("cursor", "")
-            if not cursor:
-                return
+            if not cursor or limit is None or len(found) >= limit:
+                return found[:limit]
 
 
 def _problem(error: HTTPError) -> str:
@@ -89,16 +90,23 @@ def _checked(_context: click.Context, _parameter: click.Parameter, url: str) -> 
     return url.rstrip("/")
 
 
-def of_node(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a command that talks to a node, which gets `node` and `as_json`."""
+def asks_node(shown: Show | None = None) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Give a command its `node`, and print what it returns; one that prints for itself gets `as_json` too."""
 
-    @functools.wraps(command)
-    def with_node(*, url: str, api_key: str, **arguments: Any) -> None:
-        command(node=Node(url, api_key), **arguments)
+    def decorate(command: Callable[..., Any]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(*, url: str, api_key: str, as_json: bool, **arguments: Any) -> None:
+            node = Node(url, api_key)
+            if shown is None:
+                command(node=node, as_json=as_json, **arguments)
+            else:
+                show(command(node=node, **arguments), shown, as_json=as_json)
 
-    for option in _OPTIONS:
-        with_node = option(with_node)
-    return with_node
+        for option in _OPTIONS:
+            run = option(run)
+        return run
+
+    return decorate
 
 
 limit_option = click.option(

@@ -1,16 +1,20 @@
-"""Write a game's messages as TypeScript types, as clients that use MessagePack see them."""
+"""`holdfast types game.py`: write a game's messages as TypeScript types, as clients that use MessagePack see them."""
 
 import inspect
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
+import click
 from msgspec import Struct
 from msgspec import inspect as mi
 
+from holdfast.cli.loading import load
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
 from holdfast.server.messages.inspection import (
@@ -58,12 +62,73 @@ class Unmappable(Exception):
     """A type in a game's messages cannot be written in TypeScript; the text names it."""
 
 
+@click.command()
+@click.argument("game")
+# There is one language so far.
+@click.option(
+    "--lang", type=click.Choice(["ts"]), default="ts", show_default=True, expose_value=False, help="Language."
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write to this file instead of printing.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; fail and show the difference if FILE is not up to date.")
+def types(game: str, *, out: Path | None, check: bool) -> None:
+    """Write the types of a game's messages, for its clients.
+
+    GAME is a Python file (game.py) or module (games.arena). Each kind of room gets an interface with the messages that
+    clients send (those that its @on handlers take) and the messages that it sends to them (its `sends`, or every
+    message of the project that no handler takes).
+
+    The interface has a version, which clients give when they create and join rooms. If the messages have changed since
+    then, the server rejects such a client and says what to do.
+    """
+    if check and out is None:
+        raise click.UsageError("--check needs a file to compare with: give --out FILE.")
+    try:
+        loaded = load(game)
+        rooms = loaded.rooms if loaded.server is None else loaded.server.room_types
+        text = typescript(rooms, Path(game).name)
+    except Unmappable as error:
+        raise click.ClickException(f"{game}: {error}.") from None
+    if out is None:
+        click.echo(text, nl=False)
+    elif check:
+        _check(out, text, game)
+    else:
+        try:
+            out.write_text(text, "utf-8")
+        except OSError as error:
+            raise click.ClickException(f"{out} cannot be written: {error.strerror}.") from None
+        click.echo(f"Wrote {out}.")
+
+
+def _check(file: Path, text: str, game: str) -> None:
+    try:
+        old = file.read_text("utf-8")
+    except FileNotFoundError:
+        old = ""
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{file} cannot be read: {error}.") from None
+    if old == text:
+        return
+    diff = unified_diff(old.splitlines(True), text.splitlines(True), str(file), f"holdfast types {game}")
+    click.echo("".join(diff), nl=False)
+    raise click.ClickException(f"{file} is not up to date: run `holdfast types {game} --out {file}`.")
+
+
 @dataclass(frozen=True, slots=True)
 class _RoomTypes:
     """A kind of room and its messages."""
 
     room: type[Room[Any]]
     messages: RoomMessages
+
+    @property
+    def sides(self) -> dict[Direction, tuple[type[Message], ...]]:
+        return {"toServer": self.messages.to_server, "toClient": self.messages.to_client}
 
     @property
     def interface(self) -> str:
@@ -89,52 +154,41 @@ class _Writer:
     """Writes the declarations; knows the TypeScript name of each type."""
 
     def __init__(self, kinds: Sequence[_RoomTypes]) -> None:
-        self._reach = _Reach()
         self._messages: dict[type[Message], mi.Type] = {}
+        sent: dict[Direction, list[mi.Type]] = {"toServer": [], "toClient": []}
         for kind in kinds:
-            self._take(kind, "toServer", kind.messages.to_server)
-            self._take(kind, "toClient", kind.messages.to_client)
+            for side, messages in kind.sides.items():
+                _check_wire_names(kind.room, messages)
+                self._messages |= {message: _info(message) for message in messages}
+                sent[side] += [self._messages[message] for message in messages]
+        up, self._to_client = named_types(sent["toServer"]), named_types(sent["toClient"])
+        self._types = up | self._to_client
+        # Those that are sent both ways and look different each way.
+        self._split = {cls for cls in up.keys() & self._to_client.keys() if _depends_on_direction(up[cls])}
         taken = {name for kind in kinds for name in (kind.interface, kind.constant)}
         if len(taken) < 2 * len(kinds):
             raise Unmappable("two kinds of rooms have classes of the same name: rename one of them")
-        self._names = _names_for(self._reach.types, taken)
-        halves = {self._name(cls, "toServer") for cls in self._names if self._reach.is_split(cls)}
-        for double in sorted(halves.intersection(self._names.values())):
+        self._names = _names_for(self._types, taken)
+        for double in sorted({self._name(cls, "toServer") for cls in self._split} & set(self._names.values())):
             # TypeScript would merge two interfaces of the same name.
             raise Unmappable(f"two classes would be called {double}: rename one of them")
-
-    def _take(self, kind: _RoomTypes, direction: Direction, messages: Iterable[type[Message]]) -> None:
-        wire_names: dict[str, type[Message]] = {}
-        for message in messages:
-            other = wire_names.setdefault(message.wire_name, message)
-            if other is not message:
-                where = f"{other.__module__}.{other.__qualname__} and {message.__module__}.{message.__qualname__}"
-                raise Unmappable(f"{kind.room.__name__}: {where} are both called {message.wire_name!r}")
-            self._messages[message] = _info(message)
-            self._reach.add(self._messages[message], direction)
 
     def types(self) -> list[str]:
         """The declaration of every type, in the order of their names."""
         declared = []
         for cls, name in sorted(self._names.items(), key=lambda item: item[1]):
-            kind = self._reach.types[cls]
-            if self._reach.is_split(cls):
-                declared.append(self._declared(name, kind, "toClient"))
+            kind = self._types[cls]
+            declared.append(self._declared(name, kind, "toClient" if cls in self._to_client else "toServer"))
+            if cls in self._split:
                 declared.append(self._declared(self._name(cls, "toServer"), kind, "toServer"))
-            else:
-                declared.append(self._declared(name, kind, self._reach.directions(cls)[0]))
         return declared
 
     def room(self, kind: _RoomTypes) -> str:
         """The interface of one kind of room, and its version."""
         version = version_of(kind.messages)
-        sides: list[tuple[Direction, tuple[type[Message], ...]]] = [
-            ("toServer", kind.messages.to_server),
-            ("toClient", kind.messages.to_client),
-        ]
         name = _closed(json.dumps(kind.room.kind))
         lines = [f"/** Rooms of the kind {name}. */", f"export interface {kind.interface} {{"]
-        for side, messages in sides:
+        for side, messages in kind.sides.items():
             bodies = [
                 f"    {_key(message.wire_name)}: {self._type(self._messages[message], side, message.__name__)};"
                 for message in messages
@@ -220,7 +274,16 @@ class _Writer:
 
     def _name(self, cls: Any, side: Direction) -> str:
         name = self._names[cls]
-        return f"{name}ToServer" if side == "toServer" and self._reach.is_split(cls) else name
+        return f"{name}ToServer" if side == "toServer" and cls in self._split else name
+
+
+def _check_wire_names(room: type[Room[Any]], messages: Iterable[type[Message]]) -> None:
+    wire_names: dict[str, type[Message]] = {}
+    for message in messages:
+        other = wire_names.setdefault(message.wire_name, message)
+        if other is not message:
+            where = f"{other.__module__}.{other.__qualname__} and {message.__module__}.{message.__qualname__}"
+            raise Unmappable(f"{room.__name__}: {where} are both called {message.wire_name!r}")
 
 
 def _info(message: type[Message]) -> mi.Type:
@@ -267,56 +330,23 @@ def _comment(cls: Any) -> str:
 # Which types there are, and their names
 
 
-class _Reach:
-    """The named types that messages are made of, each with the directions in which it is sent."""
-
-    def __init__(self) -> None:
-        self.types: dict[Any, Named] = {}
-        self._directions: dict[Any, set[Direction]] = {}
-
-    def add(self, kind: mi.Type, direction: Direction) -> None:
-        """Add a type that is sent in this direction, and all types that it is made of."""
-        if isinstance(kind, (*RECORDS, mi.EnumType)):
-            directions = self._directions.setdefault(kind.cls, set())
-            if direction in directions:
-                return
-            directions.add(direction)
-            self.types[kind.cls] = kind
-        for each in inner_types(kind):
-            self.add(each, direction)
-
-    def directions(self, cls: Any) -> list[Direction]:
-        """The directions in which a type is sent."""
-        return sorted(self._directions[cls])
-
-    def is_split(self, cls: Any) -> bool:
-        """Whether a type is sent both ways and looks different each way."""
-        return len(self._directions[cls]) > 1 and any(
-            map(_depends_on_direction, named_types([self.types[cls]]).values())
-        )
-
-
 def _depends_on_direction(kind: Named) -> bool:
-    if isinstance(kind, mi.EnumType):
-        return False
+    """Whether a type, or one that it is made of, looks different to the server and to the client."""
+    records = (each for each in named_types([kind]).values() if not isinstance(each, mi.EnumType))
     return any(
-        may_be_missing(kind, field, "toServer") != may_be_missing(kind, field, "toClient")
-        or any(map(_has_two_forms, _own_parts(field.type)))
-        for field in kind.fields
+        may_be_missing(record, field, "toServer") != may_be_missing(record, field, "toClient")
+        or _has_two_forms(field.type)
+        for record in records
+        for field in record.fields
     )
 
 
-def _own_parts(kind: mi.Type) -> Iterator[mi.Type]:
-    """A field's type and its parts, but not the fields of records in it."""
-    yield kind
-    if not isinstance(kind, RECORDS):
-        for each in inner_types(kind):
-            yield from _own_parts(each)
-
-
 def _has_two_forms(kind: mi.Type) -> bool:
-    # Text to the server and a Date to the client, unless it has no time zone.
-    return isinstance(kind, mi.DateTimeType) and kind.tz is not False
+    """Whether a field has a date: text to the server and a Date to the client, unless it has no time zone."""
+    if isinstance(kind, RECORDS):
+        return False
+    is_date = isinstance(kind, mi.DateTimeType) and kind.tz is not False
+    return is_date or any(map(_has_two_forms, inner_types(kind)))
 
 
 def _names_for(types: Iterable[Any], taken: Collection[str]) -> dict[Any, str]:

@@ -1,1 +1,0 @@
-"""`holdfast new`: a small game to begin with."""

@@ -1,0 +1,370 @@
+"""Commands that operate a running node through its HTTP API: its rooms, players, sessions, packets and placements."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from holdfast.cli.node import Node, asks_node, limit_option
+from holdfast.cli.showing import Column, Item, Show, ago, latency, show_one, show_timeline, span, table_of
+
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h|d|w)")
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_address = click.option("--address", default="", metavar="RANGE", help="A range of addresses, as in 203.0.113.0/24.")
+_reason = click.option("--reason", default="", help="The reason that the player is given.")
+_why = click.option("--why", default="", help="The reason that the player is given.")
+
+
+@click.group()
+def players() -> None:
+    """List the players on a running node; kick, ban and sign out."""
+
+
+@click.group()
+def sessions() -> None:
+    """List, explain and end the sessions of a running node."""
+
+
+@click.group()
+def packets() -> None:
+    """Log the payloads of single sessions or addresses on a running node."""
+
+
+@click.group()
+def placements() -> None:
+    """Start, list and stop placements on a running node."""
+
+
+@click.group()
+def rooms() -> None:
+    """Operate the rooms of a running node; list, export, import and delete the rooms in a store.
+
+    Commands for a running node use its HTTP API: see --url. STORE is what `holdfast serve --store` was given, as in
+    sqlite:game.db. `list` and `export` work while a server uses the store; stop it before `import` and `delete`.
+    """
+
+
+# What is shown in lists
+
+
+def _moment(wall_s: float) -> str:
+    return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _access(room: Item) -> str:
+    """Why not everybody can join."""
+    restrictions = {
+        "private": room.get("visibility") == "private",
+        "locked": room.get("is_locked") or room.get("join_policy") == "deny_all",
+        "password": room.get("has_password"),
+    }
+    return ", ".join(word for word, applies in restrictions.items() if applies) or "open"
+
+
+ROOMS: list[Column] = [
+    "id",
+    "kind",
+    "name",
+    "phase",
+    ("seats", lambda item: f"{item['players']} of {item['max_players']}"),
+    ("open", lambda item: item.get("open_seats", 0)),
+    ("access", _access),
+    "code",
+    ("created", lambda item: ago(item.get("created_at", 0))),
+    ("properties", lambda item: json.dumps(item["properties"], ensure_ascii=False) if item["properties"] else ""),
+]
+_SEATS: list[Column] = [
+    "player",
+    "state",
+    "session",
+    ("latency", latency),
+    ("until", lambda item: f"{span(item['expires_in_s'])} more" if item.get("expires_in_s") else ""),
+    ("host", lambda item: "host" if item.get("is_host") else ""),
+]
+_PLAYERS: list[Column] = ["id", "sessions", "rooms"]
+_BANS: list[Column] = [
+    ("banned", lambda item: item["subject"]),
+    ("until", lambda item: _moment(item["until"]) if item["until"] else "for good"),
+    ("since", lambda item: ago(item["since"])),
+    ("reason", lambda item: item["why"]),
+]
+_SESSIONS: list[Column] = [
+    *("id", "player", "status", "room", "transport"),
+    ("latency", latency),
+    ("age", lambda item: span(item.get("age_s", 0))),
+    *("drops", "resumes"),
+]
+_TARGETS: list[Column] = ["target", "kind", ("ends in", lambda item: span(item["ends_in_s"]))]
+_PLACEMENTS: list[Column] = [
+    *("id", "queue", "status"),
+    ("players", lambda item: len(item["players"])),
+    ("room", lambda item: item["room"]["id"] if item.get("room") else ""),
+    ("started", lambda item: ago(item.get("started_at", 0))),
+    "reason",
+]
+_QUEUES: list[Column] = ["name", "destinations", ("timeout", lambda item: f"{item['timeout_s']:g} s"), "pending"]
+
+
+# Commands that send one request and show its answer
+
+
+def _add(group: click.Group, name: str, route: str, shown: Show, about: str, *options: Decorator) -> None:
+    """Add a command: the names in its route are its arguments, and its options are sent as the query.
+
+    LIST is a GET whose answer is a list, in pages if there is a `--limit`.
+    """
+    method, _, path = route.partition(" ")
+    arguments = re.findall(r"{(\w+)}", path)
+
+    @asks_node(shown)
+    def run(*, node: Node, limit: int | None = None, **given: Any) -> Any:
+        parts = [part.format_map(given) for part in path.split("/")]
+        query = {key: value for key, value in given.items() if key not in arguments}
+        if method == "LIST":
+            return node.items(*parts, query=query, limit=limit)
+        return node.ask(method, *parts, query=query)
+
+    decorators: list[Decorator] = [*(click.argument(each) for each in arguments), *options]
+    command: Callable[..., Any] = run
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    group.command(name, help=about)(command)
+
+
+_add(rooms, "show", "GET rooms/{room_id}", show_one, "Show all details of a room on a running node.")
+_add(
+    *(rooms, "seats", "LIST rooms/{room_id}/seats", table_of(_SEATS, empty="No seats are taken.")),
+    "Show the seats of a room on a running node.",
+)
+_add(
+    *(rooms, "end", "DELETE rooms/{room_id}", show_one),
+    "End a room on a running node: all players leave, then it is deleted.",
+    click.option("--reason", default="", help="The reason, for the log and for clients."),
+)
+_add(
+    *(players, "list", "LIST players", table_of(_PLAYERS, empty="There are no players.")),
+    "List the players who have a session, a seat or a reserved seat.",
+    limit_option,
+)
+_add(players, "bans", "LIST bans", table_of(_BANS, empty="There are no bans."), "List the bans.", limit_option)
+_add(players, "show", "GET players/{player_id}", show_one, "Show a player's sessions and rooms.")
+_add(
+    *(players, "explain", "GET players/{player_id}/timeline", show_timeline),
+    "Explain why a player's latest session dropped or ended.",
+)
+_add(
+    *(sessions, "list", "LIST sessions", table_of(_SESSIONS, empty="There are no sessions.")),
+    "List sessions.",
+    click.option("--player", default="", metavar="ID", help="Only the sessions of this player."),
+    limit_option,
+)
+_add(sessions, "show", "GET sessions/{session_id}", show_one, "Show all details of a session.")
+_add(
+    *(sessions, "explain", "GET sessions/{session_id}/timeline", show_timeline),
+    "Explain why a session dropped or ended; ended sessions are remembered for a while.",
+)
+_add(
+    *(packets, "list", "LIST packet-log", table_of(_TARGETS, empty="No packets are being logged.")),
+    "List the sessions and addresses whose payloads are logged.",
+)
+_add(
+    *(placements, "list", "LIST placements", table_of(_PLACEMENTS, empty="There are no placements.")),
+    "List pending placements and those that ended recently.",
+)
+_NO_QUEUES = "The node has no queues: give its Server some, as in queues=[Queue('default', ('*',))]."
+_add(
+    *(placements, "queues", "LIST queues", table_of(_QUEUES, empty=_NO_QUEUES)),
+    "List the queues in which placements can be started.",
+)
+_add(placements, "show", "GET placements/{placement_id}", show_one, "Show the progress of a placement.")
+_add(placements, "stop", "DELETE placements/{placement_id}", show_one, "Stop a pending placement.")
+
+
+# Rooms and placements
+
+
+def _properties(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> dict[str, Any]:
+    """KEY=VALUE as properties: the value is JSON if it can be parsed as JSON, else text."""
+    properties: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise click.UsageError(f"A property must be KEY=VALUE; got {word!r}.")
+        try:
+            properties[key] = json.loads(value)
+        except ValueError:
+            properties[key] = value
+    return properties
+
+
+def _property(about: str) -> Decorator:
+    return click.option(
+        "--property", "properties", multiple=True, metavar="KEY=VALUE", callback=_properties, help=about
+    )
+
+
+@rooms.command("create")
+@click.argument("kind")
+@click.option("--name", default="", help="The room's name.")
+@_property("A property to search by; repeatable.")
+@click.option("--max-players", type=click.IntRange(1), help="The number of seats, at most that of the kind.")
+@click.option("--private", is_flag=True, help="Do not list the room; players join by id or code.")
+@click.option("--key", "idempotency_key", default="", help="An idempotency key: the same key returns the same room.")
+@asks_node(show_one)
+def create_room(*, node: Node, private: bool, max_players: int | None, **request: Any) -> Any:
+    """Create a room on a running node."""
+    if max_players is not None:
+        request["max_players"] = max_players
+    if private:
+        request["visibility"] = "private"
+    return node.ask("POST", "rooms", body=request)
+
+
+@placements.command("start")
+@click.argument("queue")
+@click.argument("kind")
+@click.option("--player", "players", multiple=True, metavar="ID", help="Reserve a seat for this player; repeatable.")
+@_property("A property of the room; repeatable.")
+@click.option("--id", default="", help="Your own id: a second start with the same id changes nothing.")
+@asks_node(show_one)
+def start_placement(*, node: Node, players: tuple[str, ...], **request: Any) -> Any:
+    """Create a room of a KIND on the best node of a QUEUE."""
+    return node.ask("POST", "placements", body={**request, "players": [{"id": player} for player in players]})
+
+
+# Players and sessions
+
+
+def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    """2h, 30min or 7d, in seconds."""
+    if text is None:
+        return None
+    found = _SPAN.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise click.BadParameter(
+            f"invalid duration {text!r}: use a number above 0 with s, m, h, d or w, such as 90s, 2h or 7d"
+        )
+    return float(found[1]) * _UNITS_S[found[2]]
+
+
+def _date(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    """An ISO date, in this machine's time zone unless it names one."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"invalid date {text!r}: use a date such as 2030-01-31 or 2030-01-31T18:00Z") from None
+
+
+def _subject(player_id: str | None, address: str) -> dict[str, str]:
+    if bool(player_id) == bool(address):
+        raise click.UsageError("Give either a player's ID or an --address.")
+    return {"address": address} if address else {"player": str(player_id)}
+
+
+@players.command("kick")
+@click.argument("room_id")
+@click.argument("player_id")
+@_reason
+@asks_node("Player {kicked} was removed from room {room}.")
+def kick_player(*, node: Node, room_id: str, player_id: str, reason: str) -> Any:
+    """Remove a player from a room and free the seat."""
+    node.ask("DELETE", "rooms", room_id, "seats", player_id, query={"reason": reason})
+    return {"kicked": player_id, "room": room_id}
+
+
+def _show_ban(ban: Item) -> None:
+    how_long = f"until {_moment(ban['until'])}" if ban["until"] else "for good"
+    click.echo(f"Banned {how_long}: {ban['subject']}.")
+
+
+@players.command("ban")
+@click.argument("player_id", metavar="[ID]", required=False)
+@_address
+@click.option("--for", "for_s", callback=_duration, metavar="DURATION", help="30min, 2h or 7d; by default for good.")
+@click.option("--until", callback=_date, metavar="DATE", help="2030-01-31 or 2030-01-31T18:00Z.")
+@_why
+@asks_node(_show_ban)
+def ban_player(
+    *, node: Node, player_id: str | None, address: str, for_s: float | None, until: float | None, why: str
+) -> Any:
+    """Ban a player or a range of addresses, and end their sessions."""
+    request: dict[str, Any] = {**_subject(player_id, address), "why": why}
+    if for_s is not None and until is not None:
+        raise click.UsageError("Give either --for or --until.")
+    if for_s is not None:
+        request["for_s"] = for_s
+    if until is not None:
+        request["until"] = until
+    return node.ask("POST", "bans", body=request)
+
+
+@players.command("unban")
+@click.argument("player_id", metavar="[ID]", required=False)
+@_address
+@asks_node("No longer banned: {unbanned}.")
+def unban_player(*, node: Node, player_id: str | None, address: str) -> Any:
+    """Lift the ban of a player or a range of addresses."""
+    [(kind, name)] = _subject(player_id, address).items()
+    node.ask("DELETE", "bans", f"{kind}:{name}")
+    return {"unbanned": f"{kind}:{name}"}
+
+
+@players.command("sign-out")
+@click.argument("player_id", metavar="ID")
+@_why
+@asks_node("Player {signed_out} is signed out everywhere.")
+def sign_out_player(*, node: Node, player_id: str, why: str) -> Any:
+    """End all sessions of a player, and reject tickets and JWTs issued before now."""
+    node.ask("POST", "players", player_id, "sign-out", query={"reason": why})
+    return {"signed_out": player_id}
+
+
+@sessions.command("end")
+@click.argument("session_id")
+@_reason
+@asks_node("Session {ended} has ended.")
+def end_session(*, node: Node, session_id: str, reason: str) -> Any:
+    """End a session for good and free its seat."""
+    node.ask("DELETE", "sessions", session_id, query={"reason": reason})
+    return {"ended": session_id}
+
+
+# Packets
+
+
+def _show_target(started: Item) -> None:
+    click.echo(f"Logging the packets of {started['target']} for {span(started['ends_in_s'])}.")
+
+
+@packets.command("on")
+@click.argument("target")
+@click.option(
+    *("--for", "for_s"),
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="How long; by default ten minutes.",
+)
+@asks_node(_show_target)
+def log_packets(*, node: Node, target: str, for_s: float | None) -> Any:
+    """Log every payload of TARGET: a session's id, an address (203.0.113.7) or a range of them (203.0.113.0/24).
+
+    Passwords, tokens and credentials are not logged. Logging stops by itself after a while.
+    """
+    return node.ask("PUT", "packet-log", target, query={"for_s": for_s})
+
+
+@packets.command("off")
+@click.argument("target")
+@asks_node("No longer logging the packets of {stopped}.")
+def stop_logging_packets(*, node: Node, target: str) -> Any:
+    """Stop logging the payloads of TARGET."""
+    node.ask("DELETE", "packet-log", target)
+    return {"stopped": target}

@@ -1,1 +1,0 @@
-"""`holdfast rooms`: rooms on a running node and rooms in a store."""

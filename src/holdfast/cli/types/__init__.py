@@ -1,1 +1,0 @@
-"""`holdfast types`: a game's messages in the words of another language."""
