@@ -1,4 +1,4 @@
-"""Ten thousand clients are cut off at once: how long until all of them are back, and is anything lost or doubled?
+"""Ten thousand clients are cut off at once: how long until all of them are back, and is anything lost or duplicated?
 
 The server, the clients and the hostile crowd each have a process of their own. Every client is a real session of the
 SDK, with an address of its own on the loopback network, and sends numbered messages that the room counts and answers.
@@ -87,7 +87,7 @@ class Result(NamedTuple):
     outcomes: dict[str, int]
     sent: int
     lost: int
-    doubled: int
+    duplicated: int
     missing: int
 
 
@@ -99,7 +99,7 @@ def together(results: list[Result]) -> Result:
         dict(outcomes),
         sum(each.sent for each in results),
         sum(each.lost for each in results),
-        sum(each.doubled for each in results),
+        sum(each.duplicated for each in results),
         sum(each.missing for each in results),
     )
 
@@ -238,7 +238,7 @@ async def storm(pipe: Connection, url: str, size: int) -> None:
             {outcome: outcomes.count(outcome) for outcome in set(outcomes)},
             sum(client.sent for client in clients),
             lost=sum(max(0, client.sent - client.heard) for client in clients),
-            doubled=sum(client.wrong for client in clients),
+            duplicated=sum(client.wrong for client in clients),
             missing=sum(client.back_at is None for client in clients),
         )
     )
@@ -401,7 +401,7 @@ def round_of(clients: int, hostile: int, over: str, progress: Progress) -> tuple
 
 FIGURES = (
     *("back, by outcome", "back after, p50", "back after, p99", "back after, the last"),
-    *("messages sent", "lost", "doubled", "hostile links opened"),
+    *("messages sent", "lost", "duplicated", "hostile links opened"),
     *("server: links accepted", "server: CPU", "server: memory"),
 )
 
@@ -412,7 +412,7 @@ def figures(result: Result, server: dict[str, float], opened: int) -> list[str]:
     return [
         ", ".join(f"{outcome} {number:,}" for outcome, number in result.outcomes.items()),
         *(f"{seconds:.2f} s" for seconds in (hundredths[49], hundredths[98], result.back_s[-1])),
-        *(f"{number:,}" for number in (result.sent, result.lost, result.doubled + int(server["wrong"]), opened)),
+        *(f"{number:,}" for number in (result.sent, result.lost, result.duplicated + int(server["wrong"]), opened)),
         f"{server['links']:,}",
         f"{server['cpu_s']:.1f} s",
         f"{server['rss_mib']:.0f} MiB",
@@ -435,14 +435,14 @@ def main() -> int:
         for hostile in dict.fromkeys((0, options.hostile)):
             result, server, opened = round_of(options.clients, hostile, options.over, progress)
             columns[f"among {hostile:,} hostile" if hostile else "alone"] = figures(result, server, opened)
-            doubled = result.doubled + int(server["wrong"])
-            is_whole = not (result.missing or result.lost or doubled) and set(result.outcomes) == {"resumed"}
+            duplicated = result.duplicated + int(server["wrong"])
+            is_whole = not (result.missing or result.lost or duplicated) and set(result.outcomes) == {"resumed"}
             holds = holds and is_whole and result.back_s[-1] <= options.within
     table = Table("", *columns, title=f"{options.clients:,} clients cut at once, {os.cpu_count()} cores for everything")
     for name, *row in zip(FIGURES, *columns.values(), strict=True):
         table.add_row(name, *row)
     console.print(table)
-    console.print("All back in time, nothing lost, nothing doubled." if holds else "The promise does NOT hold.")
+    console.print("All back in time, nothing lost, nothing duplicated." if holds else "The promise does NOT hold.")
     return 0 if holds else 1
 
 

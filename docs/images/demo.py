@@ -19,7 +19,7 @@ PICTURE = Path(__file__).with_suffix(".svg")
 SETTINGS = DemoSettings(bots=8, seconds=18.0, cut_every_s=0.5, crash_every_s=4.0, seed=7, has_keys=True)
 # Somewhat after the third crash, when most are back and some are not.
 LOOK_AT_S = 13.0
-AWAY_MAX = 3
+DISCONNECTED_MAX = 3
 # The width of a character, in the units of Rich's pictures.
 COLUMN = 12.2
 
@@ -35,7 +35,11 @@ class Camera:
 
     def draw(self, show: Show) -> None:
         """Print the moment to the console, which records it."""
-        is_good = show.elapsed_s >= LOOK_AT_S and show.server.ready and 1 <= Totals.of(show.bots).away <= AWAY_MAX
+        is_good = (
+            show.elapsed_s >= LOOK_AT_S
+            and show.server.ready
+            and 1 <= Totals.of(show.bots).disconnected <= DISCONNECTED_MAX
+        )
         if is_good and not self._has_seen:
             self._has_seen = True
             self._console.print(picture(show, self._console))

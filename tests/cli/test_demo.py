@@ -40,7 +40,7 @@ async def test_links_break_and_nothing_is_lost_or_doubled() -> None:
     assert total["resumes"] > 0
     assert total["sent"] > 100
     assert total["received"] > 100
-    assert (total["lost"], total["doubled"]) == (0, 0)
+    assert (total["lost"], total["duplicated"]) == (0, 0)
 
 
 async def test_the_server_is_killed_and_nothing_is_lost_or_doubled() -> None:
@@ -54,11 +54,11 @@ async def test_the_server_is_killed_and_nothing_is_lost_or_doubled() -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert killed is not None
     assert int(killed[1]) >= 2
-    # Each kill cuts everybody off, but those who were away.
+    # Each kill cuts everybody off, but those who were disconnected.
     assert total["drops"] > 8
     assert total["resumes"] == total["drops"]
     assert total["replayed"] > 0
-    assert (total["lost"], total["doubled"]) == (0, 0)
+    assert (total["lost"], total["duplicated"]) == (0, 0)
 
 
 async def test_every_session_has_its_row() -> None:
@@ -96,12 +96,12 @@ async def test_a_server_that_somebody_else_kills_is_back_too() -> None:
         await read_until(process, r"^ *1\.\d s")
         [server] = map(int, re.findall(r"^Server: process (\d+)", seen, re.MULTILINE))
         os.kill(server, signal.SIGKILL)
-        await read_until(process, "sessions 8 · away 0 · drops 8 .* server up, killed once")
+        await read_until(process, "sessions 8 · disconnected 0 · drops 8 .* server up, killed once")
         result = await end_of(process, by=signal.SIGTERM)
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert "Server killed once, back after" in result.stdout
-    assert (totals(result.stdout)["lost"], totals(result.stdout)["doubled"]) == (0, 0)
+    assert (totals(result.stdout)["lost"], totals(result.stdout)["duplicated"]) == (0, 0)
 
 
 async def test_a_server_that_does_not_start_is_an_error_with_its_log() -> None:
@@ -156,7 +156,7 @@ async def test_in_a_terminal_the_table_is_drawn_in_place_and_the_cursor_returns(
     assert exit_code == 0
     assert "Traceback" not in screen
     assert "Ctrl-C" in screen
-    assert "0 lost, 0 doubled." in screen
+    assert "0 lost, 0 duplicated." in screen
     assert screen.rindex(SHOW_CURSOR) > screen.rindex(HIDE_CURSOR)
 
 
@@ -202,7 +202,7 @@ async def test_the_key_c_kills_the_server_and_the_key_q_ends_the_demo() -> None:
         screen += await asyncio.to_thread(read_screen, terminal, until="Server killed 2 times, back after")
         os.write(terminal, b"q")
         # The other end is gone with the process, and its settings with it: look just before.
-        screen += await asyncio.to_thread(read_screen, terminal, until="0 lost, 0 doubled.")
+        screen += await asyncio.to_thread(read_screen, terminal, until="0 lost, 0 duplicated.")
         after = termios.tcgetattr(terminal)
         screen += await asyncio.to_thread(read_screen, terminal)
         exit_code = await process.wait()
@@ -263,8 +263,8 @@ main(["demo", "--terminal", "--plain", "--seconds", "3", "--bots", "2", "--cut-e
 @pytest.mark.parametrize(
     ("plant", "wrong", "right"),
     [
-        ("self.state.views += 1", "lost", "doubled"),
-        ("self.state.views -= 1; tick(self, dt_s)", "doubled", "lost"),
+        ("self.state.views += 1", "lost", "duplicated"),
+        ("self.state.views -= 1; tick(self, dt_s)", "duplicated", "lost"),
     ],
 )
 async def test_a_game_that_loses_or_doubles_messages_is_found_out(plant: str, wrong: str, right: str) -> None:
@@ -293,7 +293,7 @@ async def test_a_server_that_forgets_what_it_acknowledged_is_found_out() -> None
 
     total = totals(result.stdout)
     assert result.exit_code == 1
-    assert total["lost"] + total["doubled"] + total.get("refused", 0) > 0
+    assert total["lost"] + total["duplicated"] + total.get("refused", 0) > 0
 
 
 def test_a_tally_counts_gaps_and_doubles() -> None:
@@ -302,4 +302,4 @@ def test_a_tally_counts_gaps_and_doubles() -> None:
     for number in (1, 2, 5, 5, 4, 6):
         tally.count(number)
 
-    assert (tally.last, tally.lost, tally.doubled) == (6, 2, 2)
+    assert (tally.last, tally.lost, tally.duplicated) == (6, 2, 2)

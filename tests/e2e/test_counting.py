@@ -9,7 +9,7 @@ from tests.e2e.counting import Ask, Counting, Report, Up
 
 
 @pytest.mark.parametrize(
-    "numbers", [[1, 3], [1, 2], [1, 2, 2, 3], [1, 3, 2]], ids=["lost", "short", "doubled", "reordered"]
+    "numbers", [[1, 3], [1, 2], [1, 2, 2, 3], [1, 3, 2]], ids=["lost", "short", "duplicated", "reordered"]
 )
 def test_a_client_notices_a_stream_that_is_not_whole(numbers: list[int]) -> None:
     counter = Counter(messages=3, numbers=numbers, report=Report(received=3, wrong=[], drops=0, rejoins=0))

@@ -21,7 +21,7 @@ async def test_a_server_that_is_killed_again_and_again_loses_doubles_and_reorder
         stdout, stderr = (output.decode() for output in await process.communicate())
 
     assert (process.returncode, stderr) == (0, ""), stdout
-    assert "lost 0, doubled 0, reordered 0, other 0" in stdout
+    assert "lost 0, duplicated 0, reordered 0, other 0" in stdout
     done = re.search(r"(\d+) kills .*?, (\d+) stops, (\d+) zombies .*?, (\d+) full disks", stdout)
     assert done is not None
     kills, stops, zombies, full_disks = map(int, done.groups())

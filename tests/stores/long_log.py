@@ -53,4 +53,4 @@ async def _fill(store: SqliteStore, folder: Path, revision: int) -> int:
 
 if __name__ == "__main__":
     asyncio.run(main(Path(sys.argv[1]), has_ballast="ballast" in sys.argv[2]))
-    sys.stdout.write("nothing lost, nothing doubled\n")
+    sys.stdout.write("nothing lost, nothing duplicated\n")

@@ -96,4 +96,4 @@ async def main(folder: Path, space: Space) -> None:
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     asyncio.run(main(place, Disk(place) if sys.argv[2] == "disk" else Quota()))
-    sys.stdout.write("nothing lost, nothing doubled\n")
+    sys.stdout.write("nothing lost, nothing duplicated\n")

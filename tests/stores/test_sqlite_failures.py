@@ -239,7 +239,7 @@ async def test_a_disk_that_is_really_full_loses_and_doubles_nothing(tmp_path: Pa
         *SMALL_DISK, str(tmp_path), sys.executable, "-m", "tests.stores.no_space", str(tmp_path), "disk"
     )
 
-    assert outcome == (0, "nothing lost, nothing doubled\n")
+    assert outcome == (0, "nothing lost, nothing duplicated\n")
 
 
 @pytest.mark.parametrize("manner", ["log", "log and ballast"])
@@ -253,10 +253,10 @@ async def test_a_log_that_is_larger_than_a_small_disk_is_put_away_and_service_go
         *SMALL_DISK, str(tmp_path), sys.executable, "-m", "tests.stores.long_log", str(tmp_path), manner
     )
 
-    assert outcome == (0, "nothing lost, nothing doubled\n")
+    assert outcome == (0, "nothing lost, nothing duplicated\n")
 
 
 async def test_a_quota_that_is_used_up_loses_and_doubles_nothing(tmp_path: Path) -> None:
     outcome = await run(sys.executable, "-m", "tests.stores.no_space", str(tmp_path), "quota")
 
-    assert outcome == (0, "nothing lost, nothing doubled\n")
+    assert outcome == (0, "nothing lost, nothing duplicated\n")

@@ -1,4 +1,4 @@
-"""`python -m tests.storm --kills 1000`: kill a server again and again; nothing may be lost, doubled or moved."""
+"""`python -m tests.storm --kills 1000`: kill a server again and again; nothing may be lost, duplicated or moved."""
 
 import argparse
 import asyncio

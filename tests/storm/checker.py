@@ -6,7 +6,7 @@ It believes nobody: what the clients were told is compared with what others were
 end, and with what follows from the rules of the game.
 
 lost       acknowledged, and not applied; or a gap in what a client received; or a timer or effect that never came
-doubled    applied, received, rung or counted twice
+duplicated    applied, received, rung or counted twice
 reordered  applied or received in another order
 forked     two clients, or a client and the store, were told different stories
 outcome    a player who had a seat came back, and was not told `resumed`
@@ -154,13 +154,13 @@ class Checker:
             if count < client.acked:
                 self.findings.fail("lost", f"{who}: {client.acked} were acknowledged, {count} were applied")
             if count > client.sent:
-                self.findings.fail("doubled", f"{who}: {client.sent} were sent, {count} were applied")
+                self.findings.fail("duplicated", f"{who}: {client.sent} were sent, {count} were applied")
             self._compare(who, "ops", range(1, count + 1))
             if client.is_finished:
                 self._compare(who, "rings", range(RING_EVERY, count + 1, RING_EVERY))
                 self.findings.counts["rings"] += count // RING_EVERY
         for who in self._applied.keys() - self.clients.keys():
-            self.findings.fail("doubled", f"{who} was never there, and yet something of theirs was applied")
+            self.findings.fail("duplicated", f"{who} was never there, and yet something of theirs was applied")
         Room.check_events(self._rooms.values(), self.findings.fail)
 
     def _compare(self, who: str, what: str, expected: range) -> None:
@@ -169,10 +169,10 @@ class Checker:
             total = added(total, who, seq)
         found = self._applied[who][what]
         if found != len(expected):
-            kind = "lost" if found < len(expected) else "doubled"
+            kind = "lost" if found < len(expected) else "duplicated"
             self.findings.fail(kind, f"{who}: {found} {what} instead of {len(expected)}")
         elif total != self._sums[who, what]:
-            self.findings.fail("lost", f"{who}: {found} {what}, but not the right ones: some lost, as many doubled")
+            self.findings.fail("lost", f"{who}: {found} {what}, but not the right ones: some lost, as many duplicated")
 
     def check_effects(self, lines: Iterable[Line]) -> None:
         """Each effect was carried out, and always under the same key, which no other has."""
@@ -181,7 +181,7 @@ class Checker:
         for _, _, key, who, seq in lines:
             self.findings.counts["payments"] += 1
             if keys.setdefault((who, seq), key) != key:
-                self.findings.fail("doubled", f"{who}'s {seq} was paid as {keys[who, seq]} and as {key}")
+                self.findings.fail("duplicated", f"{who}'s {seq} was paid as {keys[who, seq]} and as {key}")
             if paid.setdefault(key, (who, seq)) != (who, seq):
                 self.findings.fail("forked", f"{key} paid {paid[key]} and {(who, seq)}")
         for who, client in self.clients.items():
@@ -190,7 +190,7 @@ class Checker:
             for seq in sorted(due - found) if client.is_finished else ():
                 self.findings.fail("lost", f"{who}'s {seq} was never paid")
             for seq in sorted(found - due):
-                self.findings.fail("doubled", f"{who}'s {seq} was paid, and is not due")
+                self.findings.fail("duplicated", f"{who}'s {seq} was paid, and is not due")
         self.findings.counts["effects"] = len(paid)
 
 

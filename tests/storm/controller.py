@@ -1,4 +1,4 @@
-"""The storm itself: clients at play, and a server that is killed, stopped, doubled and starved."""
+"""The storm itself: clients at play, and a server that is killed, stopped, duplicated and starved."""
 
 import asyncio
 import signal

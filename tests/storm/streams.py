@@ -48,7 +48,7 @@ class Room:
     def happened(self, kind: str, who: str, seq: int, n: int) -> None:
         """An operation was applied, or a timer rang."""
         if self.events.setdefault((kind, who, seq), n) != n:
-            self.fail("doubled", f"{kind} {who} {seq} is event {self.events[kind, who, seq]} and {n} of {self.name}")
+            self.fail("duplicated", f"{kind} {who} {seq} is event {self.events[kind, who, seq]} and {n} of {self.name}")
 
     def dice(self, n: int) -> int | None:
         """What the room must have drawn for event n."""
@@ -65,7 +65,7 @@ class Room:
         for room in rooms:
             for event in room.events:
                 if seen.setdefault(event, room.name) != room.name:
-                    fail("doubled", f"{' '.join(map(str, event))} happened in {seen[event]} and in {room.name}")
+                    fail("duplicated", f"{' '.join(map(str, event))} happened in {seen[event]} and in {room.name}")
 
 
 class Stay:
@@ -107,4 +107,4 @@ class Stay:
         if n in self._missing:
             self._missing.discard(n)
             return "reordered"
-        return "doubled"
+        return "duplicated"

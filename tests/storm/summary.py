@@ -17,8 +17,8 @@ def summary(findings: Findings) -> str:
         f" ({counts['replayed']:,} messages replayed), {counts['rings']:,} timers,"
         f" {counts['effects']:,} effects ({counts['payments']:,} times carried out),"
         f" {counts['records']:,} records ({counts['links']:,} links)",
-        f"lost {counts['lost']}, doubled {counts['doubled']}, reordered {counts['reordered']},"
-        f" other {len(findings.violations) - counts['lost'] - counts['doubled'] - counts['reordered']}",
+        f"lost {counts['lost']}, duplicated {counts['duplicated']}, reordered {counts['reordered']},"
+        f" other {len(findings.violations) - counts['lost'] - counts['duplicated'] - counts['reordered']}",
     ]
     if findings.returns:
         first, last = zip(*findings.returns, strict=True)

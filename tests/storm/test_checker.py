@@ -56,10 +56,10 @@ def apply_in_two_rooms(story: Story) -> None:
     ("spoil", "kind"),
     [
         (forget_the_last, "lost"),
-        (apply_one_more, "doubled"),
+        (apply_one_more, "duplicated"),
         (apply_one_for_another, "lost"),
         (apply_out_of_order, "reordered"),
-        (apply_in_two_rooms, "doubled"),
+        (apply_in_two_rooms, "duplicated"),
     ],
 )
 def test_an_operation_that_is_lost_doubled_or_reordered_is_found(spoil: Spoil, kind: str, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def draw_another_number(story: Story) -> None:
     [
         (skip_an_event, "lost"),
         (miss_the_last_event, "lost"),
-        (receive_an_event_twice, "doubled"),
+        (receive_an_event_twice, "duplicated"),
         (swap_two_events, "reordered"),
         (receive_another_last_event, "forked"),
         (receive_what_the_store_does_not_have, "forked"),
@@ -186,12 +186,12 @@ def leave_an_effect(story: Story) -> None:
     ("spoil", "kind"),
     [
         (ring_once_less, "lost"),
-        (ring_once_more, "doubled"),
+        (ring_once_more, "duplicated"),
         (ring_for_another, "lost"),
         (never_pay, "lost"),
-        (pay_under_another_key, "doubled"),
+        (pay_under_another_key, "duplicated"),
         (pay_two_under_one_key, "forked"),
-        (pay_what_is_not_due, "doubled"),
+        (pay_what_is_not_due, "duplicated"),
         (leave_an_effect, "stuck"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Programs that are killed for real (SIGKILL) and started again: nothing lost or doubled, in the JavaScript SDK too.
+"""Programs that are killed for real (SIGKILL) and started again: nothing lost or duplicated, in the JavaScript SDK too.
 
 `tests/e2e/test_kill.py` does the same for both flavours of Python.
 """

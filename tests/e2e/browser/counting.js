@@ -5,7 +5,7 @@ const wish = new URL(location.href).searchParams;
 const total = Number(wish.get("total"));
 
 // What a page must keep itself: the SDK keeps the session, not the game.
-const count = JSON.parse(sessionStorage.getItem("count") ?? '{"sent": 0, "heard": 0, "lost": 0, "doubled": 0}');
+const count = JSON.parse(sessionStorage.getItem("count") ?? '{"sent": 0, "heard": 0, "lost": 0, "duplicated": 0}');
 const keep = () => sessionStorage.setItem("count", JSON.stringify(count));
 
 const told = { outcome: "", replayed: 0, drops: 0, closed: "" };
@@ -26,7 +26,7 @@ session.on("close", (error) => {
 const seat = session.room;
 const room = seat ?? (await session.joinOrCreate("counting"));
 room.on("down", ({ number }) => {
-  if (number <= count.heard) count.doubled++;
+  if (number <= count.heard) count.duplicated++;
   else {
     count.lost += number - count.heard - 1;
     count.heard = number;

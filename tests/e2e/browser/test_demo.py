@@ -81,7 +81,7 @@ async def nothing_is_wrong(page: Page) -> None:
     """The room has answered everything, and both ends have counted."""
     await expect(page.locator("#notice")).to_be_empty()
     await expect(page.locator("#ships .own")).to_have_count(1)
-    assert (await number(page, "lost"), await number(page, "doubled")) == (0, 0)
+    assert (await number(page, "lost"), await number(page, "duplicated")) == (0, 0)
 
 
 async def test_a_ship_sails_and_comes_by_its_coins(game: Page) -> None:
@@ -95,7 +95,7 @@ async def test_the_plug_is_pulled_and_what_was_done_meanwhile_arrives(game: Page
     await sails(game, "ArrowDown")
     await game.click("#plug")
 
-    await expect(game.locator("#log li").first).to_contain_text("0 lost, 0 doubled")
+    await expect(game.locator("#log li").first).to_contain_text("0 lost, 0 duplicated")
     await expect(game.locator("#replayed")).not_to_have_text("0")
     await expect(game.locator("#drops")).to_have_text("1")
     await nothing_is_wrong(game)
@@ -106,7 +106,7 @@ async def test_the_server_is_killed_while_playing(game: Page) -> None:
     await sails(game, "ArrowLeft")
 
     await expect(game.locator("#log")).to_contain_text("The server is up again")
-    await expect(game.locator("#log")).to_contain_text(re.compile("Back after .* 0 lost, 0 doubled"))
+    await expect(game.locator("#log")).to_contain_text(re.compile("Back after .* 0 lost, 0 duplicated"))
     await sails(game, "ArrowUp")
     await nothing_is_wrong(game)
 

@@ -127,7 +127,7 @@ async def counts_to_the_end(page: Page) -> None:
     """All numbers both ways, each once, in order."""
     await until(page, "() => Boolean(window.report)")
     count, report = await page.evaluate("() => [window.count, window.report]")
-    assert count == {"sent": TOTAL, "heard": TOTAL, "lost": 0, "doubled": 0}
+    assert count == {"sent": TOTAL, "heard": TOTAL, "lost": 0, "duplicated": 0}
     assert (report["received"], report["wrong"]) == (TOTAL, [])
 
 

@@ -1,4 +1,4 @@
-"""Crashes at every point of every commit, while clients talk all the time: nothing lost, nothing doubled (I1–I4)."""
+"""Crashes at every point of every commit, while clients talk all the time: nothing lost, nothing duplicated (I1–I4)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Crashes, cut links and a moody store all at once, from a seed: nothing lost, nothing doubled, nothing stuck."""
+"""Crashes, cut links and a moody store all at once, from a seed: nothing lost, nothing duplicated, nothing stuck."""
 
 import asyncio
 from random import Random

@@ -11,7 +11,7 @@ export interface Sample {
   at: number;
   players: number;
   connected: number;
-  away: number;
+  disconnected: number;
   rooms: number;
   applied: number | null;
   received: number | null;
@@ -64,7 +64,7 @@ export class History {
       at: look.at,
       players: look.players,
       connected: look.sessions.connected ?? 0,
-      away: look.sessions.disconnected ?? 0,
+      disconnected: look.sessions.disconnected ?? 0,
       rooms: Object.values(look.rooms).reduce((sum, each) => sum + each, 0),
       applied: rate("messages_applied"),
       received: rate("frames_received"),

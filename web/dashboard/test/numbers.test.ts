@@ -35,7 +35,7 @@ test("a rate is what was counted between two looks, by the second", () => {
   history.add(look(12, { frames_sent: 150 }));
 
   expect(history.samples.map((each) => each.sent)).toEqual([null, 25]);
-  expect(history.samples.at(-1)).toMatchObject({ players: 3, connected: 2, away: 1, rooms: 3 });
+  expect(history.samples.at(-1)).toMatchObject({ players: 3, connected: 2, disconnected: 1, rooms: 3 });
 });
 
 test("another start of the server is not compared with the one before", () => {

@@ -14,14 +14,14 @@ type Steer = ArenaMessages["toServer"]["steer"];
 export class Tally {
   last = 0;
   lost = 0;
-  doubled = 0;
+  duplicated = 0;
 
   count(number: number): void {
     if (number > this.last) {
       this.lost += number - this.last - 1;
       this.last = number;
     } else {
-      this.doubled++;
+      this.duplicated++;
     }
   }
 }
@@ -96,8 +96,8 @@ export class Game {
     return this.views.lost + (this.own?.steered.lost ?? 0);
   }
 
-  get doubled(): number {
-    return this.views.doubled + (this.own?.steered.doubled ?? 0);
+  get duplicated(): number {
+    return this.views.duplicated + (this.own?.steered.duplicated ?? 0);
   }
 
   /** The seat is gone: the next one starts from zero. */

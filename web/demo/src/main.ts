@@ -100,7 +100,7 @@ function resumed(outcome: Outcome): void {
   figure.replayed += outcome.replayed;
   const what =
     outcome.kind === "resumed" ? `${messages(outcome.replayed)} replayed` : "caught up with the current state";
-  tell(`Back after ${duration(awayMs)}: ${what}, ${game.lost} lost, ${game.doubled} doubled.`, "good");
+  tell(`Back after ${duration(awayMs)}: ${what}, ${game.lost} lost, ${game.duplicated} duplicated.`, "good");
   notice("");
 }
 

@@ -28,7 +28,7 @@ export interface Steer {
 export interface Tally {
   last: number;
   lost: number;
-  doubled: number;
+  duplicated: number;
 }
 
 /** To every player, at every tick. Numbered like the commands. */

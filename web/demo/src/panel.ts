@@ -44,9 +44,9 @@ export function figures(
   link: { replayed: number; drops: number; backMs: number | null; rttMs: number },
 ): void {
   set("lost", `${game.lost}`);
-  set("doubled", `${game.doubled}`);
+  set("duplicated", `${game.duplicated}`);
   byId("lost").classList.toggle("wrong", game.lost > 0);
-  byId("doubled").classList.toggle("wrong", game.doubled > 0);
+  byId("duplicated").classList.toggle("wrong", game.duplicated > 0);
   set("replayed", link.replayed.toLocaleString());
   set("drops", `${link.drops}`);
   set("back", link.backMs === null ? "–" : duration(link.backMs));
@@ -66,7 +66,7 @@ export function ships(game: Game): void {
     ...entries.map(([id, ship]) => {
       const line = document.createElement("li");
       line.classList.toggle("own", id === game.ship);
-      line.classList.toggle("away", !ship.is_here);
+      line.classList.toggle("disconnected", !ship.is_here);
       const mark = document.createElement("span");
       mark.className = "mark";
       mark.style.background = colorOf(id);

@@ -21,7 +21,7 @@ class Tally(msgspec.Struct):
 
     last: int = 0
     lost: int = 0
-    doubled: int = 0
+    duplicated: int = 0
 
     def count(self, number: int) -> None:
         """A message arrived: a gap after the last number is a loss, a number that is not higher is a duplicate."""
@@ -29,7 +29,7 @@ class Tally(msgspec.Struct):
             self.lost += number - self.last - 1
             self.last = number
         else:
-            self.doubled += 1
+            self.duplicated += 1
 
 
 class Launched(Message):

@@ -117,9 +117,9 @@ class Bot:
         return self._steered.lost + self.brain.views.lost + self._missing
 
     @property
-    def doubled(self) -> int:
+    def duplicated(self) -> int:
         """Commands and views that arrived twice."""
-        return self._steered.doubled + self.brain.views.doubled
+        return self._steered.duplicated + self.brain.views.duplicated
 
     @property
     def coins(self) -> int:

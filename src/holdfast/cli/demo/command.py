@@ -32,7 +32,7 @@ _CALM_CUT_EVERY_S = 3.0
     "--seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="N",
-    help="Stop after N seconds, with exit code 1 if a message was lost or doubled. Default: run until Ctrl-C.",
+    help="Stop after N seconds, with exit code 1 if a message was lost or duplicated. Default: run until Ctrl-C.",
 )
 @click.option(
     "--cut-every",
@@ -82,8 +82,8 @@ def demo(
 
     The game is a page in your browser: unplug it, slow it down, crash its server, reload it. The server is a process of
     its own that keeps its room in an SQLite file; the bots connect through a proxy that cuts connections at random. A
-    killed server is restarted, and all players return. Both ends number and count their messages, so lost and doubled
-    messages are measured, not claimed.
+    killed server is restarted, and all players return. Both ends number and count their messages, so lost and
+    duplicated messages are measured, not claimed.
 
     In a terminal, press c to crash the server, and q or Ctrl-C to stop the demo.
     """

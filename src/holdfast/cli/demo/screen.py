@@ -21,7 +21,7 @@ _FRAME_LINES = 11
 
 _EXPLANATION = (
     "Connections are cut at random; the seat is held and the session resumes. Both\n"
-    "ends number and count their messages: lost and doubled must stay 0."
+    "ends number and count their messages: lost and duplicated must stay 0."
 )
 _STATUS_STYLES = {"connected": "green", "disconnected": "yellow", "ended": "red"}
 _OUTCOME_STYLES = {"resumed": "green", "resynced": "yellow", "reset": "red"}
@@ -32,14 +32,14 @@ class Totals:
     """The sums over all sessions."""
 
     sessions: int
-    away: int
+    disconnected: int
     drops: int
     resumes: int
     sent: int
     received: int
     replayed: int
     lost: int
-    doubled: int
+    duplicated: int
     refused: int
     ended: int
     latency_ms: float
@@ -50,14 +50,14 @@ class Totals:
         latencies = [bot.session.latency_ms for bot in bots if bot.session.latency_ms]
         return cls(
             sessions=len(bots),
-            away=sum(bot.status != "connected" for bot in bots),
+            disconnected=sum(bot.status != "connected" for bot in bots),
             drops=sum(bot.session.drops for bot in bots),
             resumes=sum(bot.resumes for bot in bots),
             sent=sum(bot.brain.sent for bot in bots),
             received=sum(bot.brain.received for bot in bots),
             replayed=sum(bot.replayed for bot in bots),
             lost=sum(bot.lost for bot in bots),
-            doubled=sum(bot.doubled for bot in bots),
+            duplicated=sum(bot.duplicated for bot in bots),
             refused=sum(bot.brain.refused for bot in bots),
             ended=sum(bot.error is not None for bot in bots),
             latency_ms=sum(latencies) / len(latencies) if latencies else 0.0,
@@ -65,8 +65,8 @@ class Totals:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no message was lost, doubled or refused and no session ended early."""
-        return not (self.lost or self.doubled or self.refused or self.ended)
+        """Whether no message was lost, duplicated or refused and no session ended early."""
+        return not (self.lost or self.duplicated or self.refused or self.ended)
 
 
 def picture(show: Show, console: Console) -> RenderableType:
@@ -95,9 +95,9 @@ def line(show: Show) -> str:
     """The current state in one line."""
     total = Totals.of(show.bots)
     return (
-        f"{show.elapsed_s:5.1f} s  sessions {total.sessions} · away {total.away} · drops {total.drops}"
+        f"{show.elapsed_s:5.1f} s  sessions {total.sessions} · disconnected {total.disconnected} · drops {total.drops}"
         f" · sent {total.sent} · received {total.received} · replayed {total.replayed}"
-        f" · lost {total.lost} · doubled {total.doubled}"
+        f" · lost {total.lost} · duplicated {total.duplicated}"
         f" · server {'up' if show.server.ready else 'down'}, killed {_times(show.server.crashes)}"
     )
 
@@ -112,7 +112,7 @@ def verdict(show: Show) -> Text:
     if show.server.crashes:
         text.append(f"Server killed {_times(show.server.crashes)}, back after {show.server.back_after_s:.1f} s.\n")
     text.append(
-        f"{total.lost:,} lost, {total.doubled:,} doubled.", style="bold green" if total.is_whole else "bold red"
+        f"{total.lost:,} lost, {total.duplicated:,} duplicated.", style="bold green" if total.is_whole else "bold red"
     )
     if total.refused:
         text.append(f" {total.refused:,} refused or not understood.", style="bold red")
@@ -139,7 +139,7 @@ def server_line(show: Show) -> Text:
     if not server.crashes:
         invitation = " Press c to kill it." if show.settings.has_keys else ""
         return Text(f"Server: process {server.ready.pid}, with its room in an SQLite file.{invitation}")
-    what = "nothing lost" if total.is_whole else f"{total.lost:,} lost, {total.doubled:,} doubled"
+    what = "nothing lost" if total.is_whole else f"{total.lost:,} lost, {total.duplicated:,} duplicated"
     return Text(
         f"Server killed {_times(server.crashes)}, back after {server.back_after_s:.1f} s, {what}.",
         style="bold green" if total.is_whole else "bold red",
@@ -158,7 +158,7 @@ def _table(bots: Sequence[Bot], total: Totals, *, is_wide: bool, hidden: int) ->
     gap = 1 if is_wide else 0
     table = Table(box=box.SIMPLE, show_footer=True, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
     table.add_column("player", Text(f"all {total.sessions}"), no_wrap=True)
-    table.add_column("status", Text(f"{total.away} away"), min_width=len("disconnected"))
+    table.add_column("status", Text(f"{total.disconnected} disconnected"), min_width=len("8 disconnected"))
     table.add_column("drops", str(total.drops), justify="right")
     table.add_column("last return", min_width=len("resumed +123"), no_wrap=True)
     columns: list[tuple[str, RenderableType]] = [
@@ -166,7 +166,7 @@ def _table(bots: Sequence[Bot], total: Totals, *, is_wide: bool, hidden: int) ->
         ("sent", str(total.sent)),
         ("received", str(total.received)),
         ("lost", _count(total.lost)),
-        ("doubled", _count(total.doubled)),
+        ("duplicated", _count(total.duplicated)),
     ]
     if is_wide:
         columns += [("ms", f"{total.latency_ms:.1f}"), ("owns", ""), ("coins", "")]
@@ -190,7 +190,7 @@ def _row(bot: Bot, *, is_wide: bool) -> list[RenderableType]:
         str(brain.sent),
         str(brain.received),
         _count(bot.lost),
-        _count(bot.doubled),
+        _count(bot.duplicated),
     ]
     if is_wide:
         latency = f"{bot.session.latency_ms:.1f}" if bot.session.latency_ms else Text("–", style="dim")

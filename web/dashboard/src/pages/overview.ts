@@ -17,7 +17,7 @@ export const overview: Page = (root, _, shared) => {
       "Players online",
       [
         ["players", "good", "players"],
-        ["disconnected", "warn", "away"],
+        ["disconnected", "warn", "disconnected"],
       ],
       count,
     ),
@@ -113,7 +113,7 @@ function drawNumbers(root: HTMLElement, look: Overview, now: Sample): void {
   const perSecond = (value: number | null): string => (value === null ? "–" : `${compact(value)}/s`);
   const kinds = Object.entries(look.rooms).filter(([, each]) => each > 0);
   const shown: [string, string, string][] = [
-    ["Players online", count(look.players), `${count(now.away)} disconnected`],
+    ["Players online", count(look.players), `${count(now.disconnected)} disconnected`],
     ["Rooms", count(now.rooms), kinds.map(([kind, each]) => `${count(each)} ${kind}`).join(" · ") || "none yet"],
     ["Messages", perSecond(now.applied), `${compact(totals("messages_applied"))} applied in total`],
     ["Frames out", perSecond(now.sent), `${perSecond(now.received)} in`],
