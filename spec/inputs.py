@@ -13,7 +13,7 @@ def _nested(depth: int) -> list[Any]:
     return [_nested(depth - 1)] if depth else []
 
 
-# A name, who says it, the dialect, the bytes, and the frames they mean with every field.
+# A name, who says it, the codec, the bytes, and the frames they mean with every field.
 ACCEPTED: list[tuple[str, str, str, bytes, list[list[Any]]]] = [
     (
         "spaces between values",
@@ -79,7 +79,7 @@ ACCEPTED: list[tuple[str, str, str, bytes, list[list[Any]]]] = [
     ),
 ]
 
-# A name, who says it, and a payload that is refused in every dialect.
+# A name, who says it, and a payload that is refused in every codec.
 REFUSED: list[tuple[str, str, Any]] = [
     ("nothing", "client", None),
     ("a number", "client", 7),
@@ -156,7 +156,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("arrays in arrays", "client", _nested(200)),
 ]
 
-# A name, who must refuse it (here: both ends), the dialect, the bytes.
+# A name, who must refuse it (here: both ends), the codec, the bytes.
 REFUSED_BYTES: list[tuple[str, str, str, bytes]] = [
     ("no bytes", "both", _JSON, b""),
     ("only a space", "both", _JSON, b" "),

@@ -307,10 +307,10 @@ async def test_the_file_can_be_read_by_a_person_and_holds_no_secrets(tmp_path: P
     assert played.credential not in text
 
 
-async def test_messages_that_nobody_acknowledged_are_in_the_file_in_either_dialect(tmp_path: Path) -> None:
+async def test_messages_that_nobody_acknowledged_are_in_the_file_in_either_codec(tmp_path: Path) -> None:
     async with asyncio.timeout(DEADLINE_S), make_server(tmp_path / "game.db") as server:
-        for dialect in ("holdfast.v1.msgpack", "holdfast.v1.json"):
-            session = await holdfast.connect(server.url, messages=[Dug], dialect=dialect)
+        for codec in ("holdfast.v1.msgpack", "holdfast.v1.json"):
+            session = await holdfast.connect(server.url, messages=[Dug], codec=codec)
             seat = await session.join((await session.create("mine")).id)
             await seat.send(Dig(4))
             await seat.flush()

@@ -17,7 +17,7 @@ from holdfast.core.reasons import CLOSE_CODES, Reason
 from holdfast.core.silence import Traffic
 from holdfast.schemas.frames import Auth, Close, Frame, FromClient, Hello, Outcome, Ping, Welcome
 from holdfast.testing import run
-from holdfast.transports.port import VANISHED, Dialect, DialError, Receiver, TransportLimits
+from holdfast.transports.port import VANISHED, DialError, Receiver, Subprotocol, TransportLimits
 from tests.client.script import TERMS
 
 URL = "fake://server"
@@ -27,7 +27,7 @@ Step = Frame | float | str
 CUT = "cut"
 
 REFUSED = DialError("nothing listens there")
-WRONG = DialError("nobody there speaks our dialect", retry=False)
+WRONG = DialError("nobody there speaks our codec", retry=False)
 
 Test = Callable[..., Coroutine[Any, Any, None]]
 
@@ -59,9 +59,11 @@ class FakeLink:
     is_up = True
     traffic = Traffic()
 
-    def __init__(self, server: "FakeServer", receiver: Receiver, dialect: Dialect, steps: Iterator[Step]) -> None:
+    def __init__(
+        self, server: "FakeServer", receiver: Receiver, subprotocol: Subprotocol, steps: Iterator[Step]
+    ) -> None:
         self._server = server
-        self.dialect = dialect
+        self.subprotocol = subprotocol
         self.receiver = receiver
         self.heard: list[FromClient] = []
         self.end: tuple[int, str] | None = None
@@ -134,12 +136,12 @@ class FakeServer:
         self.dialled_at: list[float] = []
         self.links: list[FakeLink] = []
 
-    async def dial(self, receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> FakeLink:
+    async def dial(self, receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits) -> FakeLink:
         script = self._scripts[min(len(self.dialled_at), len(self._scripts) - 1)]
         self.dialled_at.append(asyncio.get_running_loop().time())
         if isinstance(script, DialError):
             raise script
-        link = FakeLink(self, receiver, dialect, iter(script))
+        link = FakeLink(self, receiver, subprotocol, iter(script))
         self.links.append(link)
         receiver.opened(link)
         return link

@@ -10,7 +10,7 @@ from typing import Any
 import holdfast
 from holdfast.client.connection import Dial
 from holdfast.testing import MemoryStorage
-from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
+from holdfast.transports.port import DialError, Receiver, Subprotocol, Transport, TransportLimits
 
 
 class Life:
@@ -92,10 +92,10 @@ class _Ear:
 def mortal(dial: Dial, life: Life) -> Dial:
     """The way to the server of a process that may die."""
 
-    async def dialled(receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
+    async def dialled(receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits) -> Transport:
         if life.is_over:
             raise DialError("dead", retry=False)
-        return await dial(_Ear(receiver, life), url, dialect, limits)
+        return await dial(_Ear(receiver, life), url, subprotocol, limits)
 
     return dialled
 

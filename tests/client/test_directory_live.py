@@ -44,7 +44,7 @@ async def bob(server: Server) -> AsyncIterator[ClientSession]:
 
 @pytest.fixture
 async def cleo(server: Server) -> AsyncIterator[ClientSession]:
-    async with connect(server, dialect="holdfast.v1.json") as session:
+    async with connect(server, codec="holdfast.v1.json") as session:
         yield session
 
 

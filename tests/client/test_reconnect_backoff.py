@@ -188,5 +188,5 @@ async def test_an_address_that_has_become_wrong_ends_the_session() -> None:
 
     error = await end_of(session)
 
-    assert "nobody there speaks our dialect" in str(error)
+    assert "nobody there speaks our codec" in str(error)
     assert len(server.dialled_at) == 2

@@ -10,7 +10,7 @@ from holdfast import Limits, Outcome, SessionEnded
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Auth
 from holdfast.testing import MemoryStorage, run
-from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
+from holdfast.transports.port import DialError, Receiver, Subprotocol, Transport, TransportLimits
 from tests.client.fake_server import CUT, REFUSED, URL, FakeServer, close, connect, in_virtual_time, others, welcome
 
 
@@ -125,7 +125,7 @@ def test_giving_up_to_open_leaves_nothing_behind(script: list[Any]) -> None:
 
 @in_virtual_time
 async def test_giving_up_to_dial_leaves_nothing_behind() -> None:
-    async def dial(receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
+    async def dial(receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits) -> Transport:
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
@@ -138,7 +138,7 @@ async def test_giving_up_to_dial_leaves_nothing_behind() -> None:
 
 @in_virtual_time
 async def test_a_failure_of_the_client_itself_is_told_and_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    async def dial(receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
+    async def dial(receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits) -> Transport:
         raise ZeroDivisionError
 
     with pytest.raises(SessionEnded) as error:

@@ -13,10 +13,10 @@ from tests.client.game import Said, Say, connect, echo, seated, serve, soon, tex
 # Connecting
 
 
-@pytest.mark.parametrize("dialect", ["holdfast.v1.msgpack", "holdfast.v1.json"])
+@pytest.mark.parametrize("codec", ["holdfast.v1.msgpack", "holdfast.v1.json"])
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
-async def test_a_message_goes_to_the_room_and_comes_back(server: Server, transport: str, dialect: str) -> None:
-    async with holdfast.connect(url_of(server, transport), messages=[Said], dialect=dialect) as session:
+async def test_a_message_goes_to_the_room_and_comes_back(server: Server, transport: str, codec: str) -> None:
+    async with holdfast.connect(url_of(server, transport), messages=[Said], codec=codec) as session:
         room = await session.join_or_create("echo")
         await room.send(Say("hello"))
 
@@ -48,10 +48,10 @@ async def test_an_address_that_is_none_is_refused_with_what_to_write(url: str) -
     assert "://" in str(error.value) or "URL" in str(error.value)
 
 
-async def test_a_server_that_does_not_speak_our_dialect_is_an_error() -> None:
+async def test_a_server_that_does_not_speak_our_codec_is_an_error() -> None:
     async with serve() as server:
         with pytest.raises(Invalid, match=r"holdfast\.v1\.msgpack, holdfast\.v1\.json"):
-            holdfast.connect(url_of(server), dialect="holdfast.v0")
+            holdfast.connect(url_of(server), codec="holdfast.v0")
 
 
 async def test_a_server_of_another_kind_is_an_error() -> None:

@@ -333,8 +333,8 @@ def test_ctrl_c_while_connecting_leaves_nothing_behind() -> None:
 def test_nobody_at_the_address_is_an_oserror_and_leaves_nothing_behind() -> None:
     with pytest.raises(OSError, match="cannot be reached"):
         connect("ws://127.0.0.1:1")
-    with pytest.raises(Invalid, match="no dialect"):
-        connect("ws://127.0.0.1:1", dialect="holdfast.v0")
+    with pytest.raises(Invalid, match="unknown codec"):
+        connect("ws://127.0.0.1:1", codec="holdfast.v0")
 
 
 def test_a_callback_cannot_wait_for_its_own_thread(url: str) -> None:

@@ -14,8 +14,8 @@ from holdfast.transports.port import (
     NORMAL,
     TOO_BIG,
     VANISHED,
-    Dialect,
     DialError,
+    Subprotocol,
     Transport,
 )
 from tests.cases import every_case
@@ -44,7 +44,7 @@ async def test_an_open_link_is_announced_to_both_ends_before_dial_returns(harnes
     assert recorder.transport is transport
     accepted = await harness.accept()
     assert accepted.link.kind == transport.kind
-    assert accepted.link.dialect == transport.dialect == BINARY
+    assert accepted.link.subprotocol == transport.subprotocol == BINARY
     assert accepted.link.is_encrypted == transport.is_encrypted
     assert accepted.link.is_compressed == transport.is_compressed
     assert accepted.link.peer
@@ -76,7 +76,7 @@ async def test_payloads_arrive_in_the_order_in_which_they_were_sent(harness: Har
 
 
 async def test_text_arrives_as_its_utf_8_bytes(harness: Harness) -> None:
-    dialed, accepted = await harness.pair(dialect=TEXT)
+    dialed, accepted = await harness.pair(subprotocol=TEXT)
 
     dialed.link.send("grüße 🎲".encode())
 
@@ -105,19 +105,19 @@ async def test_received_is_never_called_from_inside_send(harness: Harness) -> No
 
 
 async def test_the_dialers_first_choice_that_the_listener_speaks_is_agreed_on(harness: Harness) -> None:
-    listener = await harness.listen(dialects=[BINARY, TEXT])
+    listener = await harness.listen(subprotocols=[BINARY, TEXT])
 
-    dialed = await harness.dial(listener, dialects=[Dialect("test.v2", text=False), TEXT, BINARY])
+    dialed = await harness.dial(listener, subprotocols=[Subprotocol("test.v2", text=False), TEXT, BINARY])
 
     accepted = await harness.accept()
-    assert dialed.link.dialect == accepted.link.dialect == TEXT
+    assert dialed.link.subprotocol == accepted.link.subprotocol == TEXT
 
 
-async def test_dialing_without_a_common_dialect_fails_for_good(harness: Harness) -> None:
-    listener = await harness.listen(dialects=[BINARY])
+async def test_dialing_without_a_common_subprotocol_fails_for_good(harness: Harness) -> None:
+    listener = await harness.listen(subprotocols=[BINARY])
 
     with pytest.raises(DialError) as failure:
-        await harness.dial(listener, dialects=[Dialect("test.v2", text=False)])
+        await harness.dial(listener, subprotocols=[Subprotocol("test.v2", text=False)])
 
     assert not failure.value.retry
     assert harness.accepted == []

@@ -26,7 +26,7 @@ class Noise:
         return "".join(self._random.choices(LETTERS, k=length))
 
     def scalar(self) -> Any:
-        """What every dialect can say."""
+        """What every codec can say."""
         random = self._random
         return random.choice(
             [None, True, False, random.choice(NUMBERS), random.randrange(300), random.choice(FRACTIONS), self.text()]

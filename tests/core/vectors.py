@@ -48,7 +48,7 @@ def plain(codec: Codec, frame: Frame) -> Any:
 
 
 def whole_payloads() -> list[tuple[str, Codec, str, bytes]]:
-    """(name, codec, direction, payload) of every frame and every payload in both dialects."""
+    """(name, codec, direction, payload) of every frame and every payload in both codecs."""
     found = []
     for case in cases("frames.json") + cases("payloads.json"):
         for codec, encoded in ((JSON, case["json"].encode()), (MSGPACK, bytes.fromhex(case["msgpack"]))):

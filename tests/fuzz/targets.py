@@ -31,7 +31,7 @@ from holdfast.server.environment import Environment
 from holdfast.transports import tcp, websocket
 from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
 from holdfast.transports.origins import Origins
-from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.port import Subprotocol, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
 from tests.fuzz.dead_end import DeadEnd, Listening
 
@@ -42,7 +42,7 @@ Target = Callable[[bytes], None]
 
 
 def frames(payload: bytes) -> None:
-    """Both ends of the wire, in both dialects: what is read can be written."""
+    """Both ends of the wire, in both subprotocols: what is read can be written."""
     for codec in CODECS.values():
         for read in (codec.from_client, codec.from_server):
             with suppress(ProtocolError):
@@ -153,7 +153,7 @@ class Wire:
     is_compressed = False
 
     def __init__(self, codec: Codec) -> None:
-        self.dialect = Dialect(codec.name, codec.text)
+        self.subprotocol = Subprotocol(codec.name, codec.text)
 
     def send(self, payload: bytes) -> None:
         """Nobody hears it."""
@@ -223,18 +223,18 @@ class Doors:
         limits = TransportLimits.of(Limits())
         self._pending_connections = PendingConnections(limits)
         listener = SocketListener(self._pending_connections)
-        dialects = [Dialect(codec.name, codec.text) for codec in CODECS.values()]
+        subprotocols = [Subprotocol(codec.name, codec.text) for codec in CODECS.values()]
         self._websocket = websocket.WebSocketEndpoint(
             listener=listener,
             accept=Listening,
-            dialects=dialects,
+            subprotocols=subprotocols,
             limits=limits,
             origins=Origins(["https://game.example"]),
             proxies=TrustedProxies(["203.0.113.7"]),
             compression=True,
             directions=lambda host: f"not at {host}",
         )
-        self._tcp = partial(tcp.AcceptedTransport, listener, Listening, dialects, limits)
+        self._tcp = partial(tcp.AcceptedTransport, listener, Listening, subprotocols, limits)
 
     def __call__(self, data: bytes) -> None:
         """One stranger at each door, whole and in pieces."""

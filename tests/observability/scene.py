@@ -13,7 +13,7 @@ from holdfast.schemas.frames import Close, Data, Hello, Position, Welcome
 from holdfast.server.operate.operations import Operations
 from holdfast.testing import Link, MemoryServer, Named
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.port import Subprotocol, TransportLimits
 from tests.server.raw_client import RawClient
 
 E = TypeVar("E", bound=Event)
@@ -89,8 +89,10 @@ class Scene:
     async def dial(self) -> RawClient:
         """A connection with nothing said on it."""
         client = RawClient(MSGPACK)
-        dialect = Dialect(MSGPACK.name, MSGPACK.text)
-        await self.server.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(self.server.limits))
+        subprotocol = Subprotocol(MSGPACK.name, MSGPACK.text)
+        await self.server.network.dial(
+            client, URL, subprotocols=[subprotocol], limits=TransportLimits.of(self.server.limits)
+        )
         return client
 
     async def enter(self, name: str = "ada") -> Visitor:

@@ -96,7 +96,7 @@ def test_a_row_has_sixteen_bytes_and_their_letters() -> None:
 )
 def test_a_secret_is_masked_in_its_frame_and_hides_the_bytes(codec: Codec, frame: Frame, *, is_out: bool) -> None:
     if isinstance(frame, Request | Data):
-        # Raw bytes depend on the dialect.
+        # Raw bytes depend on the codec.
         inner = Raw(codec.encode({"user": "ann", "password": SECRET, "again": [{"old_password": SECRET}]}))
         frame = msgspec.structs.replace(frame, **{frame.__struct_fields__[-1]: inner})
     payload = codec.payload(frame)

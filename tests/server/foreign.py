@@ -103,19 +103,19 @@ class TcpWire:
 class Foreigner:
     """One connection that says what it is told to, whatever the rules are."""
 
-    def __init__(self, wire: Wire, dialect: str) -> None:
+    def __init__(self, wire: Wire, codec: str) -> None:
         self.wire = wire
-        self.dialect = dialect
+        self.codec = codec
         self.welcome: Frame = []
         self.end: End | None = None
         self._heard: deque[Frame] = deque()
 
     def encode(self, value: Any) -> bytes:
-        """Any value in this connection's dialect."""
-        return msgspec.msgpack.encode(value) if self.dialect == MSGPACK else json.dumps(value).encode()
+        """Any value in this connection's codec."""
+        return msgspec.msgpack.encode(value) if self.codec == MSGPACK else json.dumps(value).encode()
 
     def decode(self, payload: bytes) -> Any:
-        return msgspec.msgpack.decode(payload) if self.dialect == MSGPACK else json.loads(payload)
+        return msgspec.msgpack.decode(payload) if self.codec == MSGPACK else json.loads(payload)
 
     async def say(self, *frames: Frame) -> None:
         """One payload of these frames."""
@@ -222,33 +222,33 @@ class Door(NamedTuple):
     """A way in and what is spoken behind it."""
 
     transport: str
-    dialect: str
+    codec: str
 
     @asynccontextmanager
     async def enter(self, addresses: dict[str, tuple[str, int]]) -> AsyncIterator[Foreigner]:
-        """A connection whose dialect is agreed on and that has not said hello."""
+        """A connection whose codec is agreed on and that has not said hello."""
         host, port = addresses[self.transport]
         if self.transport == "websocket":
             async with connect(
                 f"ws://{host}:{port}",
-                subprotocols=[Subprotocol(self.dialect)],
+                subprotocols=[Subprotocol(self.codec)],
                 compression=None,
                 ping_interval=None,
                 proxy=None,
                 close_timeout=DEADLINE_S,
             ) as connection:
-                yield Foreigner(WebSocketWire(connection, text=self.dialect == JSON), self.dialect)
+                yield Foreigner(WebSocketWire(connection, text=self.codec == JSON), self.codec)
         else:
             wire = await bare_socket(host, port)
             try:
-                await wire.send(self.dialect.encode())
-                assert await wire.receive() == self.dialect.encode()
-                yield Foreigner(wire, self.dialect)
+                await wire.send(self.codec.encode())
+                assert await wire.receive() == self.codec.encode()
+                yield Foreigner(wire, self.codec)
             finally:
                 await wire.hang_up()
 
     def __str__(self) -> str:
-        return f"{self.transport}-{self.dialect.rpartition('.')[2]}"
+        return f"{self.transport}-{self.codec.rpartition('.')[2]}"
 
 
 async def bare_socket(host: str, port: int) -> TcpWire:
@@ -256,4 +256,4 @@ async def bare_socket(host: str, port: int) -> TcpWire:
     return TcpWire(*await asyncio.open_connection(host, port))
 
 
-DOORS = [Door(transport, dialect) for transport in ("websocket", "tcp") for dialect in (MSGPACK, JSON)]
+DOORS = [Door(transport, codec) for transport in ("websocket", "tcp") for codec in (MSGPACK, JSON)]

@@ -23,7 +23,7 @@ from holdfast.schemas.frames import (
     Welcome,
 )
 from holdfast.transports import tcp, websocket
-from holdfast.transports.port import Dialect, Transport, TransportLimits
+from holdfast.transports.port import Subprotocol, Transport, TransportLimits
 from tests.deadlines import DEADLINE_S
 
 F = TypeVar("F", bound=Frame)
@@ -57,7 +57,7 @@ class RawClient:
     async def dial(cls, url: str, codec: Codec = MSGPACK) -> "RawClient":
         client = cls(codec)
         transport = tcp if url.startswith("tcp") else websocket
-        await transport.dial(client, url, dialects=[Dialect(codec.name, codec.text)], limits=_LIMITS)
+        await transport.dial(client, url, subprotocols=[Subprotocol(codec.name, codec.text)], limits=_LIMITS)
         return client
 
     # What the link tells

@@ -93,7 +93,7 @@ async def test_a_room_that_sends_too_large_a_message_gets_the_error_and_goes_on(
     assert await texts_until(room, "small") == ["small"]
 
 
-async def test_a_message_that_one_dialect_cannot_carry_reaches_nobody_rather_than_some() -> None:
+async def test_a_message_that_one_codec_cannot_carry_reaches_nobody_rather_than_some() -> None:
     class Count(Message):
         n: int
 
@@ -103,7 +103,7 @@ async def test_a_message_that_one_dialect_cannot_carry_reaches_nobody_rather_tha
             self.broadcast(count)
 
     async with Server([Counting], listen=[WebSocket(port=0)]) as server:
-        json = await connect(server.url, messages=[Count], dialect="holdfast.v1.json")
+        json = await connect(server.url, messages=[Count], codec="holdfast.v1.json")
         msgpack = await connect(server.url, messages=[Count])
         rooms = [await session.join_or_create("counting") for session in (json, msgpack)]
 

@@ -20,25 +20,25 @@ from tests.transports.raw import RawPeer, websocket_frame
 
 UPGRADE = (
     "GET / HTTP/1.1\r\nHost: game.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: {dialect}\r\n"
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: {codec}\r\n"
     "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n\r\n"
 )
 ANSWER = b"\r\nSec-WebSocket-Extensions: permessage-deflate; "
 
 
 @asynccontextmanager
-async def browser(server: Server, dialect: str) -> AsyncIterator[Foreigner]:
+async def browser(server: Server, codec: str) -> AsyncIterator[Foreigner]:
     async with connect(
-        url_of(server), subprotocols=[Subprotocol(dialect)], compression="deflate", ping_interval=None, proxy=None
+        url_of(server), subprotocols=[Subprotocol(codec)], compression="deflate", ping_interval=None, proxy=None
     ) as connection:
-        yield Foreigner(WebSocketWire(connection, text=dialect == JSON), dialect)
+        yield Foreigner(WebSocketWire(connection, text=codec == JSON), codec)
 
 
 @asynccontextmanager
-async def raw_browser(server: Server, dialect: str = JSON) -> AsyncIterator[tuple[RawPeer, bytes]]:
+async def raw_browser(server: Server, codec: str = JSON) -> AsyncIterator[tuple[RawPeer, bytes]]:
     """A socket, and what the server answered."""
     peer = await RawPeer.connect(*server.addresses["websocket"])
-    peer.write(UPGRADE.format(dialect=dialect).encode())
+    peer.write(UPGRADE.format(codec=codec).encode())
     try:
         yield peer, await peer.read_head()
     finally:
@@ -52,12 +52,12 @@ def message(payload: bytes) -> bytes:
     return websocket_frame(0, body, first_byte=0xC0 | raw.TEXT)
 
 
-@pytest.mark.parametrize("dialect", [MSGPACK, JSON])
-async def test_a_browser_plays_over_a_compressed_link(world: World, dialect: str) -> None:
+@pytest.mark.parametrize("codec", [MSGPACK, JSON])
+async def test_a_browser_plays_over_a_compressed_link(world: World, codec: str) -> None:
     server = await world.serve(chat(), listen=[WebSocket(port=0, compression=True)])
     room = await server.create_room("chat")
 
-    async with browser(server, dialect) as client:
+    async with browser(server, codec) as client:
         channel = await client.sit_down(room.id)
         for number in range(1, 21):
             await client.say(["data", channel, number, 0, "say", {"text": f"{number}: " + "the same words " * 20}])

@@ -6,7 +6,7 @@ from holdfast import Limits, SessionFlags, Tcp, WebSocket
 from holdfast.client.connection import dial
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Ack, Ping, Pong
-from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits
+from holdfast.transports.port import Receiver, Subprotocol, Transport, TransportLimits
 from tests.server.world import CLOCK_S, World, chat, hear, player_in, room_of, until_resumed
 
 PING_S = 0.05
@@ -31,8 +31,8 @@ class LongLine:
         asyncio.get_running_loop().call_later(self.DELAY_S, self._receiver.received, payload)
 
 
-async def dial_far(receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
-    return await dial(LongLine(receiver), url, dialect, limits)
+async def dial_far(receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits) -> Transport:
+    return await dial(LongLine(receiver), url, subprotocol, limits)
 
 
 async def test_the_latency_of_a_session_is_measured_and_known_on_both_sides(world: World) -> None:

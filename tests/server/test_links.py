@@ -75,7 +75,12 @@ async def test_a_client_that_comes_back_is_encrypted_again(world: World, certifi
 
 
 @pytest.mark.parametrize(
-    ("options", "advice"), [({"server_key": "key"}, "tcps://"), ({"compression": True}, "permessage-deflate")]
+    ("options", "advice"),
+    [
+        ({"server_key": "key"}, "tcps://"),
+        ({"dialect": "holdfast.v1.json"}, "`codec`"),
+        ({"compression": True}, "permessage-deflate"),
+    ],
 )
 def test_options_that_are_gone_say_what_to_use_instead(options: dict[str, Any], advice: str) -> None:
     for connect in (holdfast.connect, connect_blocking):

@@ -357,14 +357,14 @@ async def test_the_servers_own_rooms_and_the_clients_are_found_alike(world: Worl
     assert [room.id for room in await session.search(limit=1)] == [ours.id]
 
 
-# Dialects
+# Codecs
 
 
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
 async def test_json_does_all_that_msgpack_does(world: World, transport: str) -> None:
     kind = chat()
     server = await world.serve(kind, listen=[WebSocket(port=0), Tcp(port=0)])
-    session = await world.connect(server, transport=transport, dialect=JSON.name)
+    session = await world.connect(server, transport=transport, codec=JSON.name)
     other = await world.connect(server)
     room, other_room = await session.join_or_create("chat"), await other.join_or_create("chat")
 
@@ -384,7 +384,7 @@ async def test_json_does_all_that_msgpack_does(world: World, transport: str) -> 
 
 async def test_a_saved_json_session_goes_on_in_json(world: World) -> None:
     server = await world.serve(chat())
-    first = await world.connect(server, dialect=JSON.name)
+    first = await world.connect(server, codec=JSON.name)
     await first.join_or_create("chat")
 
     second = await world.connect(server, saved=storage_of(await suspended(first)))
@@ -395,7 +395,7 @@ async def test_a_saved_json_session_goes_on_in_json(world: World) -> None:
     assert await texts_until(second.room, "hello") == ["hello"]
 
 
-async def test_a_session_cannot_change_its_dialect(world: World) -> None:
+async def test_a_session_cannot_change_its_codec(world: World) -> None:
     kind = chat()
     server = await world.serve(kind)
     client = await world.raw(server, codec=MSGPACK)
@@ -413,9 +413,9 @@ async def test_a_session_cannot_change_its_dialect(world: World) -> None:
     assert kind.story.of("on_drop") == []
 
 
-async def test_an_unknown_dialect_is_an_error_that_names_the_known_ones() -> None:
+async def test_an_unknown_codec_is_an_error_that_names_the_known_ones() -> None:
     with pytest.raises(Invalid, match=r"holdfast\.v1\.msgpack, holdfast\.v1\.json"):
-        holdfast.connect("ws://127.0.0.1:7777", dialect="holdfast.v9.xml", random=NoJitter())
+        holdfast.connect("ws://127.0.0.1:7777", codec="holdfast.v9.xml", random=NoJitter())
 
 
 # One write, many ears

@@ -23,7 +23,7 @@ from holdfast import (
 )
 from holdfast.client.connection import dial
 from holdfast.core.codec import MSGPACK, Codec
-from holdfast.transports.port import Dialect, Receiver, Transport, TransportLimits
+from holdfast.transports.port import Receiver, Subprotocol, Transport, TransportLimits
 from tests.deadlines import DEADLINE_S
 from tests.server.raw_client import RawClient
 
@@ -154,9 +154,11 @@ class Gate:
     def open(self) -> None:
         self._is_open.set()
 
-    async def __call__(self, receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
+    async def __call__(
+        self, receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits
+    ) -> Transport:
         await self._is_open.wait()
-        return await dial(receiver, self.url or url, dialect, limits)
+        return await dial(receiver, self.url or url, subprotocol, limits)
 
 
 class World:

@@ -9,7 +9,7 @@ from msgspec import Raw
 from holdfast import Auth
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Close, Data, Frame, FromServer, Hello, Reply, Request, Resume, SeatFrame, Welcome
-from holdfast.server.server import DIALECTS
+from holdfast.server.server import SUBPROTOCOLS
 from holdfast.testing.server import URL
 from holdfast.transports.port import DialError, Transport, TransportLimits
 from tests.simulation.checker import Op, Stream
@@ -138,7 +138,7 @@ class Hostile:
         wire = RawWire()
         self._wires.append(wire)
         limits = TransportLimits.of(self.world.options.limits)
-        await self.world.network.dial(wire, URL, dialects=DIALECTS, limits=limits)
+        await self.world.network.dial(wire, URL, subprotocols=SUBPROTOCOLS, limits=limits)
         return wire
 
     async def _seated(self) -> tuple[RawWire | None, Welcome | None]:

@@ -62,7 +62,7 @@ class Process:
         self.player = player
         self.label = world.next_label(player)
         self.dialer = world.network.dialer(self.label)
-        self._dialect = world.next_dialect()
+        self._codec = world.next_codec()
         self._session: ClientSession | None = None
         self.started_at = world.now()
         self.sitting: Sitting | None = None
@@ -108,7 +108,7 @@ class Process:
         session = await self.world.connect(
             self.player,
             dial=self.dialer,
-            dialect=self._dialect,
+            codec=self._codec,
             messages=MESSAGES,
             saved=storage_of(state),
             give_up_s=float("inf"),

@@ -120,5 +120,5 @@ class TappedNetwork(Network):
         """See `Network`."""
         link = self.link(sender.wire)
         if payload and self.tap is not None and sender is link.end("server"):
-            self.tap.leaving(link, CODECS[sender.dialect.name].from_server(payload))
+            self.tap.leaving(link, CODECS[sender.subprotocol.name].from_server(payload))
         return super().fate(sender, payload)

@@ -8,7 +8,7 @@ from msgspec import Raw
 from holdfast import Auth, Limits, NotSeated, Player, PlayerData, Room
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Hello, Request, Welcome
-from holdfast.server.server import DIALECTS
+from holdfast.server.server import SUBPROTOCOLS
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import TransportLimits
@@ -117,7 +117,7 @@ async def test_who_has_dropped_does_not_take_a_seat_over() -> None:
         ada = await server.connect("ada", messages=[Say])
         room = await ada.join_or_create("chat")
         second = RawWire()
-        await server.network.dial(second, URL, dialects=DIALECTS, limits=TransportLimits.of(server.limits))
+        await server.network.dial(second, URL, subprotocols=SUBPROTOCOLS, limits=TransportLimits.of(server.limits))
         second.say(Hello(Auth("name", "ada")))
         await second.hear(Welcome)
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from holdfast import Auth, ClientSession, connect
-from holdfast.server.server import DIALECTS, Storage
+from holdfast.server.server import SUBPROTOCOLS, Storage
 from holdfast.testing import Disk, FaultyStore, MemoryServer, run
 from holdfast.testing.server import URL
 from tests.simulation.audit import Auditor
@@ -211,9 +211,9 @@ class World:
         self.labels[player] += 1
         return f"{player}#{self.labels[player]}"
 
-    def next_dialect(self) -> str:
+    def next_codec(self) -> str:
         """What the next process speaks, unless it goes on with a session that speaks something else."""
-        return self._random.choice(DIALECTS).name
+        return self._random.choice(SUBPROTOCOLS).name
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something beside everything else; what it raises is a failure."""

@@ -10,10 +10,10 @@ import pytest
 
 from holdfast.core.silence import Traffic
 from holdfast.testing import Dialer, Link, Network, Side, run
-from holdfast.transports.port import Dialect, DialError, Transport, TransportLimits
+from holdfast.transports.port import DialError, Subprotocol, Transport, TransportLimits
 
 URL = "memory://test"
-DIALECT = Dialect("test", text=False)
+SUBPROTOCOL = Subprotocol("test", text=False)
 LIMITS = TransportLimits(
     payload_bytes_max=1024,
     handshake_s=2.0,
@@ -81,12 +81,12 @@ class Pair:
         return self.dialer.link
 
     async def open(self) -> "Pair":
-        await self.network.listen(self.accept, URL, dialects=[DIALECT], limits=LIMITS)
+        await self.network.listen(self.accept, URL, subprotocols=[SUBPROTOCOL], limits=LIMITS)
         await self.dial(self.client)
         return self
 
     async def dial(self, end: End, dialer: Dialer | None = None) -> None:
-        await (dialer or self.dialer)(end, URL, DIALECT, LIMITS)
+        await (dialer or self.dialer)(end, URL, SUBPROTOCOL, LIMITS)
 
     def end(self, side: Side) -> End:
         return self.client if side == "client" else self.server

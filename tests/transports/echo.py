@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from holdfast.transports import websocket
-from holdfast.transports.port import Dialect, Transport
+from holdfast.transports.port import Subprotocol, Transport
 from tests.transports.harness import LIMITS
 
 # Whoever asks for no sub-protocol, in text and in binary.
-ANYTHING = Dialect("", text=None)
+ANYTHING = Subprotocol("", text=None)
 # The largest message of the Autobahn suite, and as many pieces as it cuts one into.
 ECHO_LIMITS = replace(LIMITS, payload_bytes_max=16 * 2**20, fragments_max=2**16)
 
@@ -42,7 +42,7 @@ class Echo:
 async def echo_server() -> AsyncIterator[str]:
     """Its URL."""
     listener = await websocket.listen(
-        Echo, host="127.0.0.1", port=0, dialects=[ANYTHING], limits=ECHO_LIMITS, compression=True
+        Echo, host="127.0.0.1", port=0, subprotocols=[ANYTHING], limits=ECHO_LIMITS, compression=True
     )
     try:
         yield f"ws://127.0.0.1:{listener.addresses[0][1]}"

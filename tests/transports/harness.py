@@ -15,15 +15,15 @@ from picows import WSError, WSListener, WSUpgradeRequest, WSUpgradeResponse, ws_
 from holdfast.transports import memory, tcp, websocket
 from holdfast.transports.deflate import NAME, Agreement
 from holdfast.transports.http_upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
-from holdfast.transports.port import NORMAL, Accept, Dialect, Listener, Receiver, Transport, TransportLimits
+from holdfast.transports.port import NORMAL, Accept, Listener, Receiver, Subprotocol, Transport, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
 from holdfast.transports.websocket_link import DeflatedWebSocketTransport
 from tests.deadlines import DEADLINE_S
 from tests.transports.raw import RawPeer
 from tests.transports.recorder import Recorder
 
-BINARY = Dialect("test.v1.binary", text=False)
-TEXT = Dialect("test.v1.text", text=True)
+BINARY = Subprotocol("test.v1.binary", text=False)
+TEXT = Subprotocol("test.v1.text", text=True)
 LIMITS = TransportLimits(
     payload_bytes_max=100_000,
     handshake_s=DEADLINE_S,
@@ -51,10 +51,12 @@ def _certificates() -> tuple[trustme.CA, trustme.LeafCert]:
 class Adapter(Protocol):
     """One way to listen and to dial."""
 
-    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener: ...
+    async def listen(
+        self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits
+    ) -> Listener: ...
 
     async def dial(
-        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+        self, receiver: Receiver, listener: Listener, subprotocols: Sequence[Subprotocol], limits: TransportLimits
     ) -> Transport: ...
 
 
@@ -81,20 +83,22 @@ class SocketAdapter:
         self._host = host
         self._tls = tls
 
-    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
+    async def listen(self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> Listener:
         context = server_context() if self._tls else None
         listener: Listener = await self._module.listen(
-            accept, host=self._host, port=0, dialects=dialects, limits=limits, ssl=context, **self._options
+            accept, host=self._host, port=0, subprotocols=subprotocols, limits=limits, ssl=context, **self._options
         )
         return listener
 
     async def dial(
-        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+        self, receiver: Receiver, listener: Listener, subprotocols: Sequence[Subprotocol], limits: TransportLimits
     ) -> Transport:
         host, port = listener.addresses[0]
         url = f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
         context = client_context() if self._tls else None
-        transport: Transport = await self._module.dial(receiver, url, dialects=dialects, limits=limits, ssl=context)
+        transport: Transport = await self._module.dial(
+            receiver, url, subprotocols=subprotocols, limits=limits, ssl=context
+        )
         return transport
 
 
@@ -105,13 +109,13 @@ class MemoryAdapter:
         self.network = network or memory.MemoryNetwork()
         self._ports = itertools.count(1)
 
-    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
-        return await self.network.listen(accept, f"here:{next(self._ports)}", dialects=dialects, limits=limits)
+    async def listen(self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> Listener:
+        return await self.network.listen(accept, f"here:{next(self._ports)}", subprotocols=subprotocols, limits=limits)
 
     async def dial(
-        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+        self, receiver: Receiver, listener: Listener, subprotocols: Sequence[Subprotocol], limits: TransportLimits
     ) -> Transport:
-        return await self.network.dial(receiver, listener.addresses[0][0], dialects=dialects, limits=limits)
+        return await self.network.dial(receiver, listener.addresses[0][0], subprotocols=subprotocols, limits=limits)
 
 
 class Warming:
@@ -141,11 +145,11 @@ class BrowserAdapter:
     def __init__(self) -> None:
         self._adapter = SocketAdapter(websocket, "ws", compression=True)
 
-    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
-        return await self._adapter.listen(lambda: Warming(accept()), dialects, limits)
+    async def listen(self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> Listener:
+        return await self._adapter.listen(lambda: Warming(accept()), subprotocols, limits)
 
     async def dial(
-        self, receiver: Receiver, listener: Listener, dialects: Sequence[Dialect], limits: TransportLimits
+        self, receiver: Receiver, listener: Listener, subprotocols: Sequence[Subprotocol], limits: TransportLimits
     ) -> Transport:
         host, port = listener.addresses[0]
         url = f"ws://{host}:{port}"
@@ -153,10 +157,10 @@ class BrowserAdapter:
 
         def answered(_: WSUpgradeRequest, response: WSUpgradeResponse) -> WSListener:
             assert NAME in response.headers[EXTENSIONS_HEADER]
-            (transport.dialect,) = (each for each in dialects if each.name == response.headers[PROTOCOL_HEADER])
+            (transport.subprotocol,) = (each for each in subprotocols if each.name == response.headers[PROTOCOL_HEADER])
             return transport
 
-        offers = {PROTOCOL_HEADER: ", ".join(each.name for each in dialects), EXTENSIONS_HEADER: NAME}
+        offers = {PROTOCOL_HEADER: ", ".join(each.name for each in subprotocols), EXTENSIONS_HEADER: NAME}
         try:
             await ws_connect(
                 answered,
@@ -201,8 +205,10 @@ class Harness:
         self._raw_peers: list[RawPeer] = []
         self._has_accepted = asyncio.Event()
 
-    async def listen(self, *, dialects: Sequence[Dialect] = (BINARY,), limits: TransportLimits = LIMITS) -> Listener:
-        listener = await self.adapter.listen(self._accept, dialects, limits)
+    async def listen(
+        self, *, subprotocols: Sequence[Subprotocol] = (BINARY,), limits: TransportLimits = LIMITS
+    ) -> Listener:
+        listener = await self.adapter.listen(self._accept, subprotocols, limits)
         self._listeners.append(listener)
         return listener
 
@@ -216,13 +222,13 @@ class Harness:
         self,
         listener: Listener,
         *,
-        dialects: Sequence[Dialect] = (BINARY,),
+        subprotocols: Sequence[Subprotocol] = (BINARY,),
         limits: TransportLimits = LIMITS,
         recorder: Recorder | None = None,
     ) -> Recorder:
         recorder = recorder or Recorder()
         self.dialed.append(recorder)
-        await self.adapter.dial(recorder, listener, dialects, limits)
+        await self.adapter.dial(recorder, listener, subprotocols, limits)
         return recorder
 
     @property
@@ -246,10 +252,12 @@ class Harness:
         await recorder.opening()
         return recorder
 
-    async def pair(self, *, dialect: Dialect = BINARY, limits: TransportLimits = LIMITS) -> tuple[Recorder, Recorder]:
+    async def pair(
+        self, *, subprotocol: Subprotocol = BINARY, limits: TransportLimits = LIMITS
+    ) -> tuple[Recorder, Recorder]:
         """A link: the end that dialed, and the one that was accepted."""
-        listener = await self.listen(dialects=[dialect], limits=limits)
-        dialed = await self.dial(listener, dialects=[dialect], limits=limits)
+        listener = await self.listen(subprotocols=[subprotocol], limits=limits)
+        dialed = await self.dial(listener, subprotocols=[subprotocol], limits=limits)
         return dialed, await self.accept()
 
     async def fence(self) -> None:

@@ -151,7 +151,7 @@ async def test_the_peer_of_a_link_is_the_client_that_a_trusted_proxy_names(
         lambda: recorder,
         host="127.0.0.1",
         port=0,
-        dialects=[BINARY],
+        subprotocols=[BINARY],
         limits=LIMITS,
         proxies=None if proxies is None else TrustedProxies(proxies),
     )
@@ -174,7 +174,7 @@ async def test_a_request_whose_headers_contradict_each_other_opens_no_link() -> 
         accept,
         host="127.0.0.1",
         port=0,
-        dialects=[BINARY],
+        subprotocols=[BINARY],
         limits=LIMITS,
         proxies=TrustedProxies(["127.0.0.1"]),
     )

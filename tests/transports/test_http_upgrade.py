@@ -136,7 +136,7 @@ async def test_a_browser_at_the_websocket_door_is_told_where_the_pages_are(said:
         Recorder,
         host="127.0.0.1",
         port=0,
-        dialects=[BINARY],
+        subprotocols=[BINARY],
         limits=LIMITS,
         directions=lambda host: f"The pages of {host} are elsewhere.",
     )
@@ -205,7 +205,7 @@ async def test_a_browser_at_the_tcp_door_is_told_where_the_pages_are(start: str)
         Recorder,
         host="127.0.0.1",
         port=0,
-        dialects=[BINARY],
+        subprotocols=[BINARY],
         limits=LIMITS,
         directions=lambda _: "The pages are elsewhere.",
     )

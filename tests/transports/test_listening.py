@@ -56,7 +56,7 @@ class Street:
             self._accept,
             host=self.host,
             port=0,
-            dialects=[BINARY],
+            subprotocols=[BINARY],
             limits=self.limits,
             pending_connections=self.pending_connections,
             **options,

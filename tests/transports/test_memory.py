@@ -213,10 +213,10 @@ def test_an_answer_that_is_late_but_in_time_ends_the_close_in_order() -> None:
 
 async def test_an_address_belongs_to_one_listener_at_a_time() -> None:
     network = MemoryNetwork()
-    first = await network.listen(Recorder, "arena", dialects=[BINARY], limits=LIMITS)
+    first = await network.listen(Recorder, "arena", subprotocols=[BINARY], limits=LIMITS)
 
     with pytest.raises(OSError, match="arena"):
-        await network.listen(Recorder, "arena", dialects=[BINARY], limits=LIMITS)
+        await network.listen(Recorder, "arena", subprotocols=[BINARY], limits=LIMITS)
 
     await first.close()
-    await network.listen(Recorder, "arena", dialects=[BINARY], limits=LIMITS)
+    await network.listen(Recorder, "arena", subprotocols=[BINARY], limits=LIMITS)

@@ -118,7 +118,7 @@ def test_one_name_that_should_be_a_list_is_refused() -> None:
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
     listener = await websocket.listen(
-        Recorder, host="127.0.0.1", port=0, dialects=[BINARY], limits=LIMITS, origins=Origins(SITES)
+        Recorder, host="127.0.0.1", port=0, subprotocols=[BINARY], limits=LIMITS, origins=Origins(SITES)
     )
     yield f"ws://127.0.0.1:{listener.addresses[0][1]}"
     await listener.close()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.transports import tcp, websocket
-from holdfast.transports.port import Accept, Dialect, Listener, TransportLimits
+from holdfast.transports.port import Accept, Listener, Subprotocol, TransportLimits
 from holdfast.transports.proxies import Address, BadHeader, TrustedProxies, read_header
 from tests.cases import every_case
 from tests.transports import raw
@@ -124,12 +124,12 @@ class Door(SocketAdapter):
         self.is_tls = scheme in {"wss", "tcps"}
         self.proxies = TrustedProxies(HERE, proxy_protocol=True)
 
-    async def listen(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> Listener:
+    async def listen(self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> Listener:
         listener: Listener = await self.module.listen(
             accept,
             host="127.0.0.1",
             port=0,
-            dialects=dialects,
+            subprotocols=subprotocols,
             limits=limits,
             ssl=server_context() if self.is_tls else None,
             proxies=self.proxies,
@@ -286,7 +286,7 @@ async def test_an_address_that_is_taken_is_told_in_the_words_of_asyncio(harness:
             harness.make,
             host="127.0.0.1",
             port=port,
-            dialects=[BINARY],
+            subprotocols=[BINARY],
             limits=LIMITS,
             proxies=TrustedProxies(HERE, proxy_protocol=True),
         )

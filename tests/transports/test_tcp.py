@@ -45,17 +45,17 @@ async def raw_link(harness: Harness, listener: Listener) -> tuple[RawPeer, Recor
 # The handshake.
 
 
-async def test_the_preface_may_name_several_dialects_and_the_first_known_one_is_chosen(harness: Harness) -> None:
-    peer = await harness.raw(await harness.listen(dialects=[BINARY, TEXT]))
+async def test_the_preface_may_name_several_subprotocols_and_the_first_known_one_is_chosen(harness: Harness) -> None:
+    peer = await harness.raw(await harness.listen(subprotocols=[BINARY, TEXT]))
 
     peer.write(tcp_frame(b"test.v2,test.v1.text,test.v1.binary"))
 
     assert await peer.read_tcp_frame() == (False, b"test.v1.text")
-    assert (await harness.accept()).link.dialect == TEXT
+    assert (await harness.accept()).link.subprotocol == TEXT
 
 
 async def test_a_preface_that_names_nothing_of_ours_is_answered_with_what_we_speak(harness: Harness) -> None:
-    peer = await harness.raw(await harness.listen(dialects=[BINARY, TEXT]))
+    peer = await harness.raw(await harness.listen(subprotocols=[BINARY, TEXT]))
 
     peer.write(tcp_frame(b"test.v2"))
 
@@ -346,7 +346,7 @@ async def test_a_server_that_refuses_for_good_is_told_from_one_that_may_recover(
 
     async with raw_server(answer) as port:
         with pytest.raises(DialError) as failure:
-            await tcp.dial(recorder, f"tcp://127.0.0.1:{port}", dialects=[BINARY], limits=LIMITS)
+            await tcp.dial(recorder, f"tcp://127.0.0.1:{port}", subprotocols=[BINARY], limits=LIMITS)
 
     assert failure.value.retry == retry
     assert recorder.transport is None
@@ -355,7 +355,7 @@ async def test_a_server_that_refuses_for_good_is_told_from_one_that_may_recover(
 async def test_a_server_that_never_answers_is_worth_another_try() -> None:
     async with raw_server(b"", hangs_up=False) as port:
         with pytest.raises(DialError, match="in time") as failure:
-            await tcp.dial(Recorder(), f"tcp://127.0.0.1:{port}", dialects=[BINARY], limits=IMPATIENT)
+            await tcp.dial(Recorder(), f"tcp://127.0.0.1:{port}", subprotocols=[BINARY], limits=IMPATIENT)
 
     assert failure.value.retry
 
@@ -364,7 +364,7 @@ async def test_the_first_payload_may_come_with_the_answer() -> None:
     recorder = Recorder()
 
     async with raw_server(PREFACE + tcp_frame(b"x" * 1000), hangs_up=False) as port:
-        await tcp.dial(recorder, f"tcp://127.0.0.1:{port}", dialects=[BINARY], limits=LIMITS)
+        await tcp.dial(recorder, f"tcp://127.0.0.1:{port}", subprotocols=[BINARY], limits=LIMITS)
 
         assert await recorder.payload() == [b"x" * 1000]
     await recorder.loss()
@@ -375,7 +375,7 @@ async def test_the_first_payload_may_come_with_the_answer() -> None:
 )
 async def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
     with pytest.raises(DialError) as failure:
-        await tcp.dial(Recorder(), url, dialects=[BINARY], limits=LIMITS)
+        await tcp.dial(Recorder(), url, subprotocols=[BINARY], limits=LIMITS)
 
     assert not failure.value.retry
 
@@ -384,6 +384,6 @@ async def test_a_server_with_a_certificate_that_nobody_vouches_for_is_not_spoken
     listener = await SocketAdapter(tcp, "tcps", tls=True).listen(Recorder, [BINARY], LIMITS)
 
     with pytest.raises(DialError, match="certificate"):
-        await tcp.dial(Recorder(), f"tcps://127.0.0.1:{listener.addresses[0][1]}", dialects=[BINARY], limits=LIMITS)
+        await tcp.dial(Recorder(), f"tcps://127.0.0.1:{listener.addresses[0][1]}", subprotocols=[BINARY], limits=LIMITS)
 
     await listener.close()

@@ -9,11 +9,11 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.extensions import ClientExtensionFactory
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
-from websockets.typing import Subprotocol
+from websockets.typing import Subprotocol as Offer
 
 from holdfast.transports import websocket
 from holdfast.transports.deflate import deflated
-from holdfast.transports.port import BROKEN, NORMAL, NOT_TEXT, POLICY, TOO_BIG, Dialect, Listener
+from holdfast.transports.port import BROKEN, NORMAL, NOT_TEXT, POLICY, TOO_BIG, Listener, Subprotocol
 from tests.transports import raw
 from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter
 from tests.transports.raw import RawPeer, close_body, fragment, websocket_frame
@@ -23,7 +23,7 @@ IMPATIENT = replace(LIMITS, close_s=0.2)
 REQUEST = (
     "GET / HTTP/1.1\r\nHost: game.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-    "Sec-WebSocket-Protocol: {dialect}\r\nSec-WebSocket-Extensions: {offer}\r\n\r\n"
+    "Sec-WebSocket-Protocol: {subprotocol}\r\nSec-WebSocket-Extensions: {offer}\r\n\r\n"
 )
 ANSWER = b"\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 HELLO = bytes.fromhex("f248cdc9c90700")
@@ -40,11 +40,11 @@ async def harness() -> AsyncIterator[Harness]:
 
 
 async def raw_link(
-    harness: Harness, listener: Listener, dialect: Dialect = BINARY, offer: str = "permessage-deflate"
+    harness: Harness, listener: Listener, subprotocol: Subprotocol = BINARY, offer: str = "permessage-deflate"
 ) -> tuple[RawPeer, Recorder]:
     """A link to a peer that has compression if it offers it."""
     peer = await harness.raw(listener)
-    peer.write(REQUEST.format(dialect=dialect.name, offer=offer).encode())
+    peer.write(REQUEST.format(subprotocol=subprotocol.name, offer=offer).encode())
     head = await peer.read_head()
     assert head.startswith(b"HTTP/1.1 101 ")
     assert (ANSWER in head) == bool(offer)
@@ -69,7 +69,7 @@ def inflated(body: bytes, window_bits: int = 15) -> bytes:
 async def test_without_a_good_offer_there_is_no_compression(harness: Harness, offer: str) -> None:
     peer = await harness.raw(await harness.listen(limits=IMPATIENT))
 
-    peer.write(REQUEST.format(dialect=BINARY.name, offer=offer).encode())
+    peer.write(REQUEST.format(subprotocol=BINARY.name, offer=offer).encode())
 
     head = await peer.read_head()
     assert head.startswith(b"HTTP/1.1 101 ")
@@ -86,11 +86,11 @@ async def test_without_a_good_offer_there_is_no_compression(harness: Harness, of
 # What goes out
 
 
-@pytest.mark.parametrize(("dialect", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
+@pytest.mark.parametrize(("subprotocol", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
 async def test_all_but_the_first_payload_and_the_small_ones_go_out_deflated(
-    harness: Harness, dialect: Dialect, opcode: int
+    harness: Harness, subprotocol: Subprotocol, opcode: int
 ) -> None:
-    peer, accepted = await raw_link(harness, await harness.listen(dialects=[dialect]), dialect)
+    peer, accepted = await raw_link(harness, await harness.listen(subprotocols=[subprotocol]), subprotocol)
     large = b"".join(b"%d, " % number for number in range(15_000))
 
     for payload in (LARGE, LARGE, b"small", LARGE, large):
@@ -109,7 +109,7 @@ async def test_all_but_the_first_payload_and_the_small_ones_go_out_deflated(
 async def test_the_window_is_as_small_as_the_client_wants_it(harness: Harness) -> None:
     peer = await harness.raw(await harness.listen())
     offer = "permessage-deflate; server_max_window_bits=9"
-    peer.write(REQUEST.format(dialect=BINARY.name, offer=offer).encode())
+    peer.write(REQUEST.format(subprotocol=BINARY.name, offer=offer).encode())
     assert ANSWER + b"; server_max_window_bits=9\r\n" in await peer.read_head()
     accepted = await harness.accept()
     payload = bytes(index * index % 251 for index in range(2000)) * 4
@@ -135,11 +135,11 @@ async def test_nothing_is_sent_behind_the_end(harness: Harness) -> None:
 # What comes in
 
 
-@pytest.mark.parametrize(("dialect", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
+@pytest.mark.parametrize(("subprotocol", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
 async def test_messages_may_be_deflated_or_not_whole_or_in_pieces(
-    harness: Harness, dialect: Dialect, opcode: int
+    harness: Harness, subprotocol: Subprotocol, opcode: int
 ) -> None:
-    peer, accepted = await raw_link(harness, await harness.listen(dialects=[dialect]), dialect)
+    peer, accepted = await raw_link(harness, await harness.listen(subprotocols=[subprotocol]), subprotocol)
     euros = "€€€".encode()
 
     peer.write(websocket_frame(opcode, b"plain") + websocket_frame(0, HELLO, first_byte=DEFLATED | opcode))
@@ -153,7 +153,7 @@ async def test_messages_may_be_deflated_or_not_whole_or_in_pieces(
 
 
 @pytest.mark.parametrize(
-    ("dialect", "frame", "code"),
+    ("subprotocol", "frame", "code"),
     [
         pytest.param(BINARY, websocket_frame(0, HELLO, first_byte=0xE2), BROKEN, id="another reserved bit too"),
         pytest.param(BINARY, websocket_frame(0, HELLO, first_byte=0xA2), BROKEN, id="another reserved bit"),
@@ -177,7 +177,7 @@ async def test_messages_may_be_deflated_or_not_whole_or_in_pieces(
         pytest.param(BINARY, websocket_frame(0, HELLO[:3], first_byte=0xC2), BROKEN, id="DEFLATE that is cut short"),
         pytest.param(TEXT, message(b"\xc3\x28", raw.TEXT), NOT_TEXT, id="text that is not UTF-8"),
         pytest.param(TEXT, message(b"\xc3", raw.TEXT), NOT_TEXT, id="text that is cut short"),
-        pytest.param(BINARY, message(b"x", raw.TEXT), 1003, id="text in a binary dialect"),
+        pytest.param(BINARY, message(b"x", raw.TEXT), 1003, id="text in a binary subprotocol"),
         pytest.param(BINARY, message(bytes(LIMITS.payload_bytes_max + 1)), TOO_BIG, id="one byte too many"),
         pytest.param(
             BINARY,
@@ -202,11 +202,13 @@ async def test_messages_may_be_deflated_or_not_whole_or_in_pieces(
     ],
 )
 async def test_a_message_that_is_not_allowed_closes_the_link_and_nothing_of_it_is_delivered(
-    harness: Harness, dialect: Dialect, frame: bytes, code: int, caplog: pytest.LogCaptureFixture
+    harness: Harness, subprotocol: Subprotocol, frame: bytes, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    peer, accepted = await raw_link(harness, await harness.listen(dialects=[dialect], limits=IMPATIENT), dialect)
+    peer, accepted = await raw_link(
+        harness, await harness.listen(subprotocols=[subprotocol], limits=IMPATIENT), subprotocol
+    )
 
-    peer.write(frame + message(b"behind it", raw.TEXT if dialect.text else raw.BINARY))
+    peer.write(frame + message(b"behind it", raw.TEXT if subprotocol.text else raw.BINARY))
 
     opcode, body = await peer.read_websocket_frame()
     assert (opcode, body[:2]) == (raw.CLOSE, code.to_bytes(2, "big"))
@@ -245,7 +247,7 @@ class Echo(Recorder):
 async def foreign_client(listener: Listener, *offers: ClientExtensionFactory) -> ClientConnection:
     host, port = listener.addresses[0]
     return await connect(
-        f"ws://{host}:{port}", subprotocols=[Subprotocol(BINARY.name)], proxy=None, extensions=offers, compression=None
+        f"ws://{host}:{port}", subprotocols=[Offer(BINARY.name)], proxy=None, extensions=offers, compression=None
     )
 
 

@@ -34,7 +34,7 @@ async def foreign_server(
 
 async def dial(url: str, *, handshake_s: float = LIMITS.handshake_s) -> Recorder:
     recorder = Recorder()
-    await websocket.dial(recorder, url, dialects=[BINARY], limits=replace(LIMITS, handshake_s=handshake_s))
+    await websocket.dial(recorder, url, subprotocols=[BINARY], limits=replace(LIMITS, handshake_s=handshake_s))
     return recorder
 
 
@@ -111,7 +111,7 @@ async def test_an_answer_that_comes_after_the_dial_was_cancelled_opens_nothing()
 
     recorder = Recorder()
     async with foreign_server(handle, process_request=hold) as url:
-        dialing = asyncio.create_task(websocket.dial(recorder, url, dialects=[BINARY], limits=LIMITS))
+        dialing = asyncio.create_task(websocket.dial(recorder, url, subprotocols=[BINARY], limits=LIMITS))
         await is_asked.wait()
 
         dialing.cancel()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.transports.port import BROKEN, NORMAL, NOT_TEXT, TOO_BIG, UNSUPPORTED, Dialect
+from holdfast.transports.port import BROKEN, NORMAL, NOT_TEXT, TOO_BIG, UNSUPPORTED, Subprotocol
 from tests.transports import raw
 from tests.transports.harness import BINARY, LIMITS, TEXT, Harness
 from tests.transports.raw import close_body, fragment, websocket_frame
@@ -25,9 +25,9 @@ async def test_frames_in_one_segment_with_the_handshake_are_delivered_in_order(h
     assert await (await harness.accept()).payload(100) == [b"%d" % number for number in range(100)]
 
 
-@pytest.mark.parametrize(("dialect", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
-async def test_payloads_go_out_as_the_dialect_says(harness: Harness, dialect: Dialect, opcode: int) -> None:
-    peer, accepted = await raw_link(harness, await harness.listen(dialects=[dialect]), dialect)
+@pytest.mark.parametrize(("subprotocol", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
+async def test_payloads_go_out_as_the_subprotocol_says(harness: Harness, subprotocol: Subprotocol, opcode: int) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen(subprotocols=[subprotocol]), subprotocol)
 
     accepted.link.send(b"short")
     accepted.link.send(b"x" * 10_000)
@@ -37,11 +37,11 @@ async def test_payloads_go_out_as_the_dialect_says(harness: Harness, dialect: Di
 
 
 @pytest.mark.parametrize(
-    ("dialect", "frame", "code"),
+    ("subprotocol", "frame", "code"),
     [
         pytest.param(BINARY, fragment(raw.BINARY, b"x"), BROKEN, id="a message that began before another one ended"),
         pytest.param(BINARY, fragment(0, b"x", is_last=True), BROKEN, id="an orphan continuation"),
-        pytest.param(BINARY, fragment(raw.TEXT, b"x"), UNSUPPORTED, id="the start of text in a binary dialect"),
+        pytest.param(BINARY, fragment(raw.TEXT, b"x"), UNSUPPORTED, id="the start of text in a binary subprotocol"),
         pytest.param(TEXT, fragment(raw.TEXT, b"\xc3\x28"), NOT_TEXT, id="a fragment that is not UTF-8"),
         pytest.param(
             TEXT, fragment(raw.TEXT, b"\xc3") + fragment(0, b"", is_last=True), NOT_TEXT, id="text that is cut short"
@@ -71,19 +71,21 @@ async def test_payloads_go_out_as_the_dialect_says(harness: Harness, dialect: Di
         pytest.param(BINARY, websocket_frame(0, b"x", first_byte=0x09), BROKEN, id="a fragmented ping"),
         pytest.param(BINARY, websocket_frame(0, b"x", first_byte=0x83), BROKEN, id="an unknown opcode"),
         pytest.param(BINARY, websocket_frame(raw.BINARY, b"x", masked=False), BROKEN, id="no mask"),
-        pytest.param(BINARY, websocket_frame(raw.TEXT, b"x"), UNSUPPORTED, id="text in a binary dialect"),
-        pytest.param(TEXT, websocket_frame(raw.BINARY, b"x"), UNSUPPORTED, id="binary in a text dialect"),
+        pytest.param(BINARY, websocket_frame(raw.TEXT, b"x"), UNSUPPORTED, id="text in a binary subprotocol"),
+        pytest.param(TEXT, websocket_frame(raw.BINARY, b"x"), UNSUPPORTED, id="binary in a text subprotocol"),
         pytest.param(TEXT, websocket_frame(raw.TEXT, b"\xc3\x28"), NOT_TEXT, id="text that is not UTF-8"),
         pytest.param(BINARY, websocket_frame(raw.BINARY, b"x" * 100_001), TOO_BIG, id="an oversize payload"),
         pytest.param(BINARY, websocket_frame(raw.PING, b"x" * 126), BROKEN, id="an oversize ping"),
     ],
 )
 async def test_a_frame_that_is_not_allowed_closes_the_link_and_nothing_of_it_is_delivered(
-    harness: Harness, dialect: Dialect, frame: bytes, code: int, caplog: pytest.LogCaptureFixture
+    harness: Harness, subprotocol: Subprotocol, frame: bytes, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    peer, accepted = await raw_link(harness, await harness.listen(dialects=[dialect], limits=IMPATIENT), dialect)
+    peer, accepted = await raw_link(
+        harness, await harness.listen(subprotocols=[subprotocol], limits=IMPATIENT), subprotocol
+    )
 
-    peer.write(frame + websocket_frame(raw.TEXT if dialect.text else raw.BINARY, b"behind it"))
+    peer.write(frame + websocket_frame(raw.TEXT if subprotocol.text else raw.BINARY, b"behind it"))
 
     opcode, body = await peer.read_websocket_frame()
     assert (opcode, body[:2]) == (raw.CLOSE, code.to_bytes(2, "big"))
@@ -92,9 +94,9 @@ async def test_a_frame_that_is_not_allowed_closes_the_link_and_nothing_of_it_is_
     assert caplog.records == [], "strangers must not fill the log"
 
 
-@pytest.mark.parametrize(("dialect", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
-async def test_a_message_in_pieces_is_delivered_whole(harness: Harness, dialect: Dialect, opcode: int) -> None:
-    peer, accepted = await raw_link(harness, await harness.listen(dialects=[dialect]), dialect)
+@pytest.mark.parametrize(("subprotocol", "opcode"), [(BINARY, raw.BINARY), (TEXT, raw.TEXT)])
+async def test_a_message_in_pieces_is_delivered_whole(harness: Harness, subprotocol: Subprotocol, opcode: int) -> None:
+    peer, accepted = await raw_link(harness, await harness.listen(subprotocols=[subprotocol]), subprotocol)
     euro = "€".encode()
 
     peer.write(fragment(opcode, b"one " + euro[:1]) + fragment(0) + fragment(0, euro[1:]))
@@ -135,9 +137,9 @@ async def test_a_close_between_two_pieces_is_the_end(harness: Harness) -> None:
     assert accepted.payloads == []
 
 
-async def test_a_dialect_of_either_kind_answers_as_it_was_spoken_to(harness: Harness) -> None:
-    either = Dialect("test.v1.either", text=None)
-    peer, accepted = await raw_link(harness, await harness.listen(dialects=[either], limits=IMPATIENT), either)
+async def test_a_subprotocol_of_either_kind_answers_as_it_was_spoken_to(harness: Harness) -> None:
+    either = Subprotocol("test.v1.either", text=None)
+    peer, accepted = await raw_link(harness, await harness.listen(subprotocols=[either], limits=IMPATIENT), either)
 
     for count, opcode in enumerate((raw.TEXT, raw.BINARY, raw.TEXT), start=1):
         peer.write(websocket_frame(opcode, b"ping"))
@@ -149,13 +151,13 @@ async def test_a_dialect_of_either_kind_answers_as_it_was_spoken_to(harness: Har
     assert (await accepted.loss())[0] == NOT_TEXT
 
 
-async def test_a_dialect_without_a_name_is_for_those_who_ask_for_none(harness: Harness) -> None:
-    peer = await harness.raw(await harness.listen(dialects=[BINARY, Dialect("", text=False)]))
+async def test_a_subprotocol_without_a_name_is_for_those_who_ask_for_none(harness: Harness) -> None:
+    peer = await harness.raw(await harness.listen(subprotocols=[BINARY, Subprotocol("", text=False)]))
 
     peer.write(REQUEST.format(connection="Upgrade", protocols="").encode())
 
     assert b"Sec-WebSocket-Protocol" not in await peer.read_head()
-    assert (await harness.accept()).link.dialect.name == ""
+    assert (await harness.accept()).link.subprotocol.name == ""
 
 
 async def test_a_ping_is_answered_with_its_own_body(harness: Harness) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.transports import websocket
-from holdfast.transports.port import Dialect
+from holdfast.transports.port import Subprotocol
 from tests.transports import raw
 from tests.transports.harness import BINARY, TEXT, Harness, SocketAdapter
 from tests.transports.raw import websocket_frame
@@ -14,7 +14,7 @@ from tests.transports.upgrades import IMPATIENT, REQUEST, raw_link, upgrade
 
 
 async def test_a_plain_get_is_told_to_upgrade_and_what_is_spoken(harness: Harness) -> None:
-    peer = await harness.raw(await harness.listen(dialects=[BINARY, TEXT]))
+    peer = await harness.raw(await harness.listen(subprotocols=[BINARY, TEXT]))
 
     peer.write(b"GET / HTTP/1.1\r\nHost: game.example\r\n\r\n")
 
@@ -51,12 +51,12 @@ async def test_the_chosen_sub_protocol_is_in_the_answer(harness: Harness, offer:
     peer.write(REQUEST.format(connection="Upgrade", protocols=offer).encode())
 
     assert b"\r\nSec-WebSocket-Protocol: test.v1.binary\r\n" in await peer.read_head()
-    assert (await harness.accept()).link.dialect == BINARY
+    assert (await harness.accept()).link.subprotocol == BINARY
 
 
 @pytest.mark.parametrize("offer", ["", "Sec-WebSocket-Protocol: chat, TEST.V1.BINARY\r\n"])
 async def test_a_client_that_speaks_nothing_of_ours_is_told_what_we_speak(harness: Harness, offer: str) -> None:
-    peer = await harness.raw(await harness.listen(dialects=[BINARY, TEXT]))
+    peer = await harness.raw(await harness.listen(subprotocols=[BINARY, TEXT]))
 
     peer.write(REQUEST.format(connection="Upgrade", protocols=offer).encode())
 
@@ -107,11 +107,11 @@ async def test_a_handshake_that_takes_too_long_is_cut_off(harness: Harness, said
 async def test_a_fault_while_answering_is_logged_and_not_told(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Faulty(tuple[Dialect, ...]):
-        def __iter__(self) -> Iterator[Dialect]:
+    class Faulty(tuple[Subprotocol, ...]):
+        def __iter__(self) -> Iterator[Subprotocol]:
             raise RuntimeError("a secret of the server")
 
-    peer = await harness.raw(await harness.listen(dialects=Faulty()))
+    peer = await harness.raw(await harness.listen(subprotocols=Faulty()))
 
     peer.write(upgrade())
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from holdfast.transports.port import Dialect, Listener
+from holdfast.transports.port import Listener, Subprotocol
 from tests.transports.harness import BINARY, LIMITS, Harness
 from tests.transports.raw import RawPeer
 from tests.transports.recorder import Recorder
@@ -16,12 +16,12 @@ REQUEST = (
 )
 
 
-def upgrade(dialect: Dialect = BINARY) -> bytes:
-    return REQUEST.format(connection="Upgrade", protocols=f"Sec-WebSocket-Protocol: {dialect.name}\r\n").encode()
+def upgrade(subprotocol: Subprotocol = BINARY) -> bytes:
+    return REQUEST.format(connection="Upgrade", protocols=f"Sec-WebSocket-Protocol: {subprotocol.name}\r\n").encode()
 
 
-async def raw_link(harness: Harness, listener: Listener, dialect: Dialect = BINARY) -> tuple[RawPeer, Recorder]:
+async def raw_link(harness: Harness, listener: Listener, subprotocol: Subprotocol = BINARY) -> tuple[RawPeer, Recorder]:
     peer = await harness.raw(listener)
-    peer.write(upgrade(dialect))
+    peer.write(upgrade(subprotocol))
     assert (await peer.read_head()).startswith(b"HTTP/1.1 101 ")
     return peer, await harness.accept()

@@ -14,7 +14,7 @@ import type { Reason } from "./reasons.js";
 import type { SavedChannel, SavedState } from "./saved.js";
 
 // A place in the outbox for a message that an earlier page sent and we do not remember. The server has it, or it would
-// not say so; should it have lost it, this is refused. The body is a number in every dialect.
+// not say so; should it have lost it, this is refused. The body is a number in every codec.
 const FORGOTTEN = ["holdfast.forgotten", Uint8Array.of(0x30)] as const;
 
 export class Channels {

@@ -1,4 +1,4 @@
-/** Frames to bytes and back, in two dialects. Bodies are encoded once, when they are sent, and travel as they are. */
+/** Frames to bytes and back, in two encodings. Bodies are encoded once, when they are sent, and travel as they are. */
 
 import { ProtocolError } from "./errors.js";
 import { type FromClient, type FromServer, fromServer } from "./frames.js";
@@ -10,7 +10,7 @@ export class Raw {
   constructor(readonly bytes: Uint8Array) {}
 }
 
-interface Dialect {
+interface Encoding {
   readonly name: string;
   /** Whether payloads travel as text. */
   readonly text: boolean;
@@ -25,31 +25,31 @@ interface Dialect {
 }
 
 export class Codec {
-  readonly #dialect: Dialect;
+  readonly #encoding: Encoding;
   readonly name: string;
   readonly text: boolean;
 
-  constructor(dialect: Dialect) {
-    this.#dialect = dialect;
-    this.name = dialect.name;
-    this.text = dialect.text;
+  constructor(encoding: Encoding) {
+    this.#encoding = encoding;
+    this.name = encoding.name;
+    this.text = encoding.text;
   }
 
   /** A body; `TypeError` for what has no place in one. */
   encode(value: unknown): Uint8Array {
-    return this.#dialect.encode(value);
+    return this.#encoding.encode(value);
   }
 
   /** What `encode` made a body of. */
   decode(body: Uint8Array): unknown {
-    return this.#dialect.decode(body);
+    return this.#encoding.decode(body);
   }
 
   /** What a server said, checked. */
   fromServer(payload: Uint8Array): FromServer[] {
     let value: unknown;
     try {
-      value = this.#dialect.decode(payload);
+      value = this.#encoding.decode(payload);
     } catch (error) {
       throw new ProtocolError(`not a payload of frames: ${error}`);
     }
@@ -76,15 +76,15 @@ export class Codec {
 
   #frame(frame: FromClient): Uint8Array {
     const body = frame.at(-1);
-    if (!(body instanceof Raw)) return this.#dialect.encode(frame);
-    const head = this.#dialect.encode([...frame.slice(0, -1), null]);
-    return concat([head.subarray(0, head.length - this.#dialect.hole), body.bytes, bytesOf(this.#dialect.tail)]);
+    if (!(body instanceof Raw)) return this.#encoding.encode(frame);
+    const head = this.#encoding.encode([...frame.slice(0, -1), null]);
+    return concat([head.subarray(0, head.length - this.#encoding.hole), body.bytes, bytesOf(this.#encoding.tail)]);
   }
 
   #joined(frames: Uint8Array[]): Uint8Array {
-    const comma = bytesOf(this.#dialect.comma);
+    const comma = bytesOf(this.#encoding.comma);
     const parts = frames.flatMap((frame, i) => (i ? [comma, frame] : [frame]));
-    return concat([this.#dialect.head(frames.length), ...parts, bytesOf(this.#dialect.tail)]);
+    return concat([this.#encoding.head(frames.length), ...parts, bytesOf(this.#encoding.tail)]);
   }
 }
 

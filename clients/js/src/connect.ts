@@ -39,7 +39,7 @@ export interface ConnectOptions {
    */
   tabs?: "new" | "takeover";
   /** "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own. */
-  dialect?: string;
+  codec?: string;
   /** For how many seconds to try to come back before the session counts as over; 120 if you say nothing. */
   giveUpS?: number;
   /**
@@ -69,8 +69,10 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   const backoff = { firstS: options.retryFirstS ?? FIRST_S, longestS: options.retryLongestS ?? LONGEST_S };
   if (!(backoff.firstS > 0 && backoff.firstS <= backoff.longestS && Number.isFinite(backoff.longestS)))
     throw new Refused("invalid", "retryFirstS must be more than 0, and no longer than retryLongestS");
-  const codec = CODECS[options.dialect ?? MSGPACK.name];
-  if (!codec) throw new Refused("invalid", `no dialect is called "${options.dialect}"`);
+  if ("dialect" in options) throw new Refused("invalid", "`dialect` was removed: use `codec`");
+  const codec = CODECS[options.codec ?? MSGPACK.name];
+  if (!codec)
+    throw new Refused("invalid", `unknown codec "${options.codec}"; use one of ${Object.keys(CODECS).join(", ")}`);
 
   const tab = new Tab(random);
   const storage = storageFor(options);

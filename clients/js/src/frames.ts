@@ -103,7 +103,7 @@ export const POSITIONS_MAX = 8;
 /** Room for everything of a frame beside the body it carries: 64 letters of four bytes, and some numbers. */
 export const FRAME_HEAD_BYTES = 512;
 
-// What a field must be. A field that is missing is undefined here, which neither dialect can say.
+// What a field must be. A field that is missing is undefined here, which neither codec can say.
 type Field = (value: unknown) => unknown;
 
 const must =

@@ -59,14 +59,14 @@ function listen(joined) {
 
 /** @type {Record<string, (command: any) => Promise<object | void> | object | void>} */
 const ways = {
-  async connect({ url, resume, dialect, down = 0, up = 0 }) {
+  async connect({ url, resume, codec, down = 0, up = 0 }) {
     stored = resume ?? null;
     session = await connect(url, {
       WebSocket,
       giveUpS: 60,
       storage,
       afterRefresh: "replay",
-      ...(dialect && { dialect }),
+      ...(codec && { codec }),
     });
     session.on("drop", () => say({ event: "drop" }));
     session.on("resume", (outcome) => say({ event: "resume", outcome: told(outcome) }));

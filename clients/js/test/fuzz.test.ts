@@ -23,8 +23,8 @@ function randomOf(seed: number): (below: number) => number {
   };
 }
 
-test.each(["holdfast.v1.msgpack", "holdfast.v1.json"])("%s", (dialect) => {
-  const isJson = dialect.endsWith("json");
+test.each(["holdfast.v1.msgpack", "holdfast.v1.json"])("%s", (codec) => {
+  const isJson = codec.endsWith("json");
   const known = frames.map(({ json, msgpack }) =>
     Buffer.from(isJson ? `[${json}]` : `91${msgpack}`, isJson ? "utf8" : "hex"),
   );
@@ -32,8 +32,8 @@ test.each(["holdfast.v1.msgpack", "holdfast.v1.json"])("%s", (dialect) => {
 
   for (let seed = 0; seed < ROUNDS; seed++) {
     const random = randomOf(seed);
-    // biome-ignore lint/style/noNonNullAssertion: the dialects are these two
-    const protocol = new ClientProtocol(CODECS[dialect]!, {}, LIMITS);
+    // biome-ignore lint/style/noNonNullAssertion: the codecs are these two
+    const protocol = new ClientProtocol(CODECS[codec]!, {}, LIMITS);
     try {
       for (let i = 0; i < 6; i++) {
         const payload = Uint8Array.from(known[random(known.length)] as Buffer);

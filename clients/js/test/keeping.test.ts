@@ -20,7 +20,7 @@ test("a session that ends forgets what it kept, and not what another session of 
 });
 
 test.each([new Map([[1, 2]]), new Uint8Array(3), new Date(0), new Set([1]), () => 1])(
-  "the JSON dialect refuses what JSON would make something else of: %s",
+  "the JSON codec refuses what JSON would make something else of: %s",
   (value) => {
     const codec = CODECS["holdfast.v1.json"];
 

@@ -52,7 +52,7 @@ function filledIn(frame: unknown[]): unknown[] {
   ];
 }
 
-/** Every frame and payload in both dialects; a lone frame is an array in an array. */
+/** Every frame and payload in both codecs; a lone frame is an array in an array. */
 const WRITTEN = [
   ...vectors<Case>("frames").map((each) => ({
     ...each,

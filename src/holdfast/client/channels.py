@@ -16,7 +16,7 @@ from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import POSITIONS_MAX, Ack, ChannelInfo, Data, Position, SeatFrame
 
 # A place in the outbox for a message that an earlier process sent and we do not remember. The server has it, or it
-# would not say so; should it have lost it, this is refused. The body is a number in every dialect.
+# would not say so; should it have lost it, this is refused. The body is a number in every codec.
 _FORGOTTEN = (RESERVED + "forgotten", b"0")
 
 

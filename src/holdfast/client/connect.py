@@ -21,10 +21,10 @@ from holdfast.core.removed import removed
 from holdfast.schemas.frames import Auth
 
 
-def _codec(dialect: str) -> Codec:
-    if dialect not in CODECS:
-        raise Invalid(f"no dialect is called {dialect!r}; there is {', '.join(CODECS)}")
-    return CODECS[dialect]
+def _codec(name: str) -> Codec:
+    if name not in CODECS:
+        raise Invalid(f"unknown codec {name!r}; use one of {', '.join(CODECS)}")
+    return CODECS[name]
 
 
 def _backoff(first_s: float, longest_s: float) -> Backoff:
@@ -36,6 +36,7 @@ def _backoff(first_s: float, longest_s: float) -> Backoff:
 
 REMOVED = {
     "server_key": "encrypt TCP with TLS: connect to tcps://host:port, with `ssl` for a certificate of your own",
+    "dialect": "use `codec`",
     "compression": "only WebSocket clients that offer permessage-deflate, as browsers do, are compressed",
 }
 """What to use instead of options that no longer exist."""
@@ -54,7 +55,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
       own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.
       `Conflict` if another session uses the file, in this process or another.
-    - `dialect`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
+    - `codec`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
     - `ssl`: for wss:// and tcps://, which certificates to believe; without it, those that this system believes.
     - `give_up_s`: for how long to try to come back before the session counts as over.
     - `retry_first_s`, `retry_longest_s`: each wait is random between 0 and a ceiling. The ceiling starts at
@@ -71,7 +72,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         messages: Iterable[type[Message]] = (),
         auth: Auth | None = None,
         saved: str | PathLike[str] | SessionStorage | None = None,
-        dialect: str = MSGPACK.name,
+        codec: str = MSGPACK.name,
         ssl: SSLContext | None = None,
         give_up_s: float = 120.0,
         retry_first_s: float = FIRST_S,
@@ -86,9 +87,9 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         journal = SessionJournal.at(saved, limits) if saved is not None else None
         state = journal.read() if journal is not None else None
         if state is None:
-            protocol = ClientProtocol(_codec(dialect), auth or Auth(), limits)
+            protocol = ClientProtocol(_codec(codec), auth or Auth(), limits)
         else:
-            protocol = ClientProtocol(_codec(state.dialect), auth, limits)
+            protocol = ClientProtocol(_codec(state.codec), auth, limits)
             protocol.load(state)
         if journal is not None:
             journal.follow(protocol)

@@ -9,21 +9,21 @@ from holdfast.client.events import Closed
 from holdfast.core.errors import Invalid
 from holdfast.core.silence import Look
 from holdfast.transports import tcp, websocket
-from holdfast.transports.port import Dialect, DialError, Receiver, Transport, TransportLimits
+from holdfast.transports.port import DialError, Receiver, Subprotocol, Transport, TransportLimits
 
-Dial = Callable[[Receiver, str, Dialect, TransportLimits], Awaitable[Transport]]
+Dial = Callable[[Receiver, str, Subprotocol, TransportLimits], Awaitable[Transport]]
 """Opens a connection to an address for the receiver."""
 
 
 async def dial(
-    receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits, *, ssl: SSLContext | None = None
+    receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits, *, ssl: SSLContext | None = None
 ) -> Transport:
     """Open a connection by the address's scheme."""
     match url.partition("://")[0]:
         case "ws" | "wss":
-            return await websocket.dial(receiver, url, dialects=[dialect], limits=limits, ssl=ssl)
+            return await websocket.dial(receiver, url, subprotocols=[subprotocol], limits=limits, ssl=ssl)
         case "tcp" | "tcps":
-            return await tcp.dial(receiver, url, dialects=[dialect], limits=limits, ssl=ssl)
+            return await tcp.dial(receiver, url, subprotocols=[subprotocol], limits=limits, ssl=ssl)
         case _:
             raise DialError(
                 f"{url!r} is not a URL of a server: use ws://, wss://, tcp:// or tcps://host:port", retry=False

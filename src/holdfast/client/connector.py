@@ -14,7 +14,7 @@ from holdfast.core.errors import ProtocolError, SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice, reason_of
 from holdfast.logs import get_logger
-from holdfast.transports.port import BROKEN, INTERNAL, NORMAL, VANISHED, Dialect, DialError, TransportLimits
+from holdfast.transports.port import BROKEN, INTERNAL, NORMAL, VANISHED, DialError, Subprotocol, TransportLimits
 
 log = get_logger("holdfast.client")
 
@@ -203,9 +203,9 @@ class Connector:
         """One connection, from dial to end."""
         connection = self._connection = ClientConnection(self._received, self._drained)
         codec = self._protocol.codec
-        dialect, limits = Dialect(codec.name, codec.text), TransportLimits.of(self._options.limits)
+        subprotocol, limits = Subprotocol(codec.name, codec.text), TransportLimits.of(self._options.limits)
         try:
-            await self._options.dial(connection, self._options.url, dialect, limits)
+            await self._options.dial(connection, self._options.url, subprotocol, limits)
             self._keep()
             connection.send(self._protocol.hello())
             code, reason = await self._listen(connection)

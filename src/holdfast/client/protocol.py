@@ -116,7 +116,7 @@ class ClientProtocol:
     def save(self) -> bytes:
         """Everything that is needed to go on elsewhere, secrets included."""
         return SavedState(
-            dialect=self.codec.name,
+            codec=self.codec.name,
             session=self.session_id,
             token=self._token,
             player=self.player_id,

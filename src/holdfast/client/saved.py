@@ -29,7 +29,7 @@ class SavedChannel(msgspec.Struct, frozen=True):
 class SavedState(msgspec.Struct, frozen=True):
     """A whole session. It holds secrets: keep it like a password."""
 
-    dialect: str
+    codec: str = msgspec.field(name="dialect")
     session: str
     token: str
     player: str

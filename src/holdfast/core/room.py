@@ -177,7 +177,7 @@ class Room(Generic[D]):
         occupied = self._holdfast_context.seats.occupied
         seats = [seat for seat in occupied if seat.player not in left_out] if left_out else occupied
         bodies: dict[Any, bytes] = {}
-        # For every dialect before anybody is sent to: what one of them cannot carry reaches nobody, not some.
+        # For every codec before anybody is sent to: what one of them cannot carry reaches nobody, not some.
         for seat in {seat.session.codec: seat for seat in seats}.values():
             seat.outlet.prepare(message, bodies)
         for seat in seats:

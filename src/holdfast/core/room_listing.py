@@ -126,7 +126,7 @@ _SCALARS = (str, int, float, bool)
 
 
 def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
-    """Refuse what cannot be searched for, or shown to every client in its own dialect."""
+    """Refuse what cannot be searched for, or shown to every client in its own codec."""
     if len(properties) > PROPERTIES_MAX:
         raise Invalid(f"properties: {len(properties)} are more than the {PROPERTIES_MAX} that a room may have")
     for name, value in properties.items():

@@ -35,7 +35,7 @@ from holdfast.stores import open_store
 from holdfast.stores.port import Claim, Store
 from holdfast.transports.listeners import Listen, Listeners, Tcp, WebSocket
 from holdfast.transports.listening import PendingConnections
-from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.port import Subprotocol, TransportLimits
 
 if TYPE_CHECKING:
     from holdfast.observability.tracing import Tracing
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-DIALECTS = tuple(Dialect(codec.name, codec.text) for codec in CODECS.values())
+SUBPROTOCOLS = tuple(Subprotocol(codec.name, codec.text) for codec in CODECS.values())
 """The codecs of a server, in order of preference."""
 
 _LISTEN = "it belongs to what listens, as in listen=[WebSocket({0}), Tcp({0})]"
@@ -255,7 +255,7 @@ class Server:
             pending_connections = PendingConnections(
                 self._transport_limits, parts.connection_limiter.turned_away, self._shares
             )
-            self.addresses |= await self.listeners.open(parts.accept, DIALECTS, pending_connections)
+            self.addresses |= await self.listeners.open(parts.accept, SUBPROTOCOLS, pending_connections)
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(self.operate)
                 self.listeners.http = (self.http.scheme, self.addresses["http"])

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from holdfast.testing.machine import Call, Machine
 from holdfast.transports.memory import MemoryListener, MemoryNetwork, MemoryTransport, Wire
-from holdfast.transports.port import Accept, Dialect, DialError, Receiver, Transport, TransportLimits
+from holdfast.transports.port import Accept, DialError, Receiver, Subprotocol, Transport, TransportLimits
 
 Side = Literal["client", "server"]
 
@@ -160,12 +160,14 @@ class Dialer:
         """The newest link."""
         return self.links[-1]
 
-    async def __call__(self, receiver: Receiver, url: str, dialect: Dialect, limits: TransportLimits) -> Transport:
+    async def __call__(
+        self, receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits
+    ) -> Transport:
         """Open a link."""
         await asyncio.sleep(min(self.delay_s, limits.handshake_s))
         if self.is_dead or self.is_down or self.delay_s > limits.handshake_s:
             raise DialError(f"{url} does not answer {self.name}", retry=not self.is_dead)
-        transport = await self._network.dial(receiver, url, dialects=[dialect], limits=limits)
+        transport = await self._network.dial(receiver, url, subprotocols=[subprotocol], limits=limits)
         link = self._network.link(transport.wire)
         link.latency_s = link.latency_s if self.latency_s is None else self.latency_s
         link.bytes_per_s = self.bytes_per_s
@@ -221,7 +223,7 @@ class Network(MemoryNetwork):
             self._links.pop(wire, None)
 
     async def listen(
-        self, accept: Accept, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
+        self, accept: Accept, address: str, *, subprotocols: Sequence[Subprotocol], limits: TransportLimits
     ) -> MemoryListener:
         """As in `MemoryNetwork`; payloads are received on the machine that listens."""
         context, machine = copy_context(), Machine.here()
@@ -229,16 +231,16 @@ class Network(MemoryNetwork):
         def accept_here() -> Receiver:
             return _Resident(context.copy().run(accept), context)
 
-        listener = await super().listen(accept_here, address, dialects=dialects, limits=limits)
+        listener = await super().listen(accept_here, address, subprotocols=subprotocols, limits=limits)
         self._servers[address] = machine
         return listener
 
     async def dial(
-        self, receiver: Receiver, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
+        self, receiver: Receiver, address: str, *, subprotocols: Sequence[Subprotocol], limits: TransportLimits
     ) -> MemoryTransport:
         """As in `MemoryNetwork`; payloads are received on the machine that dials."""
         resident = _Resident(receiver, copy_context())
-        transport = await super().dial(resident, address, dialects=dialects, limits=limits)
+        transport = await super().dial(resident, address, subprotocols=subprotocols, limits=limits)
         self.link(transport.wire).server = self._servers[address]
         return transport
 
@@ -247,7 +249,7 @@ class Network(MemoryNetwork):
 
         A proxy does this if it connects to the server after its client has hung up and dialed again.
         """
-        transport = await self.dial(_Discard(), url, dialects=[link.end("client").dialect], limits=limits)
+        transport = await self.dial(_Discard(), url, subprotocols=[link.end("client").subprotocol], limits=limits)
         transport.send(link.hello)
         await asyncio.sleep(stay_s)
         transport.abort()

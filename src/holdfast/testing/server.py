@@ -18,7 +18,7 @@ from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Create
 from holdfast.server.environment import Environment
 from holdfast.server.rooms.effects import Carry
-from holdfast.server.server import DIALECTS, Server, Storage
+from holdfast.server.server import SUBPROTOCOLS, Server, Storage
 from holdfast.stores.port import Store
 from holdfast.testing.machine import Machine
 from holdfast.testing.network import Dialer, Link, Network
@@ -183,7 +183,7 @@ class MemoryServer(Server):
     async def _start(self) -> None:
         await super().start()
         self._listener = await self.network.listen(
-            self.parts.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
+            self.parts.accept, URL, subprotocols=SUBPROTOCOLS, limits=TransportLimits.of(self.limits)
         )
 
     async def stop(self) -> None:

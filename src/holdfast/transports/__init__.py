@@ -13,10 +13,10 @@ from holdfast.transports.port import (
     UNSUPPORTED,
     VANISHED,
     Accept,
-    Dialect,
     DialError,
     Listener,
     Receiver,
+    Subprotocol,
     Transport,
     TransportLimits,
 )
@@ -34,9 +34,9 @@ __all__ = [
     "VANISHED",
     "Accept",
     "DialError",
-    "Dialect",
     "Listener",
     "Receiver",
+    "Subprotocol",
     "Transport",
     "TransportLimits",
 ]

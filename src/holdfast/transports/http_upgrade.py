@@ -20,7 +20,7 @@ from holdfast.transports.deflate import Agreement
 from holdfast.transports.links import abort, unreachable
 from holdfast.transports.listening import PendingConnection
 from holdfast.transports.origins import Origins
-from holdfast.transports.port import Dialect, DialError, agree
+from holdfast.transports.port import DialError, Subprotocol, agree
 
 Directions = Callable[[str], str]
 """Returns the URL of the pages, for the requested `Host`; "" if there are none."""
@@ -31,18 +31,18 @@ def bad_request(text: str) -> bytes:
     return _answer(HTTPStatus.BAD_REQUEST, text)
 
 
-def upgrade_required(dialects: Sequence[Dialect], directions: str) -> bytes:
+def upgrade_required(subprotocols: Sequence[Subprotocol], directions: str) -> bytes:
     """The answer to a request that does not open a WebSocket, such as a browser's."""
     text = (
         "This is the game port of a Holdfast server: games connect to it with a WebSocket and one of the sub-protocols"
-        f" {names_of(dialects)}. {directions}"
+        f" {names_of(subprotocols)}. {directions}"
     )
     return _answer(HTTPStatus.UPGRADE_REQUIRED, text.rstrip(), "Upgrade: websocket\r\n")
 
 
-def names_of(dialects: Sequence[Dialect]) -> str:
+def names_of(subprotocols: Sequence[Subprotocol]) -> str:
     """The sub-protocols, for people."""
-    return ", ".join(dialect.name for dialect in dialects)
+    return ", ".join(subprotocol.name for subprotocol in subprotocols)
 
 
 def _answer(status: HTTPStatus, text: str, more: str = "") -> bytes:
@@ -154,12 +154,12 @@ class RequestReader(asyncio.Protocol):
         self,
         pending: PendingConnection,
         make_websocket: Callable[[RequestHead], asyncio.BufferedProtocol],
-        dialects: Sequence[Dialect],
+        subprotocols: Sequence[Subprotocol],
         directions: Directions,
     ) -> None:
         self._pending = pending
         self._make_websocket = make_websocket
-        self._dialects = dialects
+        self._subprotocols = subprotocols
         self._directions = directions
         self._heard = bytearray()
         self._has_begun = False
@@ -210,7 +210,7 @@ class RequestReader(asyncio.Protocol):
             self._upgrade(request, rest)
         else:
             directions = "".join(map(self._directions, request.all("host")))
-            self._refuse(upgrade_required(self._dialects, directions))
+            self._refuse(upgrade_required(self._subprotocols, directions))
 
     def _refuse(self, answer: bytes) -> None:
         assert self._transport is not None
@@ -246,27 +246,27 @@ _log = get_logger("holdfast.transports")
 
 
 def agreed(
-    request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None = None
-) -> Dialect | WSUpgradeResponse:
-    """The dialect to use, or the answer to a request that cannot be upgraded. Without origins every page may
+    request: WSUpgradeRequest, subprotocols: Sequence[Subprotocol], origins: Origins | None = None
+) -> Subprotocol | WSUpgradeResponse:
+    """The subprotocol to use, or the answer to a request that cannot be upgraded. Without origins every page may
     connect."""
     try:
-        return _agreed(request, dialects, origins)
+        return _agreed(request, subprotocols, origins)
     except Exception:  # noqa: BLE001 - picows would send the exception's text as the answer
         _log.exception("an upgrade request could not be answered")
         return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed; its log has the error.")
 
 
 def _agreed(
-    request: WSUpgradeRequest, dialects: Sequence[Dialect], origins: Origins | None
-) -> Dialect | WSUpgradeResponse:
+    request: WSUpgradeRequest, subprotocols: Sequence[Subprotocol], origins: Origins | None
+) -> Subprotocol | WSUpgradeResponse:
     if origins is not None and not origins.allow(request.headers.getall("Origin", [])):
         return _refusal(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect to this server.")
     # A list such as "keep-alive, Upgrade" is legal, but picows compares the whole header afterwards.
     if "upgrade" in (token.lower() for token in _tokens(request, "Connection")):
         request.headers["Connection"] = "Upgrade"
-    return agree(_tokens(request, PROTOCOL_HEADER) or [""], dialects) or _refusal(
-        HTTPStatus.BAD_REQUEST, f"Offer one of the sub-protocols {names_of(dialects)} in {PROTOCOL_HEADER}."
+    return agree(_tokens(request, PROTOCOL_HEADER) or [""], subprotocols) or _refusal(
+        HTTPStatus.BAD_REQUEST, f"Offer one of the sub-protocols {names_of(subprotocols)} in {PROTOCOL_HEADER}."
     )
 
 
@@ -274,9 +274,9 @@ def _tokens(request: WSUpgradeRequest, header: str) -> list[str]:
     return [token.strip() for line in request.headers.getall(header, []) for token in line.split(",")]
 
 
-def acceptance(dialect: Dialect, compression: Agreement | None) -> WSUpgradeResponse:
+def acceptance(subprotocol: Subprotocol, compression: Agreement | None) -> WSUpgradeResponse:
     """The answer that opens the WebSocket."""
-    chosen = {PROTOCOL_HEADER: dialect.name} if dialect.name else {}
+    chosen = {PROTOCOL_HEADER: subprotocol.name} if subprotocol.name else {}
     if compression is not None:
         chosen[EXTENSIONS_HEADER] = compression.answer
     response: WSUpgradeResponse = WSUpgradeResponse.create_101_response(chosen)

@@ -13,7 +13,7 @@ from holdfast.transports import tcp, websocket
 from holdfast.transports.links import peer_name
 from holdfast.transports.listening import PendingConnections
 from holdfast.transports.origins import Origins
-from holdfast.transports.port import Accept, Dialect, Listener, TransportLimits
+from holdfast.transports.port import Accept, Listener, Subprotocol, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
 from holdfast.transports.tls import Tls
 
@@ -153,7 +153,7 @@ class Listeners:
         return f"The dashboard and the HTTP API are at {scheme}://{where}/"
 
     async def open(
-        self, accept: Accept, dialects: Sequence[Dialect], pending_connections: PendingConnections
+        self, accept: Accept, subprotocols: Sequence[Subprotocol], pending_connections: PendingConnections
     ) -> dict[str, tuple[str, int]]:
         """Listen; returns the addresses by transport. A port in use raises `OSError`."""
         addresses: dict[str, tuple[str, int]] = {}
@@ -166,7 +166,7 @@ class Listeners:
                 accept,
                 host=each.host,
                 port=each.port,
-                dialects=dialects,
+                subprotocols=subprotocols,
                 limits=self._limits,
                 ssl=None if each.tls is None else each.tls.context,
                 proxies=each.proxies,

@@ -19,9 +19,9 @@ from holdfast.transports.port import (
     TOO_BIG,
     VANISHED,
     Accept,
-    Dialect,
     DialError,
     Receiver,
+    Subprotocol,
     TransportLimits,
     agree,
 )
@@ -38,10 +38,10 @@ class MemoryTransport:
     is_encrypted: Final = False
     is_compressed: Final = False
 
-    def __init__(self, wire: "Wire", peer: str, dialect: Dialect, limits: TransportLimits) -> None:
+    def __init__(self, wire: "Wire", peer: str, subprotocol: Subprotocol, limits: TransportLimits) -> None:
         self.wire = wire
         self.peer = peer
-        self.dialect = dialect
+        self.subprotocol = subprotocol
         self.buffered_bytes = 0
         self.taken_bytes = 0
         self.is_reading = True
@@ -219,7 +219,7 @@ class MemoryListener:
 
     addresses: Sequence[tuple[str, int]]
     accept: Accept
-    dialects: Sequence[Dialect]
+    subprotocols: Sequence[Subprotocol]
     limits: TransportLimits
     is_open: bool = True
 
@@ -258,29 +258,29 @@ class MemoryNetwork:
         return f"memory:{number}"
 
     async def listen(
-        self, accept: Accept, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
+        self, accept: Accept, address: str, *, subprotocols: Sequence[Subprotocol], limits: TransportLimits
     ) -> MemoryListener:
         if address in self._listeners and self._listeners[address].is_open:
             raise OSError(errno.EADDRINUSE, f"{address} is in use")
-        listener = MemoryListener(addresses=[(address, 0)], accept=accept, dialects=dialects, limits=limits)
+        listener = MemoryListener(addresses=[(address, 0)], accept=accept, subprotocols=subprotocols, limits=limits)
         self._listeners[address] = listener
         return listener
 
     async def dial(
-        self, receiver: Receiver, address: str, *, dialects: Sequence[Dialect], limits: TransportLimits
+        self, receiver: Receiver, address: str, *, subprotocols: Sequence[Subprotocol], limits: TransportLimits
     ) -> MemoryTransport:
         """Connect to an address; `opened` has been called when it returns."""
         await asyncio.sleep(0)  # the other end is never called from inside of this call
         listener = self._listeners.get(address)
         if listener is None or not listener.is_open:
             raise DialError(f"nothing listens at {address}")
-        dialect = agree([dialect.name for dialect in dialects], listener.dialects)
-        if dialect is None:
-            raise DialError(f"{address} supports none of the offered dialects", retry=False)
+        subprotocol = agree([subprotocol.name for subprotocol in subprotocols], listener.subprotocols)
+        if subprotocol is None:
+            raise DialError(f"{address} supports none of the offered subprotocols", retry=False)
         self._dialed_count += 1
         wire = Wire(self)
-        dialed = MemoryTransport(wire, address, dialect, limits)
-        accepted = MemoryTransport(wire, self.caller(self._dialed_count), dialect, listener.limits)
+        dialed = MemoryTransport(wire, address, subprotocol, limits)
+        accepted = MemoryTransport(wire, self.caller(self._dialed_count), subprotocol, listener.limits)
         wire.ends = (dialed, accepted)
         self._wires[wire] = None
         accepted.open(listener.accept)

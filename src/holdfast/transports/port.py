@@ -28,20 +28,20 @@ INTERNAL = 1011
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class Subprotocol:
     """An application protocol that both ends may agree on: its name, and whether payloads are text.
 
-    A dialect without a name is for clients that request none. With `None` for text, a payload is sent in the form in
-    which the last one was received.
+    A subprotocol without a name is for clients that request none. With `None` for text, a payload is sent in the form
+    in which the last one was received.
     """
 
     name: str
     text: bool | None
 
 
-def agree(offered: Iterable[str], spoken: Sequence[Dialect]) -> Dialect | None:
-    """The first dialect of the dialing side's list that is supported here: its order is its preference."""
-    by_name = {dialect.name: dialect for dialect in spoken}
+def agree(offered: Iterable[str], spoken: Sequence[Subprotocol]) -> Subprotocol | None:
+    """The first subprotocol of the dialing side's list that is supported here: its order is its preference."""
+    by_name = {subprotocol.name: subprotocol for subprotocol in spoken}
     return next((by_name[name] for name in offered if name in by_name), None)
 
 
@@ -90,8 +90,8 @@ class Transport(Protocol):
         """The other end's address, for logs and limits: "203.0.113.7:51234", "[::1]:51234"."""
 
     @property
-    def dialect(self) -> Dialect:
-        """The dialect that both ends agreed on."""
+    def subprotocol(self) -> Subprotocol:
+        """The subprotocol that both ends agreed on."""
 
     @property
     def is_encrypted(self) -> bool:
@@ -139,7 +139,7 @@ class Receiver(Protocol):
     """What a transport calls: `opened` first, once; `lost` last, exactly once."""
 
     def opened(self, transport: Transport) -> None:
-        """The link is open and the dialect agreed."""
+        """The link is open and the subprotocol agreed."""
 
     def received(self, payload: bytes) -> None:
         """One whole payload was received."""
@@ -176,7 +176,7 @@ Accept = Callable[[], Receiver]
 
 
 class DialError(OSError):
-    """Nothing answered, or no dialect was agreed: the message says which, and `retry` whether to try again."""
+    """Nothing answered, or no subprotocol was agreed: the message says which, and `retry` whether to try again."""
 
     def __init__(self, message: str, *, retry: bool = True) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
 """TCP, both ends: each payload follows its length in 4 big-endian bytes.
 
-The client's first frame is a preface: the names of the dialects it supports, separated by commas. The server's first
-frame is the name it chose, or a close frame. The top bit of a length marks the close frame: a 16-bit code, then a
+The client's first frame is a preface: the names of the subprotocols it supports, separated by commas. The server's
+first frame is the name it chose, or a close frame. The top bit of a length marks the close frame: a 16-bit code, then a
 reason in UTF-8. The receiver of a close frame answers with one and closes the socket, so that nothing sent before it is
 lost.
 """
@@ -35,10 +35,10 @@ from holdfast.transports.port import (
     UNSUPPORTED,
     VANISHED,
     Accept,
-    Dialect,
     DialError,
     Listener,
     Receiver,
+    Subprotocol,
     Transport,
     TransportLimits,
     agree,
@@ -47,7 +47,7 @@ from holdfast.transports.proxies import Address, TrustedProxies
 
 _HEAD = struct.Struct(">I")
 _CLOSE_BIT = 1 << 31
-# A dialect's name has some twenty bytes; nothing larger is read before the handshake is complete.
+# A subprotocol's name has some twenty bytes; nothing larger is read before the handshake is complete.
 _PREFACE_BYTES_MAX = 256
 # The first bytes of HTTP requests. As the length of a frame each would be more than a gigabyte.
 _HTTP = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN", b"PRI "})
@@ -61,12 +61,12 @@ class TcpTransport(asyncio.Protocol):
     peer: str
     # The client that a proxy named (PROXY protocol); None means the peer of the socket.
     client: Address | None = None
-    dialect: Dialect
+    subprotocol: Subprotocol
     _tcp: asyncio.Transport
 
-    def __init__(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> None:
+    def __init__(self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> None:
         self._accept = accept
-        self._dialects = dialects
+        self._subprotocols = subprotocols
         self._limits = limits
         self._receiver: Receiver | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -130,8 +130,8 @@ class TcpTransport(asyncio.Protocol):
     def _shake_hands(self, payload: bytes) -> None:
         raise NotImplementedError
 
-    def _open(self, dialect: Dialect) -> None:
-        self.dialect = dialect
+    def _open(self, subprotocol: Subprotocol) -> None:
+        self.subprotocol = subprotocol
         self._payload_bytes_max = self._limits.payload_bytes_max
         self._receiver = self._accept()
         self._deliver = self._receiver.received
@@ -216,7 +216,7 @@ class TcpTransport(asyncio.Protocol):
 
 
 class AcceptedTransport(TcpTransport):
-    """The server's end: it waits for the preface and chooses a dialect."""
+    """The server's end: it waits for the preface and chooses a subprotocol."""
 
     pending: PendingConnection | None = None
     directions: Directions = staticmethod(lambda _: "")
@@ -225,15 +225,15 @@ class AcceptedTransport(TcpTransport):
         self,
         listener: SocketListener,
         accept: Accept,
-        dialects: Sequence[Dialect],
+        subprotocols: Sequence[Subprotocol],
         limits: TransportLimits,
     ) -> None:
-        super().__init__(accept, dialects, limits)
+        super().__init__(accept, subprotocols, limits)
         self._listener = listener
 
-    def _open(self, dialect: Dialect) -> None:
+    def _open(self, subprotocol: Subprotocol) -> None:
         self._arrived()
-        super()._open(dialect)
+        super()._open(subprotocol)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
@@ -259,21 +259,21 @@ class AcceptedTransport(TcpTransport):
         asyncio.get_running_loop().call_soon(self._tcp.close)
 
     def _shake_hands(self, payload: bytes) -> None:
-        dialect = agree(payload.decode("utf-8", "replace").split(","), self._dialects)
+        subprotocol = agree(payload.decode("utf-8", "replace").split(","), self._subprotocols)
         if self._listener.closed:
             self.close(GOING_AWAY, "the server is stopping")
-        elif dialect is None:
-            self.close(UNSUPPORTED, f"unsupported protocol; use one of {_names(self._dialects)}")
+        elif subprotocol is None:
+            self.close(UNSUPPORTED, f"unsupported protocol; use one of {_names(self._subprotocols)}")
         else:
-            self.send(dialect.name.encode())
-            self._open(dialect)
+            self.send(subprotocol.name.encode())
+            self._open(subprotocol)
 
 
 class _DialedTransport(TcpTransport):
     """The client's end: it sends the preface and waits for the choice."""
 
-    def __init__(self, accept: Accept, dialects: Sequence[Dialect], limits: TransportLimits) -> None:
-        super().__init__(accept, dialects, limits)
+    def __init__(self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> None:
+        super().__init__(accept, subprotocols, limits)
         self._settled = asyncio.Event()
 
     async def wait_open(self) -> None:
@@ -292,23 +292,23 @@ class _DialedTransport(TcpTransport):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.send(_names(self._dialects).encode())
+        self.send(_names(self._subprotocols).encode())
 
     def _shake_hands(self, payload: bytes) -> None:
-        dialect = agree([payload.decode("utf-8", "replace")], self._dialects)
-        if dialect is None:
+        subprotocol = agree([payload.decode("utf-8", "replace")], self._subprotocols)
+        if subprotocol is None:
             self.close(BROKEN, "the chosen protocol was not offered")
         else:
             self._settled.set()
-            self._open(dialect)
+            self._open(subprotocol)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._settled.set()
 
 
-def _names(dialects: Sequence[Dialect]) -> str:
-    return ",".join(dialect.name for dialect in dialects)
+def _names(subprotocols: Sequence[Subprotocol]) -> str:
+    return ",".join(subprotocol.name for subprotocol in subprotocols)
 
 
 async def listen(
@@ -316,7 +316,7 @@ async def listen(
     *,
     host: str,
     port: int,
-    dialects: Sequence[Dialect],
+    subprotocols: Sequence[Subprotocol],
     limits: TransportLimits,
     ssl: SSLContext | None = None,
     proxies: TrustedProxies | None = None,
@@ -327,7 +327,7 @@ async def listen(
     listener = SocketListener(pending_connections or PendingConnections(limits), proxies)
 
     def accepted(pending: PendingConnection) -> AcceptedTransport:
-        transport = AcceptedTransport(listener, accept, dialects, limits)
+        transport = AcceptedTransport(listener, accept, subprotocols, limits)
         transport.pending, transport.client = pending, pending.client
         transport.directions = directions
         return transport
@@ -340,13 +340,13 @@ async def dial(
     receiver: Receiver,
     url: str,
     *,
-    dialects: Sequence[Dialect],
+    subprotocols: Sequence[Subprotocol],
     limits: TransportLimits,
     ssl: SSLContext | None = None,
 ) -> Transport:
     """Connect to tcp://host:port, or to tcps://host:port with TLS; `opened` has been called when it returns."""
     host, port, context = _endpoint(url, ssl)
-    transport = _DialedTransport(lambda: receiver, dialects, limits)
+    transport = _DialedTransport(lambda: receiver, subprotocols, limits)
     try:
         async with asyncio.timeout(limits.handshake_s):
             await asyncio.get_running_loop().create_connection(lambda: transport, host, port, ssl=context)

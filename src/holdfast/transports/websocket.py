@@ -40,10 +40,10 @@ from holdfast.transports.listening import PendingConnection, PendingConnections,
 from holdfast.transports.origins import Origins
 from holdfast.transports.port import (
     Accept,
-    Dialect,
     DialError,
     Listener,
     Receiver,
+    Subprotocol,
     Transport,
     TransportLimits,
     agree,
@@ -66,7 +66,7 @@ class WebSocketEndpoint:
 
     listener: SocketListener
     accept: Accept
-    dialects: Sequence[Dialect]
+    subprotocols: Sequence[Subprotocol]
     limits: TransportLimits
     origins: Origins | None
     proxies: TrustedProxies | None
@@ -75,7 +75,7 @@ class WebSocketEndpoint:
 
     def receive(self, pending: PendingConnection) -> RequestReader:
         """The first protocol of an accepted connection."""
-        return RequestReader(pending, partial(self._open, pending), self.dialects, self.directions)
+        return RequestReader(pending, partial(self._open, pending), self.subprotocols, self.directions)
 
     def _open(self, pending: PendingConnection, request: RequestHead) -> asyncio.BufferedProtocol:
         compression = deflate.agreed(request.all("sec-websocket-extensions")) if self.compression else None
@@ -99,11 +99,11 @@ class _Upgrade:
     def answer(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
         """The answer to the HTTP request, and the link, if it is accepted."""
         endpoint = self._endpoint
-        agreement = stopping() if endpoint.listener.closed else agreed(request, endpoint.dialects, endpoint.origins)
-        if not isinstance(agreement, Dialect):
+        agreement = stopping() if endpoint.listener.closed else agreed(request, endpoint.subprotocols, endpoint.origins)
+        if not isinstance(agreement, Subprotocol):
             return WSUpgradeResponseWithListener(agreement, None)
         link = self._new_link()
-        link.dialect = agreement
+        link.subprotocol = agreement
         self._link = ref(link)
         self.pending.over()
         return WSUpgradeResponseWithListener(acceptance(agreement, self.compression), link)
@@ -139,7 +139,7 @@ async def listen(
     *,
     host: str,
     port: int,
-    dialects: Sequence[Dialect],
+    subprotocols: Sequence[Subprotocol],
     limits: TransportLimits,
     ssl: SSLContext | None = None,
     origins: Origins | None = None,
@@ -158,7 +158,7 @@ async def listen(
     endpoint = WebSocketEndpoint(
         listener=listener,
         accept=accept,
-        dialects=dialects,
+        subprotocols=subprotocols,
         limits=limits,
         origins=origins,
         proxies=proxies,
@@ -210,7 +210,7 @@ async def dial(
     receiver: Receiver,
     url: str,
     *,
-    dialects: Sequence[Dialect],
+    subprotocols: Sequence[Subprotocol],
     limits: TransportLimits,
     ssl: SSLContext | None = None,
 ) -> Transport:
@@ -218,10 +218,10 @@ async def dial(
     transport = WebSocketTransport(lambda: receiver, limits)
 
     def answered(_: WSUpgradeRequest, response: WSUpgradeResponse) -> WSListener:
-        dialect = agree([response.headers.get(PROTOCOL_HEADER, "")], dialects)
-        if dialect is None:
+        subprotocol = agree([response.headers.get(PROTOCOL_HEADER, "")], subprotocols)
+        if subprotocol is None:
             raise DialError(f"{url} chose none of the offered sub-protocols", retry=False)
-        transport.dialect = dialect
+        transport.subprotocol = subprotocol
         return transport
 
     try:
@@ -230,7 +230,7 @@ async def dial(
                 answered,
                 url,
                 ssl_context=ssl,
-                extra_headers={PROTOCOL_HEADER: ", ".join(dialect.name for dialect in dialects)},
+                extra_headers={PROTOCOL_HEADER: ", ".join(subprotocol.name for subprotocol in subprotocols)},
                 max_redirects=0,
                 websocket_handshake_timeout=limits.handshake_s,
                 logger_name=_picows_log,

@@ -1,4 +1,4 @@
-"""One WebSocket link on picows: one payload is one message, text or binary as the dialect says.
+"""One WebSocket link on picows: one payload is one message, text or binary as the subprotocol says.
 
 picows only handles frames; the rest of RFC 6455 is here: fragments, pongs, the closing handshake and its deadline, and
 the refusal of unsupported messages. One problem shapes `send`: without aiofastnet, picows' `send` on a server passes
@@ -27,8 +27,8 @@ from holdfast.transports.port import (
     UNSUPPORTED,
     VANISHED,
     Accept,
-    Dialect,
     Receiver,
+    Subprotocol,
     TransportLimits,
 )
 from holdfast.transports.proxies import Address, ConflictingHeaders, TrustedProxies
@@ -106,7 +106,7 @@ class WebSocketTransport(WSListener):
     kind: Final = "websocket"
     is_compressed = False
     peer: str
-    dialect: Dialect
+    subprotocol: Subprotocol
     _ws: WSTransport
     _deliver: Callable[[bytes], None]
 
@@ -199,7 +199,7 @@ class WebSocketTransport(WSListener):
 
     def _open(self) -> None:
         self._receiver = self._accept()
-        self._speak(WSMsgType.TEXT if self.dialect.text else WSMsgType.BINARY)
+        self._speak(WSMsgType.TEXT if self.subprotocol.text else WSMsgType.BINARY)
         self._receiver.opened(self)
 
     def _speak(self, opcode: WSMsgType) -> None:
@@ -266,8 +266,8 @@ class WebSocketTransport(WSListener):
         is_first = kind is not WSMsgType.CONTINUATION
         if is_first and self._fragments is not None:
             self.close(BROKEN, "a message began before the previous one ended")
-        elif is_first and kind is not self._opcode and self.dialect.text is not None:
-            self.close(UNSUPPORTED, f"{self.dialect.name} is {'text' if self.dialect.text else 'binary'}")
+        elif is_first and kind is not self._opcode and self.subprotocol.text is not None:
+            self.close(UNSUPPORTED, f"{self.subprotocol.name} is {'text' if self.subprotocol.text else 'binary'}")
         elif not is_first and self._fragments is None:
             self.close(BROKEN, "a continuation without a message")
         else:

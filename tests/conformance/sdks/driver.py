@@ -4,7 +4,7 @@ Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is 
 `done` (and more), or `error`. What happens by itself has `event`.
 
     do          with                  answers with
-    connect     url, resume, dialect  session, player, outcome
+    connect     url, resume, codec  session, player, outcome
     join                              room
     count       numbers, answers      (sends that many: 1, 2, 3 … or on from where it was; each is answered so often)
     pour        numbers               (asks the room to send that many)

@@ -74,9 +74,9 @@ async def check(client: Program, world: World, room_id: str, *, up: int, down: i
     assert not client.has_had("unexpected")
 
 
-@pytest.mark.parametrize("dialect", CODECS)
-async def test_a_client_signs_in_joins_and_speaks_both_ways(client: Program, world: World, dialect: str) -> None:
-    told = await client.do("connect", url=world.url, dialect=dialect)
+@pytest.mark.parametrize("codec", CODECS)
+async def test_a_client_signs_in_joins_and_speaks_both_ways(client: Program, world: World, codec: str) -> None:
+    told = await client.do("connect", url=world.url, codec=codec)
     room = (await client.do("join"))["room"]
     await client.do("count", numbers=50)
     await client.do("pour", numbers=50)

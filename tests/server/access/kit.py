@@ -14,7 +14,7 @@ from holdfast.schemas.frames import Close, Hello, Resume, Welcome
 from holdfast.server.operate.operations import Operations
 from holdfast.testing import FaultyStore, MemoryServer
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.port import Subprotocol, TransportLimits
 from tests.server.directory.seats import PATIENT, Caller, served
 from tests.server.durability.bench import until
 from tests.server.raw_client import RawClient
@@ -83,8 +83,8 @@ def operator(server: MemoryServer) -> Operations:
 async def dialed(server: MemoryServer) -> RawClient:
     """A link on which nothing has been said."""
     client = RawClient(MSGPACK)
-    dialect = Dialect(MSGPACK.name, MSGPACK.text)
-    await server.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(server.limits))
+    subprotocol = Subprotocol(MSGPACK.name, MSGPACK.text)
+    await server.network.dial(client, URL, subprotocols=[subprotocol], limits=TransportLimits.of(server.limits))
     return client
 
 

@@ -20,7 +20,7 @@ from holdfast.schemas.room import RoomInfo
 from holdfast.server.durability.recovery import Pace
 from holdfast.testing import MemoryServer, Named
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.port import Subprotocol, TransportLimits
 from tests.server.raw_client import RawClient
 
 T = TypeVar("T")
@@ -117,8 +117,8 @@ def _answer(reply: Reply, kind: type[T]) -> T:
 async def call(server: MemoryServer, name: str) -> Caller:
     """Connect as the player with this name."""
     client = RawClient(MSGPACK)
-    dialect = Dialect(MSGPACK.name, MSGPACK.text)
-    await server.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(server.limits))
+    subprotocol = Subprotocol(MSGPACK.name, MSGPACK.text)
+    await server.network.dial(client, URL, subprotocols=[subprotocol], limits=TransportLimits.of(server.limits))
     client.say(Hello(Auth(Named.scheme, name)))
     return Caller(client, await client.hear(Welcome))
 

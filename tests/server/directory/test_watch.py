@@ -15,7 +15,7 @@ from holdfast.schemas.frames import Notice, Reply
 from holdfast.schemas.room import RoomInfo, RoomPage, Visibility
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.port import Subprotocol, TransportLimits
 from tests.server.directory.seats import Caller, arena, call, patient, served
 from tests.server.durability.bench import a_moment, in_virtual_time, until
 from tests.server.raw_client import RawClient
@@ -223,8 +223,8 @@ async def test_nothing_is_told_after_the_end_of_a_watch() -> None:
 async def _resumed(server: MemoryServer, caller: Caller) -> Caller:
     """The same session on another link."""
     client = RawClient(MSGPACK)
-    dialect = Dialect(MSGPACK.name, MSGPACK.text)
-    await server.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(server.limits))
+    subprotocol = Subprotocol(MSGPACK.name, MSGPACK.text)
+    await server.network.dial(client, URL, subprotocols=[subprotocol], limits=TransportLimits.of(server.limits))
     return Caller(client, await client.resume(caller.welcome))
 
 

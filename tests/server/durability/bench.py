@@ -14,11 +14,11 @@ from holdfast.core.codec import MSGPACK
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.environment import Environment
 from holdfast.server.rooms.effects import Carry
-from holdfast.server.server import DIALECTS
+from holdfast.server.server import SUBPROTOCOLS
 from holdfast.stores import Entry, MemoryData
 from holdfast.testing import Dialer, Link, Named, Network, run
 from holdfast.testing.server import QuickHashing
-from holdfast.transports.port import Dialect, Listener, TransportLimits
+from holdfast.transports.port import Listener, Subprotocol, TransportLimits
 from tests.server.durability.faults import FaultyStore, Moment
 from tests.server.durability.rooms import MESSAGES, Said
 from tests.server.raw_client import RawClient
@@ -197,7 +197,7 @@ class Bench:
         with patch.object(compose_module, "asyncio", SimpleNamespace(get_running_loop=lambda: self._loop)):
             await self.server.start()
         self._door = await self.network.listen(
-            self.server.parts.accept, URL, dialects=DIALECTS, limits=TransportLimits.of(self.limits)
+            self.server.parts.accept, URL, subprotocols=SUBPROTOCOLS, limits=TransportLimits.of(self.limits)
         )
         self._is_up = True
 
@@ -274,8 +274,8 @@ class Bench:
     async def raw(self) -> RawClient:
         """A client made by hand, with nothing said yet."""
         client = RawClient(MSGPACK)
-        dialect = Dialect(MSGPACK.name, MSGPACK.text)
-        await self.network.dial(client, URL, dialects=[dialect], limits=TransportLimits.of(self.limits))
+        subprotocol = Subprotocol(MSGPACK.name, MSGPACK.text)
+        await self.network.dial(client, URL, subprotocols=[subprotocol], limits=TransportLimits.of(self.limits))
         return client
 
     async def sit(self, name: str, kind: str = "table", **options: Any) -> Sitting:

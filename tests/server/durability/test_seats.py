@@ -192,7 +192,7 @@ async def test_a_client_that_dies_too_goes_on_from_its_saved_state() -> None:
 @in_virtual_time
 async def test_a_client_that_speaks_json_comes_back_too() -> None:
     async with Bench(table()) as bench:
-        ada, bob = await bench.sit("ada", dialect="holdfast.v1.json"), await bench.sit("bob")
+        ada, bob = await bench.sit("ada", codec="holdfast.v1.json"), await bench.sit("bob")
         await ada.send(Say("1"))
         await bench.restart()
         await ada.send(Say("2"))

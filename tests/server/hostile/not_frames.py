@@ -35,7 +35,7 @@ NOT_FRAMES: dict[str, Callable[[Foreigner], bytes]] = {
     "a long farewell": lambda peer: peer.encode([["bye", "x" * 1025]]),
     "half a payload": lambda peer: peer.encode([["ack", 1, 0]])[:-1],
     "a payload and a half": lambda peer: peer.encode([["ack", 1, 0]]) + peer.encode([["ack", 1, 0]])[:3],
-    "arrays in arrays": lambda peer: b"\x91" * 60_000 if peer.dialect == MSGPACK else b"[" * 60_000,
+    "arrays in arrays": lambda peer: b"\x91" * 60_000 if peer.codec == MSGPACK else b"[" * 60_000,
     "a body nested beyond reason": lambda peer: nested(peer, 30_000)[:-1],
     "an array that promises 4 billion frames": lambda peer: b"\xdd\xff\xff\xff\xff",
     "a string that promises 4 GB": lambda peer: b"\x91\x92\xa3bye\xdb\xff\xff\xff\xff",
@@ -57,6 +57,6 @@ NOT_FRAMES: dict[str, Callable[[Foreigner], bytes]] = {
 def nested(peer: Foreigner, depth: int) -> bytes:
     """A data frame whose body is an array in an array in an array …"""
     frame = peer.encode([["data", 1, 1, 0, "say", None]])
-    if peer.dialect == MSGPACK:
+    if peer.codec == MSGPACK:
         return frame[:-1] + b"\x91" * depth + b"\x01"
     return frame.replace(b"null", b"[" * depth + b"]" * depth)

@@ -95,11 +95,11 @@ async def test_a_stranger_who_says_no_hello_is_shown_out(subtests: pytest.Subtes
 
         for what, strangers in (("nothing", silent), ("no frames", empty), ("half a hello", halved)):
             for stranger in strangers:
-                with subtests.test(what, dialect=stranger.dialect):
+                with subtests.test(what, codec=stranger.codec):
                     assert await closed(stranger) == (4013, "hello_timeout")
 
 
-# At the door: not even a dialect
+# At the door: not even a codec
 
 
 async def test_a_socket_on_which_nothing_is_said_is_cut(subtests: pytest.Subtests) -> None:
@@ -120,7 +120,7 @@ async def test_bytes_that_are_no_preface_are_answered_with_a_close_frame(world: 
     assert await wire.receive() == End(1009, "a payload may have at most 256 bytes")
 
 
-async def test_a_preface_without_a_dialect_of_ours_is_answered_with_what_is_spoken(world: World) -> None:
+async def test_a_preface_without_a_codec_of_ours_is_answered_with_what_is_spoken(world: World) -> None:
     wire = await bare_socket(*world.server.addresses["tcp"])
 
     await wire.send(b"holdfast.v9.xml,\xff\xfe")
@@ -140,9 +140,7 @@ async def test_bytes_that_are_no_upgrade_open_nothing(world: World, octets: byte
 
 
 @pytest.mark.parametrize("offer", [None, ["holdfast.v9.xml"]])
-async def test_a_websocket_without_a_dialect_of_ours_is_not_opened(
-    world: World, offer: list[Subprotocol] | None
-) -> None:
+async def test_a_websocket_without_a_codec_of_ours_is_not_opened(world: World, offer: list[Subprotocol] | None) -> None:
     host, port = world.server.addresses["websocket"]
 
     with pytest.raises(InvalidStatus) as refused:

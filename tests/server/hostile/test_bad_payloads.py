@@ -88,33 +88,33 @@ def websocket(foreigner: Foreigner) -> ClientConnection:
     return foreigner.wire.connection
 
 
-@pytest.mark.parametrize(("dialect", "kind"), [(MSGPACK, "binary"), (JSON, "text")])
-async def test_the_other_kind_of_message_is_not_spoken(world: World, dialect: str, kind: str) -> None:
-    async with world.enter(Door("websocket", dialect)) as peer:
+@pytest.mark.parametrize(("codec", "kind"), [(MSGPACK, "binary"), (JSON, "text")])
+async def test_the_other_kind_of_message_is_not_spoken(world: World, codec: str, kind: str) -> None:
+    async with world.enter(Door("websocket", codec)) as peer:
         await peer.sign_in()
 
         await websocket(peer).send(b"[]", text=kind == "binary")
 
-        assert (await peer.hear_end())[1] == (1003, f"{dialect} is {kind}")
+        assert (await peer.hear_end())[1] == (1003, f"{codec} is {kind}")
 
 
-@pytest.mark.parametrize("dialect", [MSGPACK, JSON])
-async def test_a_message_in_pieces_is_heard_as_one(world: World, dialect: str) -> None:
-    async with world.enter(Door("websocket", dialect)) as peer:
+@pytest.mark.parametrize("codec", [MSGPACK, JSON])
+async def test_a_message_in_pieces_is_heard_as_one(world: World, codec: str) -> None:
+    async with world.enter(Door("websocket", codec)) as peer:
         await peer.sign_in()
         payload = peer.encode([["request", 1, "search", {}]])
 
-        await websocket(peer).send([payload[:3], payload[3:]], text=dialect == JSON)
+        await websocket(peer).send([payload[:3], payload[3:]], text=codec == JSON)
 
         assert (await peer.hear("reply"))[1] == 1
 
 
-@pytest.mark.parametrize("dialect", [MSGPACK, JSON])
-async def test_pieces_that_are_too_much_together_end_the_connection(world: World, dialect: str) -> None:
-    async with world.enter(Door("websocket", dialect)) as peer:
+@pytest.mark.parametrize("codec", [MSGPACK, JSON])
+async def test_pieces_that_are_too_much_together_end_the_connection(world: World, codec: str) -> None:
+    async with world.enter(Door("websocket", codec)) as peer:
         await peer.sign_in()
 
-        await websocket(peer).send([b" " * 40_000] * 2, text=dialect == JSON)
+        await websocket(peer).send([b" " * 40_000] * 2, text=codec == JSON)
 
         assert (await peer.hear_end())[1].code == 1009
 

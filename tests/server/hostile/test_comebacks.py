@@ -61,8 +61,8 @@ async def test_a_token_whose_answer_was_lost_is_still_good(world: World, door: D
         assert await closed(unlucky) == (4209, "superseded")
 
 
-async def test_a_session_does_not_change_its_dialect(world: World, door: Door, guest: Foreigner) -> None:
-    other = Door(door.transport, JSON if door.dialect == MSGPACK else MSGPACK)
+async def test_a_session_does_not_change_its_codec(world: World, door: Door, guest: Foreigner) -> None:
+    other = Door(door.transport, JSON if door.codec == MSGPACK else MSGPACK)
     async with world.enter(other) as peer:
         await peer.say(["hello", None, {"session": guest.welcome[1], "token": guest.welcome[3]}])
 
@@ -71,7 +71,7 @@ async def test_a_session_does_not_change_its_dialect(world: World, door: Door, g
 
 
 async def test_a_session_may_change_its_transport(world: World, door: Door, guest: Foreigner) -> None:
-    other = Door("tcp" if door.transport == "websocket" else "websocket", door.dialect)
+    other = Door("tcp" if door.transport == "websocket" else "websocket", door.codec)
     async with world.enter(other) as peer:
         assert (await peer.come_back(guest.welcome))[4]["kind"] == "resumed"
 

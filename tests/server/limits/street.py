@@ -15,7 +15,7 @@ from holdfast.schemas.events import Ended, LimitExceeded
 from holdfast.schemas.frames import Close, Data, Hello, Latest, Resume, Welcome
 from holdfast.testing import MemoryServer, Named, Network
 from holdfast.testing.server import URL
-from holdfast.transports.port import Dialect, TransportLimits
+from holdfast.transports.port import Subprotocol, TransportLimits
 from tests.server.raw_client import RawClient
 
 HOME = "203.0.113.7"
@@ -79,7 +79,7 @@ class Town(MemoryServer):
         self.street.address = address
         client = RawClient(codec)
         await self.street.dial(
-            client, URL, dialects=[Dialect(codec.name, codec.text)], limits=TransportLimits.of(self.limits)
+            client, URL, subprotocols=[Subprotocol(codec.name, codec.text)], limits=TransportLimits.of(self.limits)
         )
         return client
 

@@ -150,7 +150,7 @@ async def test_a_broadcast_with_a_name_that_no_field_can_have_is_refused(world: 
 
 async def test_a_broadcast_reaches_everybody_in_the_room_in_order(world: World) -> None:
     server = await world.serve(chat())
-    ada, bob = await world.connect(server), await world.connect(server, dialect="holdfast.v1.json")
+    ada, bob = await world.connect(server), await world.connect(server, codec="holdfast.v1.json")
     rooms = [await ada.join_or_create("chat"), await bob.join_or_create("chat")]
 
     told = await server.operate.rooms.broadcast(rooms[0].id, "notice", {"text": "soon", "in-minutes": 5, "of": [1]})

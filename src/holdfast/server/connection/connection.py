@@ -164,7 +164,7 @@ class LiveConnection(Connection):
         self.peer = transport.peer
         self.is_encrypted = transport.is_encrypted
         self.is_compressed = transport.is_compressed
-        self.codec = CODECS[transport.dialect.name]
+        self.codec = CODECS[transport.subprotocol.name]
         self._decode = self.codec.from_client
         self._encode = self.codec.encode
         self.tap = self._services.tap(self)

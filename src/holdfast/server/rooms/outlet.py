@@ -58,7 +58,7 @@ class ChannelOutlet:
         self._push(message.wire_name, self._encode(message))
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Encode a message to many in this dialect."""
+        """Encode a message to many in this codec."""
         body = bodies[self._codec] = self._encode(message)
         if len(body) > self._body_bytes_max:
             raise self._too_large(message.wire_name, body)
