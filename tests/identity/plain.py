@@ -39,6 +39,9 @@ class PlainHashing:
     def is_outdated(self, known: str) -> bool:
         return not known.startswith(f"{self.version}:")
 
+    def close(self) -> None:
+        pass
+
 
 class Clock:
     """Time stands still until a test moves it."""

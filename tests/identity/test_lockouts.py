@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.core.limits import Limits
-from holdfast.identity.lockouts import Lockouts
+from holdfast.identity.password import Lockouts
 from tests.identity.plain import Clock
 
 LIMITS = Limits()

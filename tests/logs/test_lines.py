@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.logs import Block, get_logger
-from holdfast.logs.secrets import struck_out
+from holdfast.logs.lines import struck_out
 from tests.cases import every_case
 from tests.log_lines import line_of
 

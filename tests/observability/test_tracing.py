@@ -346,7 +346,8 @@ async def test_what_a_room_has_not_saved_is_forgotten_with_the_room(world: World
     tracing = server.parts.tracing
     assert tracing is not None
     frame = Data(1, 1, 0, "say", Raw(MSGPACK.encode(Say("one"))))
-    trace = MessageTrace(tracing, room_of(server, room), server_side(server, session), frame)
+    here, sender = room_of(server, room), server_side(server, session)
+    trace = MessageTrace(tracing, here, sender, frame, run=lambda: None, done=lambda *_: None)
 
     tracing.wait(room.id, trace)
     tracing.forget(room.id)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.core.addresses import address_group
@@ -39,6 +39,9 @@ class Hashing(Protocol):
     def is_outdated(self, known: str) -> bool:
         """Whether the hash was made with other settings than ours."""
 
+    def close(self) -> None:
+        """No more passwords will be hashed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argon2Settings:
@@ -57,43 +60,51 @@ class Argon2Hashing:
     """Hashes with argon2id in threads."""
 
     def __init__(self, settings: Argon2Settings, limits: Limits) -> None:
-        # Imported here and not with this module: most programs never check a password.
-        argon2 = import_module("argon2")
-        self._hasher: PasswordHasher = argon2.PasswordHasher(
-            time_cost=settings.passes, memory_cost=settings.memory_kib, parallelism=settings.lanes
-        )
-        self._wrong = (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError)
-        self._invalid = argon2.exceptions.InvalidHashError
+        self._settings = settings
         self._in_all_max = limits.password_checks_max + limits.password_checks_waiting_max
         self._in_all = 0
         self._threads = ThreadPoolExecutor(limits.password_checks_max, "holdfast passwords")
-        # Unknown names are checked against this: as much work, and no password matches.
-        work = f"m={settings.memory_kib},t={settings.passes},p={settings.lanes}"
-        self._nobodys = f"$argon2id$v=19${work}${_letters(self._hasher.salt_len)}${_letters(self._hasher.hash_len)}"
+
+    @cached_property
+    def _hasher(self) -> "PasswordHasher":
+        # Imported for the first password: most programs never check one.
+        from argon2 import PasswordHasher  # noqa: PLC0415
+
+        settings = self._settings
+        return PasswordHasher(time_cost=settings.passes, memory_cost=settings.memory_kib, parallelism=settings.lanes)
+
+    @cached_property
+    def _nobodys(self) -> str:
+        """Unknown names are checked against this: as much work, and no password matches."""
+        settings = self._settings
+        sizes = (self._hasher.salt_len, self._hasher.hash_len)
+        salt, digest = (b64encode(bytes(size)).rstrip(b"=").decode() for size in sizes)
+        return f"$argon2id$v=19$m={settings.memory_kib},t={settings.passes},p={settings.lanes}${salt}${digest}"
 
     async def hash(self, password: bytes) -> str:
-        """A new hash, salted, for a record."""
         return await self._in_thread(lambda: self._hasher.hash(password))
 
     async def verify(self, known: str, password: bytes) -> bool:
-        """Whether this is the password; an empty hash takes as long and matches none."""
         return await self._in_thread(lambda: self._is(known or self._nobodys, password)) and bool(known)
 
     def _is(self, known: str, password: bytes) -> bool:
+        from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415 - as above
+
         try:
             return self._hasher.verify(known, password)
-        except self._wrong:
+        except (VerificationError, InvalidHashError):
             return False
 
     def is_outdated(self, known: str) -> bool:
-        """Whether the hash was made with other settings than ours."""
+        from argon2.exceptions import InvalidHashError  # noqa: PLC0415 - as above
+
         try:
             return self._hasher.check_needs_rehash(known)
-        except self._invalid:
+        except InvalidHashError:
             return True
 
     def close(self) -> None:
-        """End the threads, when they are done with what they do."""
+        # The threads end when they are done with what they do.
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -104,11 +115,6 @@ class Argon2Hashing:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._in_all -= 1
-
-
-def _letters(size: int) -> str:
-    """So many bytes of nothing, as they stand in a hash."""
-    return b64encode(bytes(size)).rstrip(b"=").decode()
 
 
 class ChecksPerAddress:

@@ -4,11 +4,14 @@ An attempt reveals only whether name and password match: an unknown name, a wron
 the same message, after the same work.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from holdfast.core.addresses import address_group
 from holdfast.core.errors import Conflict
+from holdfast.core.limits import Limits
 from holdfast.identity.accounts import (
     Account,
     AccountRecords,
@@ -22,7 +25,6 @@ from holdfast.identity.accounts import (
     retried,
 )
 from holdfast.identity.hashing import Argon2Hashing, Argon2Settings, ChecksPerAddress, Hashing
-from holdfast.identity.lockouts import Lockouts
 from holdfast.identity.port import (
     Approach,
     AuthContext,
@@ -38,6 +40,12 @@ from holdfast.schemas.account import AccountInfo
 from holdfast.stores.port import ABSENT, RevisionConflict
 
 _WRONG = "this name and this password do not belong together"
+
+_ANYWHERE = "*"
+# Twice as long so often is longer than any limit.
+_DOUBLINGS_MAX = 60
+# A single network that keeps guessing is forgiven faster than it can guess, so it does not lock out the others.
+_FORGIVEN_PER_PAUSE = 2.0
 
 
 class Password:
@@ -56,7 +64,6 @@ class Password:
         self._register = register
         self._settings = settings or Argon2Settings()
         self._own_hashing = hashing
-        self._argon2: Argon2Hashing | None = None
         self._use(AuthContext())
 
     def _use(self, context: AuthContext) -> None:
@@ -65,23 +72,14 @@ class Password:
         self._links = GuestLinks(context.store)
         self._lockouts = Lockouts(context.limits, context.now)
         self._checks = ChecksPerAddress(context.limits.password_checks_per_address_max)
+        self._hashing = self._own_hashing or Argon2Hashing(self._settings, context.limits)
 
     async def prepare(self, context: AuthContext) -> None:
         await self.close()
         self._use(context)
 
     async def close(self) -> None:
-        if self._argon2 is not None:
-            self._argon2.close()
-            self._argon2 = None
-
-    @property
-    def _hashing(self) -> Hashing:
-        if self._own_hashing is not None:
-            return self._own_hashing
-        if self._argon2 is None:
-            self._argon2 = Argon2Hashing(self._settings, self._context.limits)
-        return self._argon2
+        self._hashing.close()
 
     # Signing in
 
@@ -211,3 +209,96 @@ def _split(credential: str) -> tuple[str, str]:
     if not colon:
         raise NotAuthentic("send the account's name and its password, with a colon between them")
     return name, password
+
+
+# Lockouts
+
+
+class _Place(NamedTuple):
+    """An account, and from where: a network, or anywhere."""
+
+    name: str
+    network: str
+
+
+class _Guesses(NamedTuple):
+    """How many were wrong when the last of them was made, and until when there is a pause for it."""
+
+    wrong: float
+    made_at: float
+    until: float
+
+
+_NONE = _Guesses(0.0, 0.0, 0.0)
+
+
+class Lockouts:
+    """The wrong passwords of each account: after a few there is a pause, and a longer one after every further one.
+
+    A pause looks like a wrong password from outside. Wrong passwords are counted by account and network (an IPv4
+    address or an IPv6 /64), so guessing from one address does not lock the owner out elsewhere. The guesses of all
+    networks together count too, with a higher limit, so that many addresses do not help to guess without end. Guesses
+    during a pause do not extend it, pauses are bounded, and wrong guesses expire with time. In networks from which the
+    owner has signed in before, only the guesses made there count.
+    """
+
+    def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
+        self._limits = limits
+        self._now = now
+        self._forgiven_per_s = _FORGIVEN_PER_PAUSE / limits.lockout_max_s
+        # Where owners are at home, and everybody else; of both, what was heard of longest ago is the first.
+        self._homes: dict[_Place, _Guesses] = {}
+        self._strangers: dict[_Place, _Guesses] = {}
+
+    def guess(self, name: str, address: str) -> bool:
+        """Whether a password may be tried now. It counts as wrong until `was_right`: parallel attempts add up."""
+        now = self._now()
+        known, places = self._places(name, address)
+        guesses = [known.get(place, _NONE) for place in places]
+        may_try = all(now >= each.until for each in guesses)
+        for place, each in zip(places, guesses, strict=True):
+            self._keep(known, place, self._one_more(place, each, now) if may_try else each)
+        return may_try
+
+    def take_back(self, name: str, address: str) -> None:
+        """The last guess came to nothing: it counts neither way."""
+        known, places = self._places(name, address)
+        for place in places:
+            wrong, made_at, _ = known.get(place, _NONE)
+            self._keep(known, place, _Guesses(max(0.0, wrong - 1), made_at, 0.0))
+
+    def was_right(self, name: str, address: str) -> None:
+        """The owner has signed in from there, and is at home there from now on."""
+        known, places = self._places(name, address)
+        for place in places:
+            known.pop(place, None)
+        self._keep(self._homes, places[0], _NONE)
+
+    def forget(self, name: str) -> None:
+        """The account has another password, or is gone."""
+        for known in (self._homes, self._strangers):
+            for place in [place for place in known if place.name == name]:
+                del known[place]
+
+    def _places(self, name: str, address: str) -> tuple[dict[_Place, _Guesses], list[_Place]]:
+        """Where a guess that is made there counts."""
+        there = _Place(name, address_group(address))
+        if there in self._homes:
+            return self._homes, [there]
+        return self._strangers, [there, _Place(name, _ANYWHERE)]
+
+    def _one_more(self, place: _Place, guesses: _Guesses, now: float) -> _Guesses:
+        limits = self._limits
+        # Not for the time of a pause: the next one would not be longer.
+        forgiven = max(0.0, now - max(guesses.made_at, guesses.until)) * self._forgiven_per_s
+        wrong = max(0.0, guesses.wrong - forgiven) + 1
+        is_anywhere = place.network == _ANYWHERE
+        over = int(wrong) - (limits.wrong_passwords_elsewhere_max if is_anywhere else limits.wrong_passwords_max)
+        pause_s = limits.lockout_s * 2.0 ** min(over, _DOUBLINGS_MAX) if over >= 0 else 0.0
+        return _Guesses(wrong, now, now + min(pause_s, limits.lockout_max_s))
+
+    def _keep(self, known: dict[_Place, _Guesses], place: _Place, guesses: _Guesses) -> None:
+        known.pop(place, None)
+        known[place] = guesses
+        while len(known) > self._limits.lockouts_max:
+            del known[next(iter(known))]

@@ -6,18 +6,28 @@ through its own handlers, as text; ours (`logs/output.py`) also find the sentenc
 """
 
 import logging
+import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
-
-from holdfast.logs.secrets import HIDDEN, is_secret, struck_out
 
 if TYPE_CHECKING:
     from structlog.stdlib import BoundLogger as Logger
     from structlog.typing import EventDict, WrappedLogger
 
+HIDDEN = "***"
+
+_NAMES = re.compile(
+    r"passw|passphrase|passcode|^pass$|^pwd$|^pin$|credential|secret|token|ticket|api_?key|private_?key|authorization"
+    r"|cookie",
+    re.IGNORECASE,
+)
+# In a credential, these separate the name of an account from its password, and the parts of a signed token.
+_PARTS = re.compile("[:.]")
+# Shorter strings are in too many words: a text full of "***" explains nothing.
+_STRUCK_CHARS_MIN = 4
 # Inside a value, these would make it look like several.
 _SEPARATORS = frozenset(" =\"'")
 
@@ -87,3 +97,25 @@ def _depth() -> int:
         frame = frame.f_back
         depth += 1
     return depth
+
+
+# Secrets
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field with this name holds a secret: "password", "accessToken", "api_key" …"""
+    return _NAMES.search(name) is not None
+
+
+def struck_out(text: str, secrets: Iterable[str]) -> str:
+    """The text without these secrets and their parts, also as Python would quote them."""
+    found: set[str] = set()
+    for secret in secrets:
+        _, _, password = secret.partition(":")
+        for each in (secret, password, *_PARTS.split(secret)[1:]):
+            if len(each) >= _STRUCK_CHARS_MIN:
+                found |= {each, repr(each)[1:-1]}
+    # The longest first: masking a part of a longer one would leave the rest readable.
+    for spelling in sorted(found, key=len, reverse=True):
+        text = text.replace(spelling, HIDDEN)
+    return text

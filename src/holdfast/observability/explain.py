@@ -3,6 +3,7 @@
 Pure: the same events give the same words. Times are in UTC.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from holdfast.schemas.events import (
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
 # WebSocket's close codes of a closed page or app, and of a client that closed the connection itself.
 _GOING_AWAY, _NORMAL = 1001, 1000
+_NO_WORDS = Words(advice="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ def explain(events: Sequence[Event]) -> Explanation:
     story = _Story(events)
     reasons = story.reasons()
     advice = " ".join(WORDS[reason].advice for reason in reasons if reason in WORDS)
-    return Explanation(" ".join([*story.verdict(), *story.limits()]), advice, reasons[-1] if reasons else None)
+    limits = [f"They reached the limit {name} {_times(count)}." for name, count in story.limits.items()]
+    return Explanation(" ".join([*story.verdict(), *limits]), advice, reasons[-1] if reasons else None)
 
 
 class _Story:
@@ -65,7 +68,7 @@ class _Story:
         self.holds_seat = False
         """Whether a seat is held for the absent player."""
         self.end: Ended | Released | None = None
-        self._limits: dict[str, int] = {}
+        self.limits: Counter[str] = Counter()
         for event in events:
             self._happened(event)
 
@@ -92,7 +95,7 @@ class _Story:
             case Ended() | Released():
                 self.end = event
             case LimitExceeded():
-                self._limits[event.limit] = self._limits.get(event.limit, 0) + event.times
+                self.limits[event.limit] += event.times
             case _:
                 pass
 
@@ -112,16 +115,17 @@ class _Story:
         return [reason for reason in found if reason is not None]
 
     def verdict(self) -> list[str]:
-        """The sentences of the verdict."""
         if self.end is not None:
             return [*self._before(), self._end(self.end)]
         if self.is_away:
-            return [*self._before(), self._wait("is")]
-        return [self._here(), *self._return(), *self._lost_seat()]
-
-    def limits(self) -> list[str]:
-        """The limits that were exceeded."""
-        return [f"They reached the limit {name} {_times(count)}." for name, count in self._limits.items()]
+            return [*self._before(), f"{self._kept('is')} from then, and they have not come back yet."]
+        came = self.back or self.opened
+        since = f" since {_clock(came.at)}" if came is not None else ""
+        how = f", over {came.transport}" if isinstance(came, SessionOpened | Resumed) else ""
+        told = [f"The player has been connected{since}{how}.", *self._return()]
+        if isinstance(self.seat, PlayerLeft):
+            told.append(f"They have had no seat since {_clock(self.seat.at)}: {_of_seat(self.seat)}.")
+        return told
 
     def _before(self) -> list[str]:
         """Why the player was no longer connected."""
@@ -134,26 +138,16 @@ class _Story:
 
     def _end(self, end: Ended | Released) -> str:
         if end.reason == Reason.GRACE_ENDED and self.is_away:
-            return f"{self._wait('was')[:-1]}; they did not come back, so the session ended {_at(end)} (grace_ended)."
-        what = _said(end.reason, lambda words: words.end, "The session ended")
+            return f"{self._kept('was')}; they did not come back, so the session ended {_at(end)} (grace_ended)."
+        what = _words(end.reason).end or "The session ended"
         if isinstance(end, Released) and end.reason == Reason.STOPPING:
             what = "The session was left in the store for the next server when this one stopped"
-        message = end.message if isinstance(end, Ended) else ""
-        return f"{what} {_at(end)} ({end.reason}){_quoted(message)}."
+        return f"{what} {_at(end)} ({end.reason}){_quoted(end.message if isinstance(end, Ended) else '')}."
 
-    def _wait(self, was: str) -> str:
+    def _kept(self, verb: str) -> str:
         since = self.drop or self.opened
         assert isinstance(since, Dropped | Restored)
-        what = "The seat" if self.holds_seat else "The session"
-        if was == "is":
-            return f"{what} is kept for {_span(since.grace_s)} from then, and they have not come back yet."
-        return f"{what} was kept for {_span(since.grace_s)}."
-
-    def _here(self) -> str:
-        came = self.back or self.opened
-        how = f", over {came.transport}" if isinstance(came, SessionOpened | Resumed) else ""
-        since = f" since {_clock(came.at)}" if came is not None else ""
-        return f"The player has been connected{since}{how}."
+        return f"The {'seat' if self.holds_seat else 'session'} {verb} kept for {_span(since.grace_s)}"
 
     def _return(self) -> list[str]:
         if self.takeover is not None:
@@ -167,11 +161,6 @@ class _Story:
             return [_of_drop(self.drop), f"{what}, and were sent the present state: not every message could be kept."]
         return [_of_drop(self.drop), f"{what}; {_messages(self.back.replayed)} sent again, and nothing was lost."]
 
-    def _lost_seat(self) -> list[str]:
-        if not isinstance(self.seat, PlayerLeft):
-            return []
-        return [f"They have had no seat since {_clock(self.seat.at)}: {_of_seat(self.seat)}."]
-
 
 def describe(event: Event) -> str:
     """One event of a timeline in a few words, without its time."""
@@ -180,8 +169,8 @@ def describe(event: Event) -> str:
 
 
 def _of_drop(drop: Dropped) -> str:
-    what = _said(drop.reason, lambda words: words.drop, "The connection ended")
-    at = f"at {_clock(drop.at)}"
+    what = _words(drop.reason).drop or "The connection ended"
+    at = _at(drop)
     if drop.reason == Reason.SILENT:
         pings = f" ({_count(drop.pings, 'ping')} unanswered)" if drop.pings else ""
         return f"{what}: nothing was heard for {_span(drop.silent_s)}{pings}, so it was cut {at}."
@@ -190,18 +179,13 @@ def _of_drop(drop: Dropped) -> str:
             what = "The client's page or app was closed"
         elif drop.code == _NORMAL:
             what = "The client closed the connection without ending the session"
-        return f"{what} {at}; it was last heard {_span(drop.silent_s)} before{_round_trips(drop)}."
+        times = f", and a round trip took {drop.latency_ms:.0f} ms (the worst {drop.worst_ms:.0f} ms)"
+        return f"{what} {at}; it was last heard {_span(drop.silent_s)} before{times if drop.worst_ms else ''}."
     return f"{what} {at} ({drop.reason})."
 
 
-def _round_trips(drop: Dropped) -> str:
-    if not drop.worst_ms:
-        return ""
-    return f", and a round trip took {drop.latency_ms:.0f} ms (the worst {drop.worst_ms:.0f} ms)"
-
-
 def _of_seat(left: PlayerLeft) -> str:
-    why = _said(left.reason, lambda words: words.seat, "")
+    why = _words(left.reason).seat
     return f"{why} ({left.reason}){_quoted(left.message)}" if why else f"{left.reason}{_quoted(left.message)}"
 
 
@@ -257,11 +241,10 @@ _TELL: dict[type[Event], Callable[[Any], str]] = {
 }
 
 
-def _said(reason: str, part: Callable[[Words], str], otherwise: str) -> str:
-    """The words for a reason, or `otherwise` for one that this version does not know here."""
+def _words(reason: str) -> Words:
+    """The words for a reason; empty for one that this version does not know here."""
     known = _reason(reason)
-    words = WORDS.get(known) if known is not None else None
-    return (part(words) if words is not None else "") or otherwise
+    return WORDS.get(known, _NO_WORDS) if known is not None else _NO_WORDS
 
 
 def _reason(value: str) -> Reason | None:

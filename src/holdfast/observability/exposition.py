@@ -9,10 +9,11 @@ What is there now (sessions, connections, rooms, seats) is counted when somebody
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from heapq import nsmallest
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from holdfast.core.connection import Connection, ConnectionState
@@ -21,7 +22,7 @@ from holdfast.core.player import SeatState
 from holdfast.core.room import Room, context_of
 from holdfast.core.room_context import Phase
 from holdfast.core.session import Session, SessionState
-from holdfast.observability.metrics import OTHER, Labels, Metrics
+from holdfast.observability.metrics import OTHER, Counters, Labels, Metrics
 from holdfast.schemas.events import ROOM_FAILURES
 
 if TYPE_CHECKING:
@@ -62,10 +63,7 @@ CATALOGUE = {
         "",
         "Clients with newer state than the store: a backup was restored, or writes were lost.",
     ),
-    "tokens_reused_total": (
-        "",
-        "Resume tokens presented a second time: each may be a theft, and ended its session.",
-    ),
+    "tokens_reused_total": ("", "Resume tokens presented a second time: each may be a theft, and ended its session."),
     # Connections and messages
     "connections": ("transport state", "Open connections, by transport and state."),
     "connections_opened_total": ("transport", "Connections opened, by transport."),
@@ -76,10 +74,7 @@ CATALOGUE = {
         "direction",
         "Payload bytes received and sent, without the overhead of TLS, WebSocket and TCP.",
     ),
-    "limits_exceeded_total": (
-        "limit action",
-        "Times that a limit was reached, by limit and action taken.",
-    ),
+    "limits_exceeded_total": ("limit action", "Times that a limit was reached, by limit and action taken."),
     "throttled_total": (
         "what",
         "Hellos, messages, unreliable messages and requests refused because they came too fast.",
@@ -116,21 +111,13 @@ CATALOGUE = {
     # Single sessions, for as many as `HttpLimits.metrics_sessions_max` allows: none unless it is set
     "session_latency_seconds": ("session", "Smoothed round-trip time of a session in the sample."),
     "session_jitter_seconds": ("session", "Jitter of the round-trip time of a session in the sample."),
-    "session_kept_bytes": (
-        "session",
-        "Unacknowledged bytes kept for a session in the sample.",
-    ),
+    "session_kept_bytes": ("session", "Unacknowledged bytes kept for a session in the sample."),
     "session_drops_total": ("session", "How often a session in the sample lost its connection."),
     "session_resumes_total": ("session", "How often a session in the sample was resumed."),
 }
 
 # Fields of `Counters` that are shown as they are, under the same name.
-PLAIN = (
-    *("takeovers", "connections_refused", "protocol_errors", "floods", "tokens_reused", "clients_rolled_back"),
-    *("streams_overflowed", "messages_applied", "messages_refused", "messages_replayed", "duplicates_ignored"),
-    *("turns_failed", "ticks_skipped", "rooms_ended", "rooms_recovered", "rooms_fenced", "commits", "commits_refused"),
-    "internal_errors",
-)
+PLAIN = tuple(each.name for each in fields(Counters) if CATALOGUE.get(f"{each.name}_total", ("?",))[0] == "")
 
 Values = Mapping[Labels, float]
 
@@ -162,13 +149,26 @@ class Exposition:
 
     async def text(self, *, sessions_max: int = 0) -> bytes:
         """Every metric, and those of the Python process; figures of single sessions for at most this many."""
-        from prometheus_client import generate_latest  # noqa: PLC0415 - see metrics.py
+        # See metrics.py for why it is imported here.
+        from prometheus_client import (  # noqa: PLC0415
+            CollectorRegistry,
+            GCCollector,
+            PlatformCollector,
+            ProcessCollector,
+            generate_latest,
+        )
 
+        if self._process is None:
+            self._process = CollectorRegistry()
+            for collector in (ProcessCollector, PlatformCollector, GCCollector):
+                collector(registry=self._process)
         # In a thread, because it reads files of the operating system.
-        parts = [await asyncio.to_thread(generate_latest, self._process_metrics())]
+        parts = [await asyncio.to_thread(generate_latest, self._process)]
         families = await self.families(sessions_max=sessions_max)
         for start in range(0, len(families), _FAMILIES_AT_ONCE):
-            parts.append(generate_latest(_Families(families[start : start + _FAMILIES_AT_ONCE])))
+            some = families[start : start + _FAMILIES_AT_ONCE]
+            # As much of a registry as `generate_latest` looks at.
+            parts.append(generate_latest(SimpleNamespace(collect=lambda some=some: some)))
             await asyncio.sleep(0)
         return b"".join(parts)
 
@@ -176,21 +176,6 @@ class Exposition:
         """Every metric of the node as it is now."""
         values = {**self._about_node(), **await self._there_now(), **self._counted(), **self._sample(sessions_max)}
         return [*(_family(name, each) for name, each in values.items()), *self._histograms()]
-
-    def _process_metrics(self) -> "CollectorRegistry":
-        from prometheus_client import (  # noqa: PLC0415 - see metrics.py
-            CollectorRegistry,
-            GCCollector,
-            PlatformCollector,
-            ProcessCollector,
-        )
-
-        if self._process is None:
-            self._process = CollectorRegistry()
-            ProcessCollector(registry=self._process)
-            PlatformCollector(registry=self._process)
-            GCCollector(registry=self._process)
-        return self._process
 
     def _about_node(self) -> dict[str, Values]:
         node, limits = self._node, self._node.limits
@@ -231,12 +216,6 @@ class Exposition:
         # At zero from the start, as in `Metrics`.
         no_rooms: dict[Labels, int] = {(kind,): 0 for kind in kinds}
         none_failed: dict[Labels, int] = {(kind, why): 0 for kind in (*kinds, OTHER) for why in ROOM_FAILURES}
-        throttled = {
-            "hello": counters.hellos_throttled,
-            "message": counters.messages_throttled,
-            "latest": counters.latest_throttled,
-            "request": counters.requests_throttled,
-        }
         values: dict[str, Values] = {f"{name}_total": {(): getattr(counters, name)} for name in PLAIN}
         return values | {
             "sessions_opened_total": {(): counters.sessions},
@@ -253,7 +232,14 @@ class Exposition:
             "frames_total": _by_word({"received": counters.frames_received, "sent": counters.frames_sent}),
             "payload_bytes_total": _by_word({"received": counters.bytes_received, "sent": counters.bytes_sent}),
             "limits_exceeded_total": metrics.limits,
-            "throttled_total": _by_word(throttled),
+            "throttled_total": _by_word(
+                {
+                    "hello": counters.hellos_throttled,
+                    "message": counters.messages_throttled,
+                    "latest": counters.latest_throttled,
+                    "request": counters.requests_throttled,
+                }
+            ),
             "rooms_created_total": no_rooms | metrics.rooms_created,
             "rooms_failed_total": none_failed | metrics.rooms_failed,
             "turns_total": no_rooms | _by_word({kind: meter.taken for kind, meter in metrics.turns.items()}),
@@ -268,7 +254,9 @@ class Exposition:
         return {
             "session_latency_seconds": {(each.id,): each.latency.smoothed_ms / 1000 for each in sample},
             "session_jitter_seconds": {(each.id,): each.latency.jitter_ms / 1000 for each in sample},
-            "session_kept_bytes": {(each.id,): _kept_bytes(each) for each in sample},
+            "session_kept_bytes": {
+                (each.id,): sum(channel.kept_bytes for channel in each.channels()) for each in sample
+            },
             "session_drops_total": {(each.id,): each.drops for each in sample},
             "session_resumes_total": {(each.id,): each.resumes for each in sample},
         }
@@ -284,16 +272,6 @@ class Exposition:
         return families
 
 
-class _Families:
-    """As much of a registry as `generate_latest` looks at."""
-
-    def __init__(self, families: "list[Metric]") -> None:
-        self._families = families
-
-    def collect(self) -> "list[Metric]":
-        return self._families
-
-
 def _family(name: str, values: Values) -> "Metric":
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - see metrics.py
 
@@ -303,10 +281,6 @@ def _family(name: str, values: Values) -> "Metric":
     for each, value in values.items():
         family.add_metric(each, value)
     return family
-
-
-def _kept_bytes(session: Session) -> int:
-    return sum(channel.kept_bytes for channel in session.channels())
 
 
 def _by_word(counts: Mapping[str, int]) -> dict[Labels, int]:

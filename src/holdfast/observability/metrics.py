@@ -110,7 +110,6 @@ class TurnMeter:
 
     @property
     def taken(self) -> int:
-        """How many turns there were."""
         return self._timed * TURNS_PER_SAMPLE + 1 - self.countdown
 
     def timed(self, done: Callable[..., None] | None, done_args: tuple[Any, ...]) -> Timed:
@@ -140,12 +139,10 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to measure."""
         self._due_at = self._now() + LOOP_LAG_SAMPLE_S
         self._timer = self._loop.call_later(LOOP_LAG_SAMPLE_S, self._sample)
 
     def stop(self) -> None:
-        """Measure no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -197,10 +194,7 @@ class Metrics:
         )
         self.away = histogram("resume_away_seconds", "Time between a drop and the resume of the session.", _AWAY_S)
         self.turn = histogram(
-            "turn_seconds",
-            f"Duration of a room's turns, measured for one turn in {TURNS_PER_SAMPLE}.",
-            _TURN_S,
-            "kind",
+            "turn_seconds", f"Duration of a room's turns, measured for one turn in {TURNS_PER_SAMPLE}.", _TURN_S, "kind"
         )
         self.commit = histogram("commit_seconds", "Duration of a commit to the store, including retries.", _STORE_S)
         self.commit_batches = histogram(
@@ -238,16 +232,13 @@ class Metrics:
         return self.turns[kind]
 
     def connection_opened(self, transport: str) -> None:
-        """A client has connected."""
         self.counters.connections += 1
         self.connections_opened[transport,] += 1
 
     def connection_closed(self, reason: Reason) -> None:
-        """A connection is gone."""
         self.connections_closed[reason.value,] += 1
 
     def record(self, event: Event) -> None:
-        """Count an event."""
         match event:
             case SessionOpened():
                 self._welcomed(event.connection)
@@ -267,8 +258,7 @@ class Metrics:
             case RoomCreated():
                 self.rooms_created[event.kind,] += 1
             case RoomFailed():
-                kind = event.kind if event.kind in self._kinds() else OTHER
-                self.rooms_failed[kind, event.why] += 1
+                self.rooms_failed[event.kind if event.kind in self._kinds() else OTHER, event.why] += 1
             case _:
                 pass
 

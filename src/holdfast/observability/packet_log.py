@@ -36,29 +36,17 @@ Sink = Callable[[Direction, bytes], None]
 """Takes the payloads of one connection. It never raises."""
 
 
-class Tap:
-    """Passes the payloads of one connection to those who follow it."""
+def joined_sinks(*sinks: Sink | None) -> Sink | None:
+    """One sink for all who follow a connection; None if nobody does."""
+    wanted = [sink for sink in sinks if sink is not None]
+    if not wanted:
+        return None
 
-    __slots__ = ("_sinks",)
+    def write(direction: Direction, payload: bytes) -> None:
+        for sink in wanted:
+            sink(direction, payload)
 
-    def __init__(self, sinks: list[Sink]) -> None:
-        self._sinks = sinks
-
-    @classmethod
-    def of(cls, *sinks: Sink | None) -> "Tap | None":
-        """None if nobody follows the connection."""
-        wanted = [sink for sink in sinks if sink is not None]
-        return cls(wanted) if wanted else None
-
-    def received(self, payload: bytes) -> None:
-        """A payload from the client."""
-        for sink in self._sinks:
-            sink("in", payload)
-
-    def sent(self, payload: bytes) -> None:
-        """A payload to the client."""
-        for sink in self._sinks:
-            sink("out", payload)
+    return write
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +198,7 @@ class _PacketSink:
         connection = self._connection
         try:
             text = self._reader.read(
-                payload,
-                is_from_client=direction == "in",
-                is_stranger=connection.state is ConnectionState.CONNECTING,
+                payload, is_from_client=direction == "in", is_stranger=connection.state is ConnectionState.CONNECTING
             )
             log.info(
                 "packet",

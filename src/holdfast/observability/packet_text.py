@@ -18,7 +18,7 @@ from msgspec import Raw
 from holdfast.core.codec import DECODE_ERRORS, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
-from holdfast.logs.secrets import HIDDEN, is_secret
+from holdfast.logs.lines import HIDDEN, is_secret
 from holdfast.schemas.frames import Frame, FromClient, FromServer
 
 _FRAMES: dict[str, type[Frame]] = {frame.name: frame for frame in get_args(FromClient) + get_args(FromServer)}

@@ -102,10 +102,7 @@ WORDS: Mapping[Reason, Words] = {
         seat="the session was too old",
         advice="Nothing: Limits.session_age_max_s is how old a session may be. They sign in again.",
     ),
-    _R.BYE: Words(
-        end="The player signed off",
-        advice="Nothing: they left on purpose.",
-    ),
+    _R.BYE: Words(end="The player signed off", advice="Nothing: they left on purpose."),
     _R.KICKED: Words(
         end="The game or an operator ended the session",
         seat="the game or an operator removed them",
@@ -139,8 +136,7 @@ WORDS: Mapping[Reason, Words] = {
         advice="grace_s is how long they have: the room's, or the server's for players without a seat.",
     ),
     _R.ROUND_ENDED: Words(
-        seat="the round ended while they were away",
-        advice="Nothing: room.end() frees the seats of those who are away.",
+        seat="the round ended while they were away", advice="Nothing: room.end() frees the seats of those who are away."
     ),
     _R.ROOM_CLOSED: Words(seat="the room ended", advice="Nothing, if the game or an operator ended the room."),
     _R.ROOM_FAILED: Words(

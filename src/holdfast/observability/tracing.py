@@ -22,6 +22,7 @@ try:
         SpanKind,
         Status,
         StatusCode,
+        Tracer,
         TracerProvider,
         get_tracer_provider,
         set_span_in_context,
@@ -61,8 +62,8 @@ class Tracing:
         when_written: Callable[[Session, "MessageTrace"], None],
     ) -> "MessageTracer":
         """The traces of one server. `when_written` calls the trace's `sent` with the next payload to its session."""
-        provider = self._provider or get_tracer_provider()
-        return MessageTracer(provider, self._sample, now, wall_clock, when_written)
+        tracer = (self._provider or get_tracer_provider()).get_tracer("holdfast")
+        return MessageTracer(tracer, self._sample, now, wall_clock, when_written)
 
 
 class MessageTracer:
@@ -70,12 +71,13 @@ class MessageTracer:
 
     def __init__(
         self,
-        provider: TracerProvider,
+        tracer: Tracer,
         sample: float,
         now: Callable[[], float],
         wall_clock: Callable[[], float],
         when_written: Callable[[Session, "MessageTrace"], None],
     ) -> None:
+        self.tracer = tracer
         self.now = now
         self.wall_clock = wall_clock
         self.when_written = when_written
@@ -86,15 +88,13 @@ class MessageTracer:
         self._leaving: dict[str, list[MessageTrace]] = {}
         self._leaving_since = 0.0
         self._waiting_count = 0
-        self.tracer = provider.get_tracer("holdfast")
 
     def message(self, room: Room[Any], player: Player[Any], frame: Data, *, run: Run, done: Done) -> tuple[Run, Done]:
         """A player's message is handed to its room: returns what to run and to call instead."""
         if self._entropy() >= self._sample or self._waiting_count >= _WAITING_MAX:
             return run, done
-        trace = MessageTrace(self, room, player.session, frame)
-        turn = TracedTurn(trace, run, done)
-        return turn.run, turn.done
+        trace = MessageTrace(self, room, player.session, frame, run=run, done=done)
+        return trace.run, trace.done
 
     # Commits
 
@@ -122,18 +122,21 @@ class MessageTracer:
 
 
 class MessageTrace:
-    """The trace of one message: each step is a child of the last."""
+    """The trace of one message: each step is a child of the last, and its turn the parent of the game's own spans."""
 
-    __slots__ = ("_attributes", "_context", "_epoch_s", "_is_committed", "_session", "_since", "_tracer", "room_id")
-
-    def __init__(self, tracer: MessageTracer, room: Room[Any], session: Session, frame: Data) -> None:
+    def __init__(
+        self, tracer: MessageTracer, room: Room[Any], session: Session, frame: Data, *, run: Run, done: Done
+    ) -> None:
         self._tracer = tracer
         self._session = session
+        self._run = run
+        self._done = done
+        self._turn: Span | None = None
         # All spans of a trace use one clock, whatever happens to the other.
         self._epoch_s = tracer.wall_clock() - tracer.now()
         self._context = Context()
         self._since = 0.0
-        self.room_id = room.id
+        self._room_id = room.id
         self._is_committed = room.durability == "commit"
         self._attributes: dict[str, str | int] = {
             "holdfast.session.id": session.id,
@@ -146,59 +149,30 @@ class MessageTrace:
         arrived_at = session.connection.heard_at if session.connection is not None else tracer.now()
         self.step("holdfast.frame", arrived_at, {"holdfast.message.bytes": len(frame.body)})
 
-    def begin(self, name: str, at: float, more: dict[str, int] | None = None) -> Span:
-        """Begin the next step."""
+    def step(self, name: str, began_at: float, more: dict[str, int] | None = None) -> None:
+        """Record a step that has just ended."""
+        self._end(self._begin(name, began_at, more or {}))
+
+    def _begin(self, name: str, at: float, more: dict[str, int]) -> Span:
         # A client's message begins a trace: it is not a child of the process's current span.
         kind = SpanKind.INTERNAL if self._context else SpanKind.SERVER
         return self._tracer.tracer.start_span(
-            name, self._context, kind, {**self._attributes, **(more or {})}, start_time=self._ns(at)
+            name, self._context, kind, {**self._attributes, **more}, start_time=self._ns(at)
         )
 
-    def end(self, span: Span) -> None:
-        """End a step."""
+    def _end(self, span: Span) -> None:
         self._since = self._tracer.now()
         self._context = set_span_in_context(span, self._context)
         span.end(self._ns(self._since))
 
-    def step(self, name: str, began_at: float, more: dict[str, int] | None = None) -> None:
-        """Record a step that has just ended."""
-        self.end(self.begin(name, began_at, more))
-
-    def answer(self) -> None:
-        """The answer may be sent: with the next payload to the sender, if they are still connected."""
-        self._tracer.when_written(self._session, self)
-
-    def sent(self, frames: int, size: int) -> None:
-        """That payload was written."""
-        self.step("holdfast.send", self._since, {"holdfast.send.frames": frames, "holdfast.send.bytes": size})
-
-    def now(self) -> float:
-        return self._tracer.now()
-
-    def applied(self) -> None:
-        """The turn is over: the answer waits for the commit, or is sent."""
-        if self._is_committed:
-            self._tracer.wait(self.room_id, self)
-        else:
-            self.answer()
-
     def _ns(self, at: float) -> int:
         return int((self._epoch_s + at) * 1e9)
 
-
-class TracedTurn:
-    """A turn with a span, as the parent of the game's own spans."""
-
-    __slots__ = ("_done", "_run", "_span", "_trace")
-
-    def __init__(self, trace: MessageTrace, run: Run, done: Done) -> None:
-        self._trace = trace
-        self._run = run
-        self._done = done
-        self._span: Span | None = None
+    # The turn
 
     def run(self, *args: Any) -> Any:
-        span = self._span = self._trace.begin("holdfast.turn", self._trace.now())
+        """Take the turn within a span."""
+        span = self._turn = self._begin("holdfast.turn", self._tracer.now(), {})
         with _within(span):
             result = self._run(*args)
         if type(result) is not CoroutineType:
@@ -218,17 +192,30 @@ class TracedTurn:
         try:
             self._done(error, result, *args)
         finally:
-            if self._span is not None:
-                self._ended(self._span, error)
+            if self._turn is not None:
+                self._turn_ended(self._turn, error)
 
-    def _ended(self, span: Span, error: Exception | None) -> None:
+    def _turn_ended(self, span: Span, error: Exception | None) -> None:
         outcome = "applied" if error is None else "refused" if isinstance(error, Refused) else "failed"
         span.set_attribute("holdfast.turn.outcome", outcome)
         if outcome == "failed":
             # Only the type: the message may quote the player.
             span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-        self._trace.end(span)
-        self._trace.applied()
+        self._end(span)
+        if self._is_committed:
+            self._tracer.wait(self._room_id, self)
+        else:
+            self.answer()
+
+    # The answer
+
+    def answer(self) -> None:
+        """The answer may be sent: with the next payload to the sender, if they are still connected."""
+        self._tracer.when_written(self._session, self)
+
+    def sent(self, frames: int, size: int) -> None:
+        """That payload was written."""
+        self.step("holdfast.send", self._since, {"holdfast.send.frames": frames, "holdfast.send.bytes": size})
 
 
 def _within(span: Span) -> Any:

@@ -25,7 +25,7 @@ from holdfast.observability.exposition import Exposition, NodeView
 from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
 from holdfast.observability.message_log import MessageLog
 from holdfast.observability.metrics import LoopLag, Metrics
-from holdfast.observability.packet_log import PacketLog, Tap
+from holdfast.observability.packet_log import PacketLog, Sink, joined_sinks
 from holdfast.observability.timeline import Timelines
 from holdfast.schemas.events import ConnectionRefused, Event, PlacementChanged
 from holdfast.schemas.frames import Reply
@@ -500,9 +500,9 @@ class ServerParts:
             )
         )
 
-    def _tap(self, connection: LiveConnection) -> Tap | None:
+    def _tap(self, connection: LiveConnection) -> Sink | None:
         session, codec = connection.session, connection.codec
-        return Tap.of(self.packets.sink(connection, codec, session), self.messages.sink(codec, session))
+        return joined_sinks(self.packets.sink(connection, codec, session), self.messages.sink(codec, session))
 
     def _renew_taps(self) -> None:
         for connection in self.connections:

@@ -102,6 +102,9 @@ class QuickHashing:
         """Never."""
         return not known
 
+    def close(self) -> None:
+        pass
+
 
 class Named:
     """An authenticator that accepts any name without proof. For tests only."""

@@ -21,7 +21,7 @@ from holdfast.core.reasons import CLOSE_CODES, Reason, reason_of
 from holdfast.core.session import Place, Session, SessionFlags
 from holdfast.core.silence import Look
 from holdfast.observability.metrics import Counters
-from holdfast.observability.packet_log import Tap
+from holdfast.observability.packet_log import Sink
 from holdfast.schemas.frames import (
     Ack,
     Bye,
@@ -65,7 +65,7 @@ class ConnectionServices:
     refused: Callable[["LiveConnection", Reason], None]
     """Closed before sign-in."""
     welcomed: Callable[["LiveConnection", Session], None]
-    tap: Callable[["LiveConnection"], Tap | None]
+    tap: Callable[["LiveConnection"], Sink | None]
     # What a client sends
     hello: Callable[["LiveConnection", Hello], None]
     request: Callable[[Session, Request, bool], None]
@@ -131,7 +131,7 @@ class LiveConnection(Connection):
         self._encode = self.codec.encode
         self.session: Session | None = None
         self._on_frame = self._HANDLERS[self.state]
-        self.tap: Tap | None = None
+        self.tap: Sink | None = None
         # From the client
         self.allowed_bytes = self._messages = Bucket(services.rates.hello)
         """The allowance: a small one before sign-in, then that of the session."""
@@ -208,7 +208,7 @@ class LiveConnection(Connection):
                 counters = self._counters
                 counters.bytes_received += len(payload)
                 if self.tap is not None:
-                    self.tap.received(payload)
+                    self.tap("in", payload)
                 if not self.is_confirmed:
                     self._check_first(payload)
                 frames = self._decode(payload)
@@ -442,7 +442,7 @@ class LiveConnection(Connection):
                 if size <= self._whole_bytes_max:
                     transport.send(payload)
                     if self.tap is not None:
-                        self.tap.sent(payload)
+                        self.tap("out", payload)
                 else:
                     self._send_parts(transport, frames)
                 if self.traces is not None:
@@ -478,7 +478,7 @@ class LiveConnection(Connection):
     def _send(self, transport: Transport, payload: bytes) -> None:
         transport.send(payload)
         if self.tap is not None:
-            self.tap.sent(payload)
+            self.tap("out", payload)
 
     def _trace(self, frames: int, size: int) -> None:
         traces, self.traces = self.traces or [], None

@@ -24,25 +24,16 @@ class RoomPasswords:
 
     def __init__(self, limits: Limits, random: Random, hashing: Hashing | None = None) -> None:
         """`hashing` replaces argon2id and its threads, for virtual time without threads."""
-        self._limits = limits
         self._random = random
-        self._hashing = hashing
-        self._argon2: Argon2Hashing | None = None
+        self._hashing = hashing or Argon2Hashing(Argon2Settings(), limits)
         self._key = b""
-
-    def _hasher(self) -> Hashing:
-        if self._hashing is not None:
-            return self._hashing
-        if self._argon2 is None:
-            self._argon2 = Argon2Hashing(Argon2Settings(), self._limits)
-        return self._argon2
 
     async def keep(self, text: str) -> PasswordHash | None:
         """The hash of a password; None for an empty one."""
         if not text:
             return None
         try:
-            return PasswordHash(argon2=await self._hasher().hash(_bytes(text)))
+            return PasswordHash(argon2=await self._hashing.hash(_bytes(text)))
         except Busy as error:
             raise Throttled(str(error)) from None
 
@@ -58,7 +49,7 @@ class RoomPasswords:
             is_right = _is_old_digest_of(password, text)
         else:
             try:
-                is_right = await self._hasher().verify(password.argon2, _bytes(text))
+                is_right = await self._hashing.verify(password.argon2, _bytes(text))
             except Busy as error:
                 raise Throttled(str(error)) from None
         if is_right:
@@ -75,8 +66,7 @@ class RoomPasswords:
         return hmac.digest(self._key, _bytes(text), "sha256")
 
     def close(self) -> None:
-        if self._argon2 is not None:
-            self._argon2.close()
+        self._hashing.close()
 
 
 def _bytes(text: str) -> bytes:
