@@ -35,17 +35,11 @@ def describe_room(room: Room[Any], properties: dict[str, Any]) -> RoomSchema:
         code=listing.code,
         creator=listing.creator,
         creation_key=listing.creation_key,
-        host=host_id(room),
+        host=context.host.id if context.host is not None else "",
         successor=context.successor,
         created_at=listing.created_at,
         version=listing.version,
     )
-
-
-def host_id(room: Room[Any]) -> str:
-    """The id of the host; empty if there is none."""
-    host = context_of(room).host
-    return host.id if host is not None else ""
 
 
 def open_seats(room: Room[Any]) -> int:
@@ -54,15 +48,16 @@ def open_seats(room: Room[Any]) -> int:
     return context.open_seats if context.listing.status is RoomStatus.ACTIVE else 0
 
 
-def listing_record(room: Room[Any], now: float, wall_clock: float) -> ListingRecord:
-    """The saved form of the listing."""
-    context = context_of(room)
+def room_record(room: Room[Any], *, now: float, wall_clock: float, **saved: Any) -> RoomRecord:
+    """The saved form of the room and its listing; `saved` are the fields of the record that `RoomSchema` lacks, and
+    the encoded properties."""
+    described = describe_room(room, {})
     reservations = [
         ReservationRecord(player_id, wall_clock + kept.until - now, kept.by, kept.is_placed)
-        for player_id, kept in context.seats.reservations.items()
+        for player_id, kept in context_of(room).seats.reservations.items()
     ]
-    host, successor = host_id(room), context.successor
-    return project(context.listing, ListingRecord, host=host, successor=successor, reservations=reservations)
+    listing = project(described, ListingRecord, reservations=reservations)
+    return project(described, RoomRecord, listing=listing, saved_at=wall_clock, clock=now, **saved)
 
 
 def restored_listing(record: RoomRecord) -> RoomListing:

@@ -126,7 +126,7 @@ def _owned(owners: Mapping[str, int], number: int) -> list[str]:
 
 def _player(seat: SeatRecord, owned: list[str]) -> PlayerFile:
     stream = _stream(seat.channel) if seat.channel is not None else None
-    return PlayerFile(seat.player, to_json(_decode(seat.data)), owned, stream)
+    return project(seat, PlayerFile, data=to_json(_decode(seat.data)), owned=owned, stream=stream)
 
 
 def _stream(channel: ChannelRecord) -> StreamFile:
@@ -277,7 +277,7 @@ def _stored_listing(file: ListingFile) -> ListingRecord:
 
 def _seat(number: int, player: PlayerFile) -> Raw:
     data = Raw(_encode(from_json(player.data, f"players[{number}].data")))
-    return Raw(encode_listed(SeatRecord(player.id, "", data, number + 1)))
+    return Raw(encode_listed(SeatRecord(player.player, "", data, number + 1)))
 
 
 def _owners(file: RoomFile) -> dict[str, int]:

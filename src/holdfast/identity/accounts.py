@@ -22,6 +22,7 @@ from holdfast.core.tokens import printable
 from holdfast.identity.port import Busy
 from holdfast.schemas.account import AccountInfo
 from holdfast.schemas.frames import hidden_from_rich
+from holdfast.schemas.projection import project
 from holdfast.stores.port import ABSENT, Full, RevisionConflict, Store, Write, commit_one
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class Account(Struct, frozen=True):
     created_at: float
 
     def info(self) -> AccountInfo:
-        return AccountInfo(self.name, self.player, self.roles, self.created_at)
+        return project(self, AccountInfo)
 
     def __repr__(self) -> str:
         return f"Account(name={self.name!r}, player={self.player!r}, hash=***)"

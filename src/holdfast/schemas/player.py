@@ -1,4 +1,8 @@
-"""Players and their seats as data: for operators and other players, saved, and exported."""
+"""Players and their seats as data: for operators and other players, saved, and exported.
+
+`PlayerSchema` has everything that is known of a player in a room; `SeatInfo`, `PlayerState`, `SeatRecord` and
+`PlayerFile` list what of it is shown, saved and exported.
+"""
 
 from typing import Annotated, Any
 
@@ -26,11 +30,26 @@ class PlayerPage(Struct, frozen=True, omit_defaults=True):
     cursor: str = ""
 
 
-class PlayerState(Struct, frozen=True):
+class PlayerSchema(Struct, frozen=True, kw_only=True):
+    """Everything that is known of a player in a room. It is never sent: see its projections."""
+
+    player: str
+    state: str
+    session: str
+    latency_ms: float
+    expires_in_s: float
+    is_host: bool
+    number: int
+    rewound_s: float | None
+    data: Any
+    owned: list[str]
+
+
+class PlayerState(Struct, frozen=True, rename={"player": "id", "state": "seat"}):
     """A player as their room knows them."""
 
-    id: str
-    seat: str
+    player: str
+    state: str
     data: Any
     owned: list[str]
 
@@ -85,10 +104,10 @@ class StreamFile(Struct, frozen=True, forbid_unknown_fields=True):
     unacknowledged: list[Any]
 
 
-class PlayerFile(Struct, frozen=True, forbid_unknown_fields=True):
+class PlayerFile(Struct, frozen=True, forbid_unknown_fields=True, rename={"player": "id"}):
     """A player and their data."""
 
-    id: str
+    player: str
     data: Any
     owned: list[str]
     stream: StreamFile | None = None

@@ -1,8 +1,5 @@
-"""From one struct to another that lists some of its fields.
-
-A projection is an allow-list: it has the fields that it declares, and a new field of the source is left out until it
-is declared there too.
-"""
+"""From one struct to another that lists some of its fields: a new field of the source is left out until the target
+declares it too."""
 
 from collections.abc import Callable
 from functools import cache
@@ -22,7 +19,9 @@ def project(source: Struct, target: type[T], **given: Any) -> T:
     names, read = _shared(type(source), target)
     if not given and names == target.__match_args__:  # every field, and none by keyword alone
         return target(*read(source))
-    return target(**{**dict(zip(names, read(source), strict=True)), **given})
+    fields = dict(zip(names, read(source), strict=True))
+    fields.update(given)
+    return target(**fields)
 
 
 @cache

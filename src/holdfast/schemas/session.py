@@ -1,4 +1,5 @@
-"""Sessions as data: for operators, and saved."""
+"""Sessions as data: `SessionSchema` has everything, and `SessionInfo` and `SessionRecord` list what of it is shown and
+saved."""
 
 from typing import Any
 
@@ -138,6 +139,38 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     lineage: str = ""
     """The lineage that its client last received, and where it and older ones were forked."""
     forks: list[Fork] = []
+
+
+class SessionSchema(Struct, frozen=True, kw_only=True):
+    """Everything that is known of a session. It is never sent: see its projections."""
+
+    id: str
+    player: str
+    status: str
+    room: str
+    roles: list[str]
+    address: str
+    transport: str
+    codec: str
+    flags: list[str]
+    latency_ms: float
+    age_s: float
+    idle_s: float
+    expires_in_s: float
+    signed_in_at: float
+    sign_outs: int
+    epoch: int
+    drops: int
+    resumes: int
+    channels_opened: int
+    token: bytes
+    next_token: bytes
+    retired_tokens: list[bytes]
+    last_request: int
+    requests_announced: int
+    replies: list[tuple[int, bytes | None, tuple[str, str] | None]]
+    lineage: str
+    forks: list[Fork]
 
 
 class StandingRecord(Struct, array_like=True, frozen=True):

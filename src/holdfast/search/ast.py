@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import get_type_hints
+
+from holdfast.schemas.room import RoomInfo
 
 Value = bool | int | float | str
 
@@ -10,13 +13,16 @@ CREATED_AT = "created_at"
 AGES = (CREATED_AT, "age_s")
 """Equivalent terms with opposite order: the greater the one, the smaller the other."""
 
+_SHOWN = {**get_type_hints(RoomInfo), "age_s": float}
 TERMS = {
-    **dict.fromkeys(("id", "kind", "name", "phase", "creator", "host"), str),
-    **dict.fromkeys(("players", "max_players", "open_seats"), int),
-    **dict.fromkeys(AGES, float),
-    **dict.fromkeys(("is_locked", "has_password"), bool),
+    name: _SHOWN[name]
+    for name in (
+        *("id", "kind", "name", "phase", "creator", "host"),
+        *("players", "max_players", "open_seats", *AGES),
+        *("is_locked", "has_password"),
+    )
 }
-"""The terms that every room has, and their types."""
+"""The terms that every room has, and their types: what searches see of a `RoomInfo`."""
 
 
 class Operator(StrEnum):

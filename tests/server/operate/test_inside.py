@@ -55,7 +55,7 @@ async def test_a_room_is_shown_with_its_state_its_attributes_and_its_players(wor
     assert shown.attributes["by_place"].startswith("(dict: cannot be shown")
     assert shown.attributes.keys() == {"odd", "since", "by_place"}
     [player] = shown.players
-    assert (player.id, player.seat, player.data, player.owned) == ("ada", "taken", {"cards": (1, 2)}, ["deck"])
+    assert (player.player, player.state, player.data, player.owned) == ("ada", "taken", {"cards": (1, 2)}, ["deck"])
     assert msgspec.json.encode(shown)
 
 

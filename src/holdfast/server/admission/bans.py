@@ -124,7 +124,7 @@ class Bans:
         self._add(ban)
         self._records.want(key_for("ban/", ban.subject), encode(project(ban, BanRecord)))
         self._watch_ends()
-        self._publish(Banned(subject=ban.subject, why=ban.why, until=ban.until))
+        self._publish(project(ban, Banned))
         return ban
 
     def lift(self, subject: str) -> None:

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from holdfast.core.errors import Failed, NotFound
 from holdfast.core.limits import Limits
-from holdfast.core.listed_room import listing_record
+from holdfast.core.listed_room import room_record
 from holdfast.core.player import Seat
 from holdfast.core.records import digest, encode, encode_listed, room_key
 from holdfast.core.room import player_data_type
@@ -302,31 +302,25 @@ class RoomWriter:
         position: int,
         is_final: bool,
     ) -> RoomRecord:
-        room, context = self._room, self._room_context
-        return RoomRecord(
-            kind=room.kind,
+        return room_record(
+            self._room,
+            now=self._clock.now(),
+            wall_clock=self._clock.wall_clock(),
             node=self._context.incarnation,
             epoch=self.epoch,
             index=self.index + 1,
             previous=self.previous,
-            saved_at=self._clock.wall_clock(),
-            phase=context.phase,
-            is_locked=context.is_locked,
-            max_players=room.max_players,
             was_joined=self._runner.was_joined,
             properties=properties,
             random=position,
             state=_NOTHING if state is None else state,
             has_state_beside=state is None,
             seats=self._lists.cut_seats(self._cut_seats(data), change),
-            objects=self._lists.cut_objects(context.objects, change),
+            objects=self._lists.cut_objects(self._room_context.objects, change),
             timers=self._lists.cut_timers(self._runner.timers.pending, change),
             # After the lists, which add to it.
             parts=change.sum,
-            created_at=context.listing.created_at,
             is_final=is_final,
-            listing=listing_record(room, self._clock.now(), self._clock.wall_clock()),
-            clock=self._clock.now(),
         )
 
     def _cut_seats(self, data: dict[Seat, bytes]) -> dict[int, bytes]:

@@ -11,13 +11,15 @@ from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.parts import Parts
-from holdfast.core.player import Seat, SeatState
+from holdfast.core.player import SeatState
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, context_of
+from holdfast.core.saving import describe_player, seconds_until
 from holdfast.core.session import PlayerId
 from holdfast.logs import get_logger
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo
+from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, Release, Reserve, Search, Update
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
 from holdfast.server.directory.directory import Directory
@@ -86,24 +88,15 @@ class RoomOperations:
 
     def seats(self, room_id: str) -> list[SeatInfo]:
         """The players with a seat or a reservation in a room."""
-        runner = self._directory.runner(room_id)
+        runner, now = self._directory.runner(room_id), self._now()
         seats, host = runner.seats, runner.context.host
+        taken = [project(describe_player(seat, now, is_host=seat.player is host), SeatInfo) for seat in seats]
         reserved = [
-            SeatInfo(player_id, SeatState.RESERVED.value, expires_in_s=_seconds_until(kept.until, self._now()))
+            SeatInfo(player_id, SeatState.RESERVED.value, expires_in_s=seconds_until(kept.until, now))
             for player_id, kept in seats.reservations.items()
             if seats.is_awaited(player_id)
         ]
-        return [*(self._seat(seat, is_host=seat.player is host) for seat in seats), *reserved]
-
-    def _seat(self, seat: Seat, *, is_host: bool) -> SeatInfo:
-        return SeatInfo(
-            seat.player_id,
-            seat.state.value,
-            seat.session.id,
-            round(seat.session.latency_ms, 3),
-            _seconds_until(seat.session.expires_at, self._now()),
-            is_host,
-        )
+        return taken + reserved
 
     async def reserve(self, request: Reserve) -> ReservationInfo:
         """Reserve seats for players."""
@@ -150,18 +143,20 @@ class RoomOperations:
 
     def _read_state(self, room: Room[Any]) -> RoomState:
         values = _Values(self._limits.state_shown_bytes_max)
+        context = context_of(room)
         return RoomState(
             room=room.id,
             state=values.plain(self._snapshot(room)),
             attributes={name: values.plain(value) for name, value in vars(room).items() if _is_the_games(name)},
             players=[
-                PlayerState(
-                    seat.player_id,
-                    seat.state.value,
-                    values.plain(seat.player.data),
-                    [str(values.plain(name)) for name in sorted(seat.owned)],
+                project(
+                    described,
+                    PlayerState,
+                    data=values.plain(described.data),
+                    owned=[str(values.plain(name)) for name in described.owned],
                 )
-                for seat in context_of(room).seats.occupied
+                for seat in context.seats.occupied
+                for described in [describe_player(seat, self._now(), is_host=seat.player is context.host)]
             ],
         )
 
@@ -194,10 +189,6 @@ class RoomOperations:
 
 def _info(runner: RoomRunner) -> RoomInfo:
     return runner.entry.info(sees_code=True)
-
-
-def _seconds_until(when: float | None, now: float) -> float:
-    return 0.0 if when is None else round(max(0.0, when - now), 3)
 
 
 async def until_saved(end: Awaitable[None], limits: Limits) -> None:

@@ -6,9 +6,11 @@ from holdfast.core.errors import NotFound
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
+from holdfast.core.saving import describe_session
 from holdfast.core.session import Session
 from holdfast.observability.explain import describe, explain
 from holdfast.observability.timeline import Timelines
+from holdfast.schemas.projection import project
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
 from holdfast.server.operate.rooms import until_saved
 from holdfast.server.pages import page_of
@@ -107,22 +109,7 @@ class SessionOperations:
         return session
 
     def _info(self, session: Session) -> SessionInfo:
-        now, expires_at = self._now(), session.expires_at
-        connection = session.connection
-        return SessionInfo(
-            id=session.id,
-            player=session.player_id,
-            status=session.state.value,
-            room=session.room.id if session.room is not None else "",
-            transport=connection.transport_kind if connection is not None else "",
-            latency_ms=round(session.latency.smoothed_ms, 3),
-            age_s=round(now - session.created_at, 3),
-            idle_s=round(now - session.last_active_at, 3),
-            drops=session.drops,
-            resumes=session.resumes,
-            expires_in_s=0.0 if expires_at is None else round(max(0.0, expires_at - now), 3),
-            flags=[str(flag.name).lower() for flag in session.flags],
-        )
+        return project(describe_session(session, self._now()), SessionInfo)
 
 
 def _matches(session: Session, search: str) -> bool:
