@@ -421,7 +421,7 @@ def test_a_part_of_the_server_that_looks_up_is_found(statement: str) -> None:
     assert len(server_imports_against_the_order(tree)) == 1
 
 
-def test_core_imports_nothing_that_knows_time_chance_or_io(source: list[Module]) -> None:
+def test_core_imports_nothing_that_knows_time_randomness_or_io(source: list[Module]) -> None:
     assert impurities(source) == []
 
 

@@ -331,7 +331,7 @@ async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> No
 # Ports
 
 
-def test_each_door_that_takes_any_port_is_given_one_of_its_own() -> None:
+def test_each_listener_that_takes_any_port_is_given_one_of_its_own() -> None:
     ports = [PortOption(f"--{number}", "127.0.0.1", 0 if number % 2 else 7777) for number in range(100)]
 
     options = free_ports(ports)

@@ -55,7 +55,7 @@ async def announced(game: Path, *options: str) -> str:
         return await read_until(process, "Press Ctrl-C to stop")
 
 
-async def test_an_open_door_is_refused_with_the_options_that_help(game: Path) -> None:
+async def test_an_unencrypted_listener_is_refused_with_the_options_that_help(game: Path) -> None:
     result = await result_of("serve", str(game), *ANY_PORTS, "--host", EVERYWHERE)
 
     assert result.exit_code == 1
@@ -64,7 +64,7 @@ async def test_an_open_door_is_refused_with_the_options_that_help(game: Path) ->
         assert option in result.stderr
 
 
-async def test_an_open_door_that_was_wanted_says_so_and_asks_for_origins(game: Path) -> None:
+async def test_an_unencrypted_listener_that_was_wanted_says_so_and_asks_for_origins(game: Path) -> None:
     announcement = await announced(game, "--host", EVERYWHERE, "--insecure")
 
     assert fact(announcement, "websocket").startswith(f"ws://{EVERYWHERE}:")
@@ -110,7 +110,7 @@ async def test_an_option_that_makes_no_sense_is_refused(game: Path, options: tup
     assert "Traceback" not in result.stderr
 
 
-async def test_a_certificate_opens_encrypted_doors_and_sighup_has_it_read_again(
+async def test_a_certificate_opens_encrypted_listeners_and_sighup_has_it_read_again(
     game: Path, certificates: Certificates
 ) -> None:
     async with holdfast_process("serve", str(game), *ANY_PORTS, *tls_options(certificates)) as process:

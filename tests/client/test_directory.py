@@ -181,7 +181,9 @@ def test_a_call_says_what_differs_from_the_defaults_and_no_more(
         (ClientSession.place, requests.StartPlacement),
     ],
 )
-def test_the_defaults_of_a_call_are_those_of_its_wish(method: Callable[..., Any], wish: type[msgspec.Struct]) -> None:
+def test_the_defaults_of_a_call_are_those_of_its_request(
+    method: Callable[..., Any], wish: type[msgspec.Struct]
+) -> None:
     defaults = {field.name: field for field in msgspec.structs.fields(wish)}
 
     for name, parameter in inspect.signature(method).parameters.items():

@@ -149,7 +149,7 @@ async def full_room(*players: ClientSession) -> list[ClientRoom]:
     return [await player.join(made.id) for player in players]
 
 
-async def test_who_waits_in_line_gets_the_seat_that_is_freed(
+async def test_who_waits_for_a_seat_gets_the_seat_that_is_freed(
     ada: ClientSession, bob: ClientSession, cleo: ClientSession
 ) -> None:
     rooms = await full_room(ada, bob)
@@ -162,7 +162,7 @@ async def test_who_waits_in_line_gets_the_seat_that_is_freed(
     assert await soon(waiting) is cleo.room
 
 
-async def test_who_drops_in_line_still_gets_the_seat(
+async def test_who_drops_in_the_waitlist_still_gets_the_seat(
     ada: ClientSession, bob: ClientSession, cleo: ClientSession
 ) -> None:
     rooms = await full_room(ada, bob)

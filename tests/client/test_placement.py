@@ -60,7 +60,7 @@ async def test_a_notice_in_the_same_payload_as_the_answer_counts() -> None:
 
 
 @in_virtual_time
-async def test_one_that_is_over_at_once_needs_no_news() -> None:
+async def test_one_that_is_over_at_once_needs_no_update() -> None:
     desk = Desk()
     async with visit(desk) as session:
         placement = await answered(session.place("eu", "arena", id="p1"), desk, FULFILLED)

@@ -72,7 +72,7 @@ def test_seats_are_reserved_and_released(ada: sync.ClientSession, bob: sync.Clie
     assert bob.join(made.id).id == made.id
 
 
-def test_a_line_is_waited_in(ada: sync.ClientSession, bob: sync.ClientSession) -> None:
+def test_a_waitlist_is_waited_in(ada: sync.ClientSession, bob: sync.ClientSession) -> None:
     room = ada.join(ada.create("hall", max_players=1).id)
     with pytest.raises(TimeoutError, match="no seat in room"):
         bob.wait_for_seat(room.id, timeout_s=0.01)

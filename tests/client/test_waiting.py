@@ -55,7 +55,7 @@ async def test_who_need_not_wait_joins_at_once() -> None:
 
 
 @in_virtual_time
-async def test_an_offer_in_the_same_payload_as_the_place_in_line_counts() -> None:
+async def test_an_offer_in_the_same_payload_as_the_place_in_the_waitlist_counts() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = asyncio.create_task(session.wait_for_seat("room-1"))
@@ -67,7 +67,7 @@ async def test_an_offer_in_the_same_payload_as_the_place_in_line_counts() -> Non
 
 
 @in_virtual_time
-async def test_the_password_opens_the_line_and_the_room() -> None:
+async def test_the_password_opens_the_waitlist_and_the_room() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = asyncio.create_task(session.wait_for_seat("room-1", password="sesame"))
@@ -94,7 +94,7 @@ async def test_the_position_is_told_when_it_changes() -> None:
 
 
 @in_virtual_time
-async def test_a_room_that_is_gone_is_noticed_in_line() -> None:
+async def test_a_room_that_is_gone_is_noticed_in_the_waitlist() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = await in_line(session, desk)
@@ -122,7 +122,7 @@ async def test_who_has_no_answer_does_not_ask_again_and_again() -> None:
 
 
 @pytest.mark.parametrize("then", ["resumed", "reset"])
-def test_who_dropped_stands_in_line_again(then: str) -> None:
+def test_who_dropped_waits_again(then: str) -> None:
     @in_virtual_time
     async def story() -> None:
         desk = Desk(then, "s1" if then == "resumed" else "s2")
@@ -139,7 +139,7 @@ def test_who_dropped_stands_in_line_again(then: str) -> None:
 
 
 @in_virtual_time
-async def test_an_offer_that_ran_out_during_a_drop_leads_back_into_the_line() -> None:
+async def test_an_offer_that_ran_out_during_a_drop_leads_back_into_the_waitlist() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = await in_line(session, desk)
@@ -172,7 +172,7 @@ async def test_a_seat_that_was_taken_before_a_reset_is_taken_again() -> None:
 
 
 @in_virtual_time
-async def test_who_is_cancelled_leaves_the_line() -> None:
+async def test_who_is_cancelled_leaves_the_waitlist() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = await in_line(session, desk)
@@ -185,7 +185,7 @@ async def test_who_is_cancelled_leaves_the_line() -> None:
 
 
 @in_virtual_time
-async def test_who_runs_out_of_time_leaves_the_line() -> None:
+async def test_who_runs_out_of_time_leaves_the_waitlist() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = await in_line(session, desk, timeout_s=3.0)
@@ -199,7 +199,7 @@ async def test_who_runs_out_of_time_leaves_the_line() -> None:
 
 
 @in_virtual_time
-async def test_who_runs_out_of_time_without_a_connection_leaves_the_line_when_it_is_back() -> None:
+async def test_who_runs_out_of_time_without_a_connection_leaves_the_waitlist_when_it_is_back() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = await in_line(session, desk, timeout_s=0.01)
@@ -225,7 +225,7 @@ async def test_a_seat_that_was_offered_in_time_is_taken_however_long_that_takes(
 
 
 @in_virtual_time
-async def test_the_time_in_line_goes_on_after_an_offer_that_ran_out() -> None:
+async def test_the_time_in_the_waitlist_goes_on_after_an_offer_that_ran_out() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = await in_line(session, desk, position=0, timeout_s=1.0)
@@ -238,7 +238,7 @@ async def test_the_time_in_line_goes_on_after_an_offer_that_ran_out() -> None:
 
 
 @pytest.mark.parametrize(("code", "error"), [("wrong_password", WrongPassword), ("already_seated", AlreadySeated)])
-def test_who_may_not_join_leaves_the_line_and_is_told_why(code: str, error: type[Exception]) -> None:
+def test_who_may_not_join_leaves_the_waitlist_and_is_told_why(code: str, error: type[Exception]) -> None:
     @in_virtual_time
     async def story() -> None:
         desk = Desk()
@@ -254,7 +254,7 @@ def test_who_may_not_join_leaves_the_line_and_is_told_why(code: str, error: type
 
 
 @in_virtual_time
-async def test_a_callback_that_fails_leaves_the_line() -> None:
+async def test_a_callback_that_fails_leaves_the_waitlist() -> None:
     def fails(position: int) -> None:
         raise ZeroDivisionError
 
@@ -268,7 +268,7 @@ async def test_a_callback_that_fails_leaves_the_line() -> None:
 
 
 @in_virtual_time
-async def test_a_line_that_takes_nobody_is_refused() -> None:
+async def test_a_waitlist_that_takes_nobody_is_refused() -> None:
     desk = Desk()
     async with visit(desk) as session:
         waiting = asyncio.create_task(session.wait_for_seat("room-1"))
@@ -279,7 +279,7 @@ async def test_a_line_that_takes_nobody_is_refused() -> None:
 
 
 @in_virtual_time
-async def test_of_two_who_wait_for_the_same_seat_the_line_is_left_by_the_last() -> None:
+async def test_of_two_who_wait_for_the_same_seat_the_waitlist_is_left_by_the_last() -> None:
     desk = Desk()
     async with visit(desk) as session:
         first, second = await in_line(session, desk), await in_line(session, desk)

@@ -104,7 +104,7 @@ def test_the_one_that_was_heard_of_longest_ago_gives_way() -> None:
     assert book.activity("b") is not second
 
 
-def test_one_with_strangers_at_the_door_never_gives_way() -> None:
+def test_one_with_unauthenticated_connections_never_gives_way() -> None:
     book = AddressTable(replace(LIMITS, addresses_max=2))
     book.came("a")
     activity = book.activity("a")

@@ -80,7 +80,7 @@ def test_each_class_has_its_own_allowance() -> None:
     assert taken == {"messages": 1, "latest": 2, "requests": 3, "bytes": 4}
 
 
-def test_a_stranger_may_say_a_hello_of_the_largest_size_and_hardly_more() -> None:
+def test_an_unauthenticated_client_may_say_a_hello_of_the_largest_size_and_hardly_more() -> None:
     flood_of_stranger = Rates(LIMITS).hello
     cost = LIMITS.hello_bytes_max + PAYLOAD_OVERHEAD_BYTES
 

@@ -91,7 +91,7 @@ def test_a_ban_is_read_as_it_was_written(record: BanRecord) -> None:
 
 
 @given(record=standings)
-def test_a_player_s_standing_is_read_as_it_was_written(record: StandingRecord) -> None:
+def test_a_player_s_access_is_read_as_it_was_written(record: StandingRecord) -> None:
     assert decode_standing(encode(record)) == record
 
 

@@ -35,7 +35,7 @@ def test_two_rooms_share_nothing() -> None:
     assert blue.players == ()
 
 
-def test_the_same_seed_gives_a_room_the_same_chance() -> None:
+def test_the_same_seed_gives_a_room_the_same_random_numbers() -> None:
     assert an_arena()[0].random.random() == an_arena()[0].random.random()
 
 
@@ -164,7 +164,7 @@ def test_without_an_heir_hook_the_server_inherits() -> None:
 # Later
 
 
-def test_after_hands_a_method_of_the_room_to_the_host() -> None:
+def test_after_hands_a_method_of_the_room_to_the_runner() -> None:
     room, desk = an_arena()
 
     timer = room.after(5.0, room.explode, "bridge")
@@ -186,7 +186,7 @@ def test_after_refuses_what_is_no_method_of_this_room() -> None:
     assert desk.timers == []
 
 
-def test_spawn_hands_outside_work_to_the_host() -> None:
+def test_spawn_hands_outside_work_to_the_runner() -> None:
     async def fetch() -> None: ...
 
     room, desk = an_arena()

@@ -77,7 +77,7 @@ def test_a_broadcast_in_an_empty_room_is_nothing() -> None:
     assert room.players == ()
 
 
-def test_a_player_is_spoken_to_through_the_outlet() -> None:
+def test_a_player_is_spoken_to_through_the_context() -> None:
     room, _ = an_arena()
     ada = seated(room, "ada")
     box = seat_of(ada).outlet = Mailbox("ada")

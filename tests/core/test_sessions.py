@@ -323,7 +323,7 @@ def test_a_refused_connection_may_try_again_when_the_holder_is_gone() -> None:
     assert sessions.connect(2, "ada", Hero()).data is hero
 
 
-def test_a_stranger_cannot_take_a_dropped_players_place() -> None:
+def test_another_player_cannot_take_a_dropped_players_place() -> None:
     sessions = in_the_game(players_max=2)
     sessions.connect(1, "ada", Hero())
     sessions.connect(2, "bob", Hero())

@@ -111,7 +111,7 @@ def test_without_keys_none_is_asked_for() -> None:
     assert not any("security" in operation for methods in document["paths"].values() for operation in methods.values())
 
 
-def test_a_wish_is_described_as_strictly_as_it_is_checked(document: Json) -> None:
+def test_a_request_is_described_as_strictly_as_it_is_checked(document: Json) -> None:
     wish = document["components"]["schemas"]["Create"]
 
     assert wish["additionalProperties"] is False

@@ -176,7 +176,7 @@ async def test_a_guest_without_a_key_uses_the_servers() -> None:
         await enter(other, ada.credential)
 
 
-async def test_a_guests_own_key_and_chance_are_kept_whatever_is_lent() -> None:
+async def test_a_guests_own_key_and_randomness_are_kept_whatever_the_context_has() -> None:
     door = guests()
     await door.prepare(AuthContext(secret=bytes(32), random=Random(99)))
 

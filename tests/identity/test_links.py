@@ -125,7 +125,7 @@ async def test_whoever_is_never_fast_enough_is_told_to_come_back() -> None:
             await attempt
 
 
-async def test_a_full_shelf_turns_nobody_away_who_only_signs_in() -> None:
+async def test_a_full_store_turns_nobody_away_who_only_signs_in() -> None:
     known = GuestLinks(memory(0))
 
     assert await known.player_of("jwt", "ada", "own") == "own"

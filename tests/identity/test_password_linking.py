@@ -127,7 +127,7 @@ async def test_an_account_that_a_backend_makes_for_a_guest_is_linked() -> None:
         await here.door.create_account("bob", SECRET, player_id=guest.player_id)
 
 
-async def test_a_shelf_that_is_full_refuses_and_changes_nothing() -> None:
+async def test_a_full_store_refuses_and_changes_nothing() -> None:
     here = await world(register=True, store=memory(1))
     guests, guest = await guest_of(here)
 

@@ -76,7 +76,7 @@ async def test_a_reader_goes_on_after_the_last_event_that_it_has_seen(after: int
 
 
 @pytest.mark.parametrize("after", [0, 6, -5, START, START + 6, START + 11])
-async def test_who_comes_back_too_late_or_from_another_life_of_the_node_is_told_of_the_gap(after: int) -> None:
+async def test_who_comes_back_too_late_or_from_another_start_of_the_node_is_told_of_the_gap(after: int) -> None:
     log = _log(kept_max=3)
     _publish(log, *range(1, 11))
 
@@ -108,7 +108,7 @@ async def test_who_comes_back_after_a_restart_is_told_of_the_gap_however_much_ha
     assert events[-1].id < 2**53, "a browser can count so far"
 
 
-async def test_from_another_life_of_a_node_on_which_nothing_has_happened_yet_there_is_a_gap_too() -> None:
+async def test_from_another_start_of_a_node_on_which_nothing_has_happened_yet_there_is_a_gap_too() -> None:
     log = _log()
     reader = log.read(4711)
 

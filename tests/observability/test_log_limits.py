@@ -67,7 +67,7 @@ async def test_a_thousand_of_any_event_are_a_few_lines_and_a_number(caplog: pyte
 
 
 @in_virtual_time
-async def test_a_thousand_lines_of_any_logger_that_strangers_reach_are_a_few_and_a_number(
+async def test_a_thousand_lines_of_any_logger_that_unauthenticated_clients_reach_are_a_few_and_a_number(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with MemoryServer([chat()], limits=LIMITS):

@@ -197,7 +197,7 @@ async def test_every_reason_is_there_before_it_happens_so_that_the_first_time_is
 
 
 @in_virtual_time
-async def test_sign_ins_are_counted_by_their_scheme_and_what_strangers_call_it_is_not_repeated() -> None:
+async def test_sign_ins_are_counted_by_their_scheme_and_what_unauthenticated_clients_call_it_is_not_repeated() -> None:
     async with MemoryServer([Table]) as server:
         await server.connect("ada")
         with pytest.raises(Exception, match="name is needed"):

@@ -205,7 +205,7 @@ def test_of_what_cannot_be_read_only_what_no_secret_begins_with_is_shown(payload
 
 
 @BOTH
-def test_what_a_stranger_is_told_may_repeat_what_it_said(codec: Codec) -> None:
+def test_what_an_unauthenticated_client_is_told_may_repeat_what_it_said(codec: Codec) -> None:
     payload = codec.payload(Close(4400, "protocol", f"not a payload of frames: Invalid value '{SECRET}'"))
 
     assert SECRET.encode() not in everything(read(codec, payload, out=True, stranger=True))

@@ -106,7 +106,7 @@ async def test_a_locked_room_takes_nobody_new_but_lets_its_players_return(world:
     assert [player.id for player in room.players] == [ada.player_id, carol.player_id]
 
 
-async def test_a_stranger_cannot_take_the_seat_that_is_held_for_a_dropped_player(world: World) -> None:
+async def test_another_player_cannot_take_the_seat_that_is_held_for_a_dropped_player(world: World) -> None:
     kind = chat(max_players=1)
     server = await world.serve(kind)
     gate = Gate()

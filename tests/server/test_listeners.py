@@ -170,7 +170,7 @@ async def test_a_player_behind_a_trusted_proxy_has_an_address_of_its_own(
         ({"host": "127.0.0.1"}, False),
     ],
 )
-async def test_a_public_door_that_does_not_encrypt_is_for_the_proxies_alone(
+async def test_a_public_listener_that_does_not_encrypt_is_for_the_proxies_alone(
     world: World, options: dict[str, Any], *, is_closed: bool
 ) -> None:
     shared: dict[str, Any] = {"port": 0, "trusted_proxies": ["192.0.2.1"], **options}

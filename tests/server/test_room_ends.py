@@ -99,7 +99,7 @@ class Members(Chat):
             raise Refused("members only")
 
 
-async def test_a_stranger_who_is_refused_does_not_end_a_room_that_waits_for_its_first_player(world: World) -> None:
+async def test_a_player_who_is_refused_does_not_end_a_room_that_waits_for_its_first_player(world: World) -> None:
     kind = chat(Members, empty_ttl_s=0.0)
     server = await world.serve(kind)
     owner, stranger = await world.connect(server), await world.connect(server)

@@ -28,7 +28,7 @@ print(gc.get_freeze_count())
 """
 
 
-async def test_what_was_there_before_the_doors_opened_is_spared_by_the_garbage_collector() -> None:
+async def test_what_was_there_before_the_listeners_opened_is_spared_by_the_garbage_collector() -> None:
     async with python_process("-c", GAME) as process:
         result = await end_of(process)
 

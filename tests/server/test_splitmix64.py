@@ -84,7 +84,7 @@ def test_another_seed_gives_others() -> None:
 
 @each_question
 @given(seed=seeds, rolls=st.integers(0, 5))
-def test_dice_made_with_the_position_go_on_from_there(question: Any, seed: int, rolls: int) -> None:
+def test_a_generator_made_with_the_position_goes_on_from_there(question: Any, seed: int, rolls: int) -> None:
     dice = SplitMix64(seed)
     for _ in range(rolls):
         question(dice)
@@ -161,7 +161,7 @@ def test_a_copy_rolls_the_same_and_on_its_own(another: Any) -> None:
 
 
 @every_case("seed", [0, -1, 2**64 + 5, "a word", b"bytes", 1.5, None])
-def test_dice_can_be_seeded_as_random_can(seed: Any) -> None:
+def test_a_generator_can_be_seeded_as_random_can(seed: Any) -> None:
     dice = SplitMix64(7)
 
     dice.seed(seed)

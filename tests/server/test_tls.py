@@ -50,7 +50,7 @@ async def seen(server: Server, certificates: Certificates, transport: str = "web
 
 
 @pytest.mark.parametrize(("transport", "scheme"), [("websocket", "wss"), ("tcp", "tcps")])
-async def test_players_come_in_encrypted_by_every_door(
+async def test_players_come_in_encrypted_by_every_listener(
     world: World, certificates: Certificates, tls: Tls, transport: str, scheme: str
 ) -> None:
     server = await world.serve(chat(), listen=[WebSocket(port=0, tls=tls), Tcp(port=0, tls=tls)])

@@ -42,7 +42,7 @@ async def test_a_restored_backup_is_told_at_the_start_once(file: Path, caplog: p
     assert COMPLAINT not in caplog.text
 
 
-async def test_a_store_that_went_on_is_no_news(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_store_that_went_on_is_no_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     await serve(file, "a")
     await serve(file, "b")
     await serve(file)

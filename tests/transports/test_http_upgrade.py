@@ -131,7 +131,7 @@ async def test_a_request_without_a_host_is_refused(harness: Harness) -> None:
         b"\r\nGET / HTTP/1.1\r\nHost: game.example\r\n\r\n",
     ],
 )
-async def test_a_browser_at_the_websocket_door_is_told_where_the_pages_are(said: bytes) -> None:
+async def test_a_browser_at_the_websocket_port_is_told_where_the_pages_are(said: bytes) -> None:
     listener = await websocket.listen(
         Recorder,
         host="127.0.0.1",
@@ -200,7 +200,7 @@ async def test_an_empty_line_may_come_before_a_request_also_in_pieces(harness: H
 
 
 @pytest.mark.parametrize("start", ["GET / HTTP/1.1", "POST /v1/rooms HTTP/1.1", "OPTIONS * HTTP/1.1"])
-async def test_a_browser_at_the_tcp_door_is_told_where_the_pages_are(start: str) -> None:
+async def test_a_browser_at_the_tcp_port_is_told_where_the_pages_are(start: str) -> None:
     listener = await tcp.listen(
         Recorder,
         host="127.0.0.1",
@@ -220,7 +220,7 @@ async def test_a_browser_at_the_tcp_door_is_told_where_the_pages_are(start: str)
     await listener.close()
 
 
-async def test_tls_at_a_door_without_it_is_refused_at_once(harness: Harness) -> None:
+async def test_tls_at_a_port_without_it_is_refused_at_once(harness: Harness) -> None:
     peer = await harness.raw(await harness.listen())
 
     peer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
@@ -253,7 +253,7 @@ async def test_a_request_in_pieces_and_a_message_right_behind_it_are_understood(
         ),
     )
 )
-def test_no_request_makes_a_door_raise(said: bytes) -> None:
+def test_no_request_makes_a_listener_raise(said: bytes) -> None:
     doors = Doors()
 
     doors(said)

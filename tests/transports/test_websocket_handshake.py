@@ -132,7 +132,9 @@ async def test_an_open_link_outlives_the_deadline_of_its_handshake(harness: Harn
     assert await accepted.payload() == [b"still here"]
 
 
-async def test_whoever_is_halfway_through_the_door_when_it_closes_is_turned_away(harness: Harness) -> None:
+async def test_whoever_is_halfway_through_the_handshake_when_the_listener_closes_is_turned_away(
+    harness: Harness,
+) -> None:
     listener = await harness.listen()
     peer = await harness.raw(listener)
     peer.write(upgrade()[:20])

@@ -117,7 +117,7 @@ async def test_a_room_that_turns_out_smaller_than_its_kind_is_filled_and_the_res
 
 
 @in_virtual_time
-async def test_those_whose_where_does_not_hold_for_the_room_they_wish_for_get_one_each() -> None:
+async def test_those_whose_where_does_not_hold_for_the_room_they_ask_for_get_one_each() -> None:
     async with served(arena(Slow)) as server:
         crowd = await a_crowd(server, 6)
         wish: dict[str, Any] = {"where": "properties.mode = 'duel'", "properties": {"mode": "chess"}}

@@ -228,7 +228,7 @@ async def test_who_wished_for_something_else_is_not_refused_with_the_others() ->
 
 
 @in_virtual_time
-async def test_a_wish_that_no_room_could_have_is_refused_whatever_there_is() -> None:
+async def test_a_request_that_no_room_could_have_is_refused_whatever_there_is() -> None:
     async with served(arena()) as server:
         await server.create_room("arena")
         ada, bob = await connected(server, "ada", "bob")

@@ -210,7 +210,7 @@ async def test_one_turn_cannot_want_more_than_may_wait() -> None:
 
 
 @in_virtual_time
-async def test_the_last_wish_of_a_room_is_carried_out() -> None:
+async def test_the_last_effect_of_a_room_is_carried_out() -> None:
     bank = Bank()
     async with Bench(table(Careless), effects={"pay": bank.pay}) as bench:
         ada = await bench.sit("ada")

@@ -103,7 +103,7 @@ async def test_a_guest_is_known_after_a_restart(tmp_path: Path) -> None:
         assert again.player_id == player_id
 
 
-async def test_a_server_that_finds_its_door_taken_leaves_the_others_rooms_alone() -> None:
+async def test_a_server_that_finds_its_port_taken_leaves_the_others_rooms_alone() -> None:
     data = MemoryData()
     async with serve(MemoryStore(data)) as server, connect(server.url, messages=MESSAGES) as ada:
         room = await ada.join_or_create("table")

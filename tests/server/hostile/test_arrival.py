@@ -69,7 +69,7 @@ async def test_a_hello_of_just_the_allowed_size_is_welcome(stranger: Foreigner) 
     assert (await stranger.hear("welcome"))[4] == {"kind": "new"}
 
 
-async def test_an_empty_payload_of_a_stranger_is_stopped(stranger: Foreigner) -> None:
+async def test_an_empty_payload_of_an_unauthenticated_client_is_stopped(stranger: Foreigner) -> None:
     await stranger.say_bytes(b"")
 
     assert await closed(stranger) == (4202, "protocol")
@@ -82,7 +82,7 @@ async def test_what_proves_nothing_does_not_sign_in(stranger: Foreigner, auth: d
     assert await closed(stranger) == (4100, "auth_failed")
 
 
-async def test_a_stranger_who_says_no_hello_is_shown_out(subtests: pytest.Subtests) -> None:
+async def test_an_unauthenticated_client_who_says_no_hello_is_shown_out(subtests: pytest.Subtests) -> None:
     async with a_world(Limits(hello_s=0.2)) as world, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(world.enter(door)) for door in DOORS]
         empty = [await stack.enter_async_context(world.enter(door)) for door in DOORS]

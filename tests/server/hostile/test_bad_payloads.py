@@ -31,7 +31,9 @@ async def test_what_is_not_a_payload_of_a_clients_frames_is_stopped(
                     assert await closed(peer) == (4202, "protocol")
 
 
-async def test_a_stranger_gets_no_further_with_it(world: World, door: Door, subtests: pytest.Subtests) -> None:
+async def test_an_unauthenticated_client_gets_no_further_with_it(
+    world: World, door: Door, subtests: pytest.Subtests
+) -> None:
     for what, payload_of in NOT_FRAMES.items():
         async with world.enter(door) as stranger:
             await stranger.say_bytes(payload_of(stranger))

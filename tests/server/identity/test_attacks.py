@@ -15,7 +15,7 @@ from holdfast.schemas.frames import Ack, Frame, Hello, Pong, Reply, Request, Wel
 from holdfast.testing import MemoryServer
 from tests.server.access.kit import dialed, hall, refused, serving
 from tests.server.durability.bench import a_moment, in_virtual_time
-from tests.server.identity.doors import SECRET, SlowLink, doors
+from tests.server.identity.authenticators import SECRET, SlowLink, doors
 from tests.server.raw_client import RawClient
 
 

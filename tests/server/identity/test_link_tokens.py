@@ -15,7 +15,7 @@ from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.events import Authenticated, Dropped
 from holdfast.schemas.frames import Hello, Reply, Request, Resume, Welcome
 from holdfast.testing import FaultyStore, MemoryServer, MemoryStorage, run
-from tests.server.identity.doors import SECRET, SlowLink, doors
+from tests.server.identity.authenticators import SECRET, SlowLink, doors
 from tests.server.raw_client import RawClient
 from tests.server.world import NoJitter, World, chat, server_side, until_resumed, url_of
 

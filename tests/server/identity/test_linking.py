@@ -11,7 +11,7 @@ from holdfast.server.environment import Environment
 from holdfast.sync import connect as connect_blocking
 from tests.identity.issuer import AUDIENCE, ISSUER, Signer
 from tests.identity.plain import PlainHashing
-from tests.server.identity.doors import SECRET, SlowLink, doors
+from tests.server.identity.authenticators import SECRET, SlowLink, doors
 from tests.server.world import Hero, Say, World, chat, player_in, server_side, texts_until
 
 ADA = Auth.password("Ada", SECRET)

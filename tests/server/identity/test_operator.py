@@ -11,7 +11,7 @@ from holdfast import Auth, ClientSession, Reason, Server, SessionEnded
 from holdfast.http.api import HttpApi
 from holdfast.identity import Busy, Guest, Password, Tickets
 from tests.identity.plain import PlainHashing
-from tests.server.identity.doors import SECRET, doors
+from tests.server.identity.authenticators import SECRET, doors
 from tests.server.world import World, chat
 
 ADA = {"name": "Ada", "password": SECRET}

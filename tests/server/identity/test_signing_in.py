@@ -9,7 +9,7 @@ import pytest
 from holdfast import Auth, Limits, Reason, Refused, Server, SessionEnded
 from holdfast.identity import Approach, Argon2Settings, Busy, Guest, Hook, Identity, NotAuthentic, Password, Tickets
 from holdfast.schemas.frames import Hello, Welcome
-from tests.server.identity.doors import SECRET, doors, hook
+from tests.server.identity.authenticators import SECRET, doors, hook
 from tests.server.world import World, chat, server_side
 
 

@@ -180,6 +180,6 @@ def nested(depth: int) -> Any:
     return value
 
 
-def wish_body(codec: Codec, what: Any) -> Raw:
+def request_body(codec: Codec, what: Any) -> Raw:
     """A wish as it travels."""
     return Raw(codec.encode({"what": what}))

@@ -9,7 +9,7 @@ from holdfast import MessageRefused, Reason
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.schemas.frames import Data, Reply, Request
 from tests.server.durability.bench import in_virtual_time, until
-from tests.server.limits.street import nested, town, wish_body
+from tests.server.limits.street import nested, request_body, town
 
 # Depth
 
@@ -21,7 +21,7 @@ async def test_a_body_that_is_nested_too_deep_is_refused_and_the_connection_live
         ada = await server.seated(codec=codec)
 
         for seq, depth in enumerate([31, 32, 100, 900], start=1):
-            ada.client.say(Data(1, seq, 0, "wish", wish_body(codec, nested(depth))))
+            ada.client.say(Data(1, seq, 0, "wish", request_body(codec, nested(depth))))
         await until(lambda: len(ada.client.all_heard(Data)) == 3)
 
         decoder = codec.body_decoder(MessageRefused)

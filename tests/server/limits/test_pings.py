@@ -59,7 +59,7 @@ async def test_who_floods_with_frames_that_are_no_payloads_is_cut_off_like_any_o
     assert {event.limit for event in heard} == {"bytes_per_s"}
 
 
-async def test_a_stranger_who_pings_and_does_not_say_hello_is_cut_off(world: World) -> None:
+async def test_an_unauthenticated_client_who_pings_and_does_not_say_hello_is_cut_off(world: World) -> None:
     server = await world.serve(Hall)
     stranger = await RawPeer.connect(*server.addresses["websocket"])
 

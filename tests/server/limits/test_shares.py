@@ -107,7 +107,7 @@ async def test_two_addresses_take_their_shares_and_a_third_gets_in(
 
 
 @in_virtual_time
-async def test_a_line_is_not_filled_from_two_addresses() -> None:
+async def test_a_waitlist_is_not_filled_from_two_addresses() -> None:
     async with square(Narrow) as server:
         await ask(await server.guest("ada", THIRD), "join_or_create", kind="narrow")
         attacks = [Attack(server, home) for home in HOMES]
@@ -121,7 +121,7 @@ async def test_a_line_is_not_filled_from_two_addresses() -> None:
 
 
 @in_virtual_time
-async def test_as_many_as_a_room_seats_may_wait_in_its_line_from_one_address() -> None:
+async def test_as_many_as_a_room_seats_may_wait_in_its_waitlist_from_one_address() -> None:
     class Small(Room[PlayerData]):
         max_players = 4
         waiting_max = 8

@@ -33,7 +33,7 @@ def a_node(name: str, region: str = "eu", **facts: Any) -> NodeInfo:
     )
 
 
-def a_wish(queue: str = "anywhere", *players: str, **rest: Any) -> StartPlacement:
+def a_request(queue: str = "anywhere", *players: str, **rest: Any) -> StartPlacement:
     return StartPlacement(queue, "arena", [PlacedPlayer(player) for player in players], **rest)
 
 

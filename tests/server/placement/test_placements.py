@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.errors import Conflict, Invalid, NotFound, RoomFull, Throttled
 from holdfast.core.placement import Queue
 from holdfast.schemas.placement import QueueInfo
-from tests.server.placement.fleet import ANYWHERE, DAY_ONE, Desk, FakeFleet, a_node, a_wish, in_virtual_time
+from tests.server.placement.fleet import ANYWHERE, DAY_ONE, Desk, FakeFleet, a_node, a_request, in_virtual_time
 
 
 def a_full_fleet() -> FakeFleet:
@@ -25,7 +25,7 @@ async def test_a_placement_is_pending_at_once_and_fulfilled_with_its_room() -> N
     await asyncio.sleep(5.0)
     fleet.takes_s["a"] = 2.0
 
-    begun = desk.start(a_wish("anywhere", "ada", "bob", properties={"map": "castle"}, max_players=4), "ada")
+    begun = desk.start(a_request("anywhere", "ada", "bob", properties={"map": "castle"}, max_players=4), "ada")
     ended = await desk.end_of(begun.id)
 
     assert (begun.id, begun.queue, begun.status, begun.players) == ("made-1", "anywhere", "pending", ["ada", "bob"])
@@ -41,8 +41,8 @@ async def test_a_placement_is_pending_at_once_and_fulfilled_with_its_room() -> N
 async def test_every_change_is_told_in_order_with_the_owner() -> None:
     desk = Desk(FakeFleet(a_node("a")))
 
-    of_ada = desk.start(a_wish(), "ada")
-    of_nobody = desk.start(a_wish())
+    of_ada = desk.start(a_request(), "ada")
+    of_nobody = desk.start(a_request())
     await desk.end_of(of_ada.id)
     await desk.end_of(of_nobody.id)
 
@@ -60,7 +60,7 @@ async def test_an_unknown_queue_is_refused_with_those_that_there_are() -> None:
     desk = Desk(FakeFleet(), Queue("ranked", ("*",)), Queue("casual", ("*",)))
 
     with pytest.raises(NotFound, match="unknown queue 'rankd'; this server has: casual, ranked"):
-        desk.start(a_wish("rankd"))
+        desk.start(a_request("rankd"))
 
     assert desk.told == []
 
@@ -70,7 +70,7 @@ async def test_players_who_cannot_all_be_seated_are_refused() -> None:
     desk = Desk(FakeFleet(a_node("a")))
 
     with pytest.raises(Invalid, match="'ada' is named 2 times"):
-        desk.start(a_wish("anywhere", "ada", "ada"))
+        desk.start(a_request("anywhere", "ada", "ada"))
 
     assert desk.list() == []
 
@@ -85,14 +85,14 @@ async def test_two_queues_of_one_name_are_a_mistake() -> None:
 
 
 @in_virtual_time
-async def test_the_same_id_with_the_same_wish_is_the_same_placement_also_after_its_end() -> None:
+async def test_the_same_id_with_the_same_request_is_the_same_placement_also_after_its_end() -> None:
     fleet = FakeFleet(a_node("a"))
     desk = Desk(fleet)
 
-    first = desk.start(a_wish("anywhere", "bob", id="mine"), "ada")
-    again = desk.start(a_wish("anywhere", "bob", id="mine"), "ada")
+    first = desk.start(a_request("anywhere", "bob", id="mine"), "ada")
+    again = desk.start(a_request("anywhere", "bob", id="mine"), "ada")
     ended = await desk.end_of("mine")
-    later = desk.start(a_wish("anywhere", "bob", id="mine"), "ada")
+    later = desk.start(a_request("anywhere", "bob", id="mine"), "ada")
 
     assert first == again
     assert first.id == "mine"
@@ -103,17 +103,17 @@ async def test_the_same_id_with_the_same_wish_is_the_same_placement_also_after_i
 
 
 @in_virtual_time
-async def test_the_same_id_with_another_wish_or_of_somebody_else_is_a_conflict() -> None:
+async def test_the_same_id_with_another_request_or_of_somebody_else_is_a_conflict() -> None:
     desk = Desk(FakeFleet(a_node("a")))
-    desk.start(a_wish("anywhere", "bob", id="mine"), "ada")
+    desk.start(a_request("anywhere", "bob", id="mine"), "ada")
 
     with pytest.raises(Conflict, match="'mine' was started with a different request"):
-        desk.start(a_wish("anywhere", "cy", id="mine"), "ada")
+        desk.start(a_request("anywhere", "cy", id="mine"), "ada")
     with pytest.raises(Conflict):
-        desk.start(a_wish("anywhere", "bob", id="mine"), "eve")
+        desk.start(a_request("anywhere", "bob", id="mine"), "eve")
     await desk.end_of("mine")
     with pytest.raises(Conflict):
-        desk.start(a_wish("anywhere", "cy", id="mine"), "ada")
+        desk.start(a_request("anywhere", "cy", id="mine"), "ada")
 
     assert desk.story_of("mine") == ["pending", "fulfilled"]
 
@@ -121,9 +121,9 @@ async def test_the_same_id_with_another_wish_or_of_somebody_else_is_a_conflict()
 @in_virtual_time
 async def test_an_id_that_is_made_never_meets_one_that_was_chosen() -> None:
     desk = Desk(a_full_fleet())
-    desk.start(a_wish(id="made-1"))
+    desk.start(a_request(id="made-1"))
 
-    assert desk.start(a_wish()).id == "made-2"
+    assert desk.start(a_request()).id == "made-2"
 
 
 # Reading
@@ -132,7 +132,7 @@ async def test_an_id_that_is_made_never_meets_one_that_was_chosen() -> None:
 @in_virtual_time
 async def test_an_owner_sees_only_their_own_and_an_operator_all() -> None:
     desk = Desk(a_full_fleet())
-    of_ada = desk.start(a_wish(), "ada")
+    of_ada = desk.start(a_request(), "ada")
 
     assert desk.get(of_ada.id, "ada") == of_ada
     assert desk.get(of_ada.id) == of_ada
@@ -148,7 +148,7 @@ async def test_an_owner_sees_only_their_own_and_an_operator_all() -> None:
 async def test_the_list_has_the_pending_and_the_ended_oldest_first() -> None:
     desk = Desk(a_full_fleet())
     for name in ("one", "two", "three"):
-        desk.start(a_wish(id=name))
+        desk.start(a_request(id=name))
         await asyncio.sleep(0.5)
 
     desk.stop("two")
@@ -163,9 +163,9 @@ async def test_the_list_has_the_pending_and_the_ended_oldest_first() -> None:
 @in_virtual_time
 async def test_a_queue_tells_how_many_wait_in_it() -> None:
     desk = Desk(a_full_fleet(), Queue("ranked", ("a", "region:eu"), 30.0), ANYWHERE)
-    desk.start(a_wish("ranked"))
-    desk.start(a_wish("ranked", id="mine"))
-    desk.start(a_wish("anywhere"))
+    desk.start(a_request("ranked"))
+    desk.start(a_request("ranked", id="mine"))
+    desk.start(a_request("anywhere"))
 
     desk.stop("mine")
 
@@ -182,7 +182,7 @@ async def test_a_queue_tells_how_many_wait_in_it() -> None:
 async def test_a_placement_that_is_stopped_while_it_waits_asks_no_node_again() -> None:
     fleet = a_full_fleet()
     desk = Desk(fleet)
-    desk.start(a_wish(id="mine"), "ada")
+    desk.start(a_request(id="mine"), "ada")
     await asyncio.sleep(3.0)
 
     stopped = desk.stop("mine", "ada")
@@ -198,7 +198,7 @@ async def test_a_placement_that_is_stopped_while_it_waits_asks_no_node_again() -
 @in_virtual_time
 async def test_stopping_twice_is_stopping_once() -> None:
     desk = Desk(a_full_fleet())
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
 
     first = desk.stop("mine")
     await asyncio.sleep(1.0)
@@ -211,7 +211,7 @@ async def test_stopping_twice_is_stopping_once() -> None:
 async def test_a_placement_that_ended_otherwise_cannot_be_stopped() -> None:
     fleet = FakeFleet(a_node("a"))
     desk = Desk(fleet)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
     await desk.end_of("mine")
 
     with pytest.raises(Conflict, match="'mine' is fulfilled; only a pending one can be stopped"):
@@ -225,15 +225,15 @@ async def test_a_placement_that_ended_otherwise_cannot_be_stopped() -> None:
 async def test_closing_cancels_what_is_pending_and_takes_no_more() -> None:
     desk = Desk(a_full_fleet())
     for name in ("one", "two"):
-        desk.start(a_wish(id=name))
+        desk.start(a_request(id=name))
 
     await desk.close()
 
     assert [(info.status, info.reason) for info in desk.list()] == [("cancelled", "the node is stopping")] * 2
     assert desk.story_of("one") == desk.story_of("two") == ["pending", "cancelled"]
     with pytest.raises(Throttled, match="stopping"):
-        desk.start(a_wish(id="three"))
-    assert desk.start(a_wish(id="one")).status == "cancelled"
+        desk.start(a_request(id="three"))
+    assert desk.start(a_request(id="one")).status == "cancelled"
 
 
 @in_virtual_time
@@ -253,15 +253,15 @@ async def test_closing_an_idle_desk_or_a_closed_one_does_nothing() -> None:
 async def test_only_so_many_may_be_pending() -> None:
     desk = Desk(a_full_fleet(), pending_max=3)
     for number in range(3):
-        desk.start(a_wish(id=f"p{number}"))
+        desk.start(a_request(id=f"p{number}"))
 
     with pytest.raises(Throttled, match="3 placements are pending"):
-        desk.start(a_wish())
+        desk.start(a_request())
 
-    assert desk.start(a_wish(id="p0")).status == "pending", "what is known is no new one"
+    assert desk.start(a_request(id="p0")).status == "pending", "what is known is no new one"
     desk.stop("p0")
     await asyncio.sleep(0.1)
-    assert desk.start(a_wish()).status == "pending"
+    assert desk.start(a_request()).status == "pending"
 
 
 @in_virtual_time
@@ -270,35 +270,35 @@ async def test_a_room_that_is_still_being_made_counts_after_its_placement_was_st
     fleet.takes_s["a"] = 50.0
     desk = Desk(fleet, pending_max=3)
     for _ in range(3):
-        begun = desk.start(a_wish())
+        begun = desk.start(a_request())
         await asyncio.sleep(0.1)
         desk.stop(begun.id)
 
     with pytest.raises(Throttled):
-        desk.start(a_wish())
+        desk.start(a_request())
 
     await asyncio.sleep(60.0)
-    assert desk.start(a_wish()).status == "pending"
+    assert desk.start(a_request()).status == "pending"
 
 
 @in_virtual_time
 async def test_one_player_cannot_take_the_places_of_all_others() -> None:
     desk = Desk(a_full_fleet(), pending_per_owner_max=2)
     for _ in range(2):
-        desk.start(a_wish(), "eve")
+        desk.start(a_request(), "eve")
 
     with pytest.raises(Throttled, match="you have 2 pending placements"):
-        desk.start(a_wish(), "eve")
+        desk.start(a_request(), "eve")
 
-    assert desk.start(a_wish(), "ada").status == "pending"
+    assert desk.start(a_request(), "ada").status == "pending"
     for _ in range(5):
-        assert desk.start(a_wish()).status == "pending", "operators have no such limit"
+        assert desk.start(a_request()).status == "pending", "operators have no such limit"
 
 
 @in_virtual_time
 async def test_the_ended_are_kept_for_a_while() -> None:
     desk = Desk(a_full_fleet(), kept_s=60.0)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
     desk.stop("mine")
 
     await asyncio.sleep(59.0)
@@ -309,17 +309,17 @@ async def test_the_ended_are_kept_for_a_while() -> None:
     for look in (desk.get, desk.stop):
         with pytest.raises(NotFound, match="kept for 60 s"):
             look("mine")
-    assert desk.start(a_wish("anywhere", "ada", id="mine")).status == "pending", "its id is free again"
+    assert desk.start(a_request("anywhere", "ada", id="mine")).status == "pending", "its id is free again"
 
 
 @in_virtual_time
 async def test_an_id_that_is_used_again_has_a_timeout_of_its_own() -> None:
     desk = Desk(a_full_fleet(), kept_s=10.0)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
     desk.stop("mine")
     await asyncio.sleep(20.0)
 
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
     ended = await desk.end_of("mine")
 
     assert (ended.status, ended.ended_at) == ("timed_out", DAY_ONE + 80.0)
@@ -329,7 +329,7 @@ async def test_an_id_that_is_used_again_has_a_timeout_of_its_own() -> None:
 async def test_only_so_many_of_the_ended_are_kept_and_the_first_to_end_gives_way() -> None:
     desk = Desk(a_full_fleet(), kept_max=2)
     for name in ("one", "two", "three", "four"):
-        desk.start(a_wish(id=name))
+        desk.start(a_request(id=name))
 
     for name in ("three", "one", "four"):
         assert desk.stop(name).status == "cancelled"
@@ -343,7 +343,7 @@ async def test_a_reason_is_cut_to_what_can_travel() -> None:
     fleet = FakeFleet(a_node("a"))
     fleet.refusals["a"] = RoomFull("x" * 10_000)
     desk = Desk(fleet)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
 
     ended = await desk.end_of("mine")
 

@@ -1,4 +1,4 @@
-"""What is told of sessions, seats and rooms: all of it, once, and in the order in which it happened."""
+"""The events of sessions, seats and rooms: each is published once, in the order in which it happened."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,7 @@ from tests.server.durability.bench import in_virtual_time, until
 
 
 @in_virtual_time
-async def test_a_life_is_told_from_the_beginning_to_the_end() -> None:
+async def test_a_session_is_told_from_the_beginning_to_the_end() -> None:
     async with scene() as play:
         ada = await play.seated()
         ada.client.cut()

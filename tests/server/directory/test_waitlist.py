@@ -1,4 +1,4 @@
-"""The line before a full room: who is next is offered the seat that was freed."""
+"""The waitlist of a full room: the next player is offered the seat that was freed."""
 
 import asyncio
 from typing import Any
@@ -44,7 +44,7 @@ async def _line(server: MemoryServer, room_id: str, *names: str) -> list[Caller]
 
 
 @in_virtual_time
-async def test_the_next_in_line_is_offered_the_freed_seat_and_takes_it() -> None:
+async def test_the_next_in_the_waitlist_is_offered_the_freed_seat_and_takes_it() -> None:
     async with served(arena(Hall)) as server:
         room, seat = await _full(server)
         ada, bob = await _line(server, room.id, "ada", "bob")
@@ -53,7 +53,7 @@ async def test_the_next_in_line_is_offered_the_freed_seat_and_takes_it() -> None
         await until(lambda: ada.offers)
 
         assert ada.offers == [WaitInfo(room.id, 0, 60.0)]
-        assert await bob.wait(room.id) == WaitInfo(room.id, 1), "the line has moved"
+        assert await bob.wait(room.id) == WaitInfo(room.id, 1), "the waitlist has moved"
         assert bob.offers == []
         with pytest.raises(RoomFull):
             await bob.join(room.id)
@@ -62,7 +62,7 @@ async def test_the_next_in_line_is_offered_the_freed_seat_and_takes_it() -> None
 
 
 @in_virtual_time
-async def test_seats_are_offered_in_the_order_of_the_line() -> None:
+async def test_seats_are_offered_in_the_order_of_the_waitlist() -> None:
     async with served(arena(Hall)) as server:
         room, seat = await _full(server)
         callers = await _line(server, room.id, "a", "b", "c", "d")
@@ -92,7 +92,7 @@ async def test_an_offer_that_is_not_taken_goes_to_the_next() -> None:
         assert len(bob.offers) == 1
         with pytest.raises(RoomFull):
             await ada.join(room.id)
-        assert await ada.wait(room.id) == WaitInfo(room.id, 1), "at the end of the line"
+        assert await ada.wait(room.id) == WaitInfo(room.id, 1), "at the end of the waitlist"
         await bob.join(room.id)
         assert await told(server, "ada") == ["reserved", "expired"]
 
@@ -188,7 +188,7 @@ async def test_nobody_gets_a_new_seat_before_who_waits(operation: str) -> None:
         assert {**seats(server, room.id), "eve": ""} == {"zoe": "taken", "ada": "reserved", "eve": ""}
 
 
-# What moves the line
+# What moves the waitlist
 
 
 @in_virtual_time
@@ -255,7 +255,7 @@ async def test_a_room_that_is_opened_again_offers_its_seats(by: str) -> None:
 
 
 @in_virtual_time
-async def test_when_the_room_ends_so_does_the_line() -> None:
+async def test_when_the_room_ends_so_does_the_waitlist() -> None:
     async with served(arena(Hall)) as server:
         room, _ = await _full(server)
         (ada,) = await _line(server, room.id, "ada")
@@ -306,7 +306,7 @@ async def test_who_was_away_when_the_seat_was_offered_hears_of_it_when_asking() 
 
 
 @in_virtual_time
-async def test_who_is_gone_for_good_stands_in_no_line() -> None:
+async def test_who_is_gone_for_good_waits_in_no_queue() -> None:
     async with served(arena(Hall, waiting_max=2), grace_s=5.0) as server:
         room, seat = await _full(server)
         ada, bob = await _line(server, room.id, "ada", "bob")
@@ -325,7 +325,7 @@ async def test_who_is_gone_for_good_stands_in_no_line() -> None:
 
 
 @in_virtual_time
-async def test_who_steps_out_of_the_line_is_passed_over() -> None:
+async def test_who_steps_out_of_the_waitlist_is_passed_over() -> None:
     async with served(arena(Hall)) as server:
         room, seat = await _full(server)
         ada, bob, cleo = await _line(server, room.id, "ada", "bob", "cleo")
@@ -342,7 +342,7 @@ async def test_who_steps_out_of_the_line_is_passed_over() -> None:
 
 
 @in_virtual_time
-async def test_a_line_has_an_end_and_some_rooms_have_none() -> None:
+async def test_a_waitlist_has_an_end_and_some_rooms_have_none() -> None:
     async with served(arena(Hall, waiting_max=2)) as server:
         room, _ = await _full(server)
         ada, bob = await _line(server, room.id, "ada", "bob")

@@ -15,7 +15,7 @@ def _at_most(reservations: int) -> Limits:
 
 
 @in_virtual_time
-async def test_seats_from_the_line_count_as_reserved_by_who_waits() -> None:
+async def test_seats_from_the_waitlist_count_as_reserved_by_who_waits() -> None:
     async with served(_HALL, limits=_at_most(2)) as server:
         first, second, third = [await server.create_room("arena") for _ in range(3)]
         ada = await call(server, "ada")

@@ -1,4 +1,4 @@
-"""Before anybody knows who they are: strangers, hellos, failures, storms."""
+"""Limits before sign-in: unauthenticated connections, hellos, failures, storms."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.server.limits.street import ELSEWHERE, HOME, later, refused, town
 
 
 @in_virtual_time
-async def test_from_one_address_only_so_many_may_stand_at_the_door() -> None:
+async def test_from_one_address_only_so_many_may_be_unauthenticated() -> None:
     async with town(strangers_per_address_max=3) as server:
         silent = [await server.knock() for _ in range(3)]
 
@@ -26,7 +26,7 @@ async def test_from_one_address_only_so_many_may_stand_at_the_door() -> None:
 
 
 @in_virtual_time
-async def test_who_has_said_who_they_are_is_no_stranger_any_more() -> None:
+async def test_who_has_said_who_they_are_no_longer_counts_as_unauthenticated() -> None:
     async with town(strangers_per_address_max=1) as server:
         for number in range(5):
             await server.guest(f"player {number}")
@@ -44,7 +44,7 @@ async def test_a_network_of_ipv6_is_one_address() -> None:
 
 
 @in_virtual_time
-async def test_in_all_only_so_many_may_stand_at_the_door() -> None:
+async def test_in_all_only_so_many_may_be_unauthenticated() -> None:
     async with town(strangers_max=3) as server:
         for number in range(3):
             await server.knock(f"10.0.0.{number}")
@@ -164,7 +164,7 @@ async def test_who_says_nothing_but_rubbish_uses_up_the_hellos_of_its_address() 
 
 
 @in_virtual_time
-async def test_a_stranger_who_says_more_than_a_hello_is_cut_off() -> None:
+async def test_an_unauthenticated_client_who_says_more_than_a_hello_is_cut_off() -> None:
     async with town() as server:
         stranger = await server.knock()
 

@@ -1,4 +1,4 @@
-"""Everything that can happen to seats, at random: whatever the order, the books of the node agree with its rooms."""
+"""Everything that can happen to seats, at random: whatever the order, the counts of the node agree with its rooms."""
 
 import asyncio
 from collections import Counter
@@ -154,7 +154,7 @@ def _limits() -> Limits:
 @pytest.mark.parametrize("duplicate", ["takeover", "reject"])
 @pytest.mark.parametrize("seed", range(8))
 @in_virtual_time
-async def test_the_books_agree_and_nothing_is_left_when_everybody_has_gone(seed: int, duplicate: str) -> None:
+async def test_the_counts_agree_and_nothing_is_left_when_everybody_has_gone(seed: int, duplicate: str) -> None:
     random = Random(f"{seed}/{duplicate}")
     async with served(arena(Moody, duplicate=duplicate), seed=seed, limits=_limits(), grace_s=10.0) as server:
         crowd = Crowd(server, random)
@@ -174,7 +174,7 @@ async def test_the_books_agree_and_nothing_is_left_when_everybody_has_gone(seed:
 
 @pytest.mark.parametrize("seed", range(6))
 @in_virtual_time
-async def test_the_books_agree_across_crashes(seed: int) -> None:
+async def test_the_counts_agree_across_crashes(seed: int) -> None:
     random = Random(f"{seed}/crashes")
     store = FaultyStore(latency_s=0.05, jitter_s=0.1, random=Random(seed))
     kind = arena(Moody, durability="commit")

@@ -1,4 +1,4 @@
-"""The same key and the same wish are the same room, however often and from wherever it is asked for."""
+"""The same key and the same request are the same room, however often and from wherever it is asked for."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ WISH: dict[str, Any] = {
 }
 
 
-async def test_the_same_key_with_the_same_wish_gives_the_same_room(world: World) -> None:
+async def test_the_same_key_with_the_same_request_gives_the_same_room(world: World) -> None:
     kind = chat()
     server = await world.serve(kind)
     ada = await world.connect(server)
@@ -60,7 +60,7 @@ async def test_a_room_that_changed_since_is_given_as_it_is_now(world: World) -> 
     ],
     ids=str,
 )
-async def test_the_same_key_with_another_wish_is_refused(world: World, other: dict[str, Any]) -> None:
+async def test_the_same_key_with_another_request_is_refused(world: World, other: dict[str, Any]) -> None:
     server = await world.serve(chat())
     ada = await world.connect(server)
     first = await ada.create("chat", **WISH, idempotency_key="k")
@@ -93,7 +93,7 @@ async def test_keys_of_different_creators_do_not_meet(world: World) -> None:
     assert len(rooms) == len(server.rooms) == 3
 
 
-async def test_without_a_key_every_wish_is_another_room(world: World) -> None:
+async def test_without_a_key_every_request_is_another_room(world: World) -> None:
     server = await world.serve(chat())
     ada = await world.connect(server)
 
@@ -117,7 +117,7 @@ async def test_of_a_hundred_who_ask_at_once_all_get_the_one_room(world: World) -
     assert server.counters.rooms_created == 1
 
 
-async def test_another_wish_with_the_key_of_a_room_in_the_making_is_refused_at_once(world: World) -> None:
+async def test_another_request_with_the_key_of_a_room_in_the_making_is_refused_at_once(world: World) -> None:
     kind = gated()
     server = await world.serve(kind)
     making = asyncio.create_task(server.create_room("chat", idempotency_key="k"))
@@ -183,7 +183,7 @@ async def test_a_client_that_drops_while_it_asks_and_asks_again_has_one_room(wor
 # What fails
 
 
-async def test_a_refused_wish_frees_its_key_for_any_other(world: World) -> None:
+async def test_a_refused_request_frees_its_key_for_any_other(world: World) -> None:
     kind = gated()
     open_gate(kind)
     server = await world.serve(kind)

@@ -1,4 +1,4 @@
-"""How a node is looked for: which are asked, when again, and what ends the search."""
+"""The search for a node: which are asked, when again, and what ends it."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from holdfast.core.placement import LatencyPolicy, Queue
 from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 from tests.log_lines import line_of
-from tests.server.placement.fleet import ANYWHERE, DAY_ONE, Desk, FakeFleet, a_node, a_wish, in_virtual_time
+from tests.server.placement.fleet import ANYWHERE, DAY_ONE, Desk, FakeFleet, a_node, a_request, in_virtual_time
 
 IN_ORDER = Queue("in_order", ("a", "b", "c"), priority=("order",))
 
@@ -28,7 +28,7 @@ async def test_a_node_that_refuses_is_followed_by_the_next_best_at_once() -> Non
     fleet.refusals = {"a": RoomFull(), "b": Throttled("this node is full: it cannot take another room")}
     desk = Desk(fleet, IN_ORDER)
 
-    begun = desk.start(a_wish("in_order"))
+    begun = desk.start(a_request("in_order"))
     ended = await desk.end_of(begun.id)
 
     assert (ended.status, ended.node, ended.reason) == ("fulfilled", "c", "")
@@ -42,7 +42,7 @@ async def test_a_burst_spreads_over_the_fleet_though_no_room_is_there_yet() -> N
     desk = Desk(fleet)
 
     for _ in range(100):
-        desk.start(a_wish())
+        desk.start(a_request())
     await asyncio.sleep(6.0)
 
     assert {info.status for info in desk.list()} == {"fulfilled"}
@@ -56,7 +56,7 @@ async def test_a_node_is_not_asked_for_more_rooms_than_it_has_space_for() -> Non
     desk = Desk(fleet)
 
     for _ in range(3):
-        desk.start(a_wish())
+        desk.start(a_request())
     await asyncio.sleep(4.0)
 
     assert fleet.nodes_asked == ["a", "a"]
@@ -68,7 +68,7 @@ async def test_a_room_that_was_refused_takes_no_space() -> None:
     fleet = FakeFleet(a_node("a", rooms=99))
     fleet.refusals["a"] = Refused("not now")
     desk = Desk(fleet)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
 
     await asyncio.sleep(2.5)
 
@@ -82,7 +82,7 @@ async def test_a_room_that_was_refused_takes_no_space() -> None:
 async def test_a_fleet_without_space_is_asked_again_until_it_has_some() -> None:
     fleet = FakeFleet(a_node("a", rooms=100))
     desk = Desk(fleet)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
 
     await asyncio.sleep(10.5)
     waiting = desk.get("mine")
@@ -98,7 +98,7 @@ async def test_nodes_that_refuse_are_asked_again_after_a_pause() -> None:
     fleet = FakeFleet(a_node("a"), a_node("b"))
     fleet.refusals = {"a": Refused("not now"), "b": Failed("the game raised")}
     desk = Desk(fleet, retry_s=2.0)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
 
     await asyncio.sleep(3.0)
     waiting = desk.get("mine")
@@ -153,7 +153,7 @@ async def test_a_placement_that_nobody_took_times_out_and_says_what_was_last_in_
     fleet = FakeFleet(a_node("a"))
     fleet.refusals["a"] = Failed("a hook of the game raised")
     desk = Desk(fleet, Queue("short", ("*",), timeout_s=3.0))
-    desk.start(a_wish("short", id="mine"))
+    desk.start(a_request("short", id="mine"))
 
     ended = await desk.end_of("mine")
     await asyncio.sleep(100.0)
@@ -167,7 +167,7 @@ async def test_a_placement_that_nobody_took_times_out_and_says_what_was_last_in_
 @in_virtual_time
 async def test_an_empty_fleet_times_out_too() -> None:
     desk = Desk(FakeFleet())
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
 
     ended = await desk.end_of("mine")
 
@@ -184,7 +184,7 @@ def test_what_trying_again_cannot_mend_fails_at_once_with_its_sentence(error: Re
         fleet = FakeFleet(a_node("a"))
         fleet.refusals["a"] = error
         desk = Desk(fleet)
-        desk.start(a_wish(id="mine"))
+        desk.start(a_request(id="mine"))
 
         ended = await desk.end_of("mine")
 
@@ -201,7 +201,7 @@ async def test_a_node_that_does_not_host_the_kind_does_not_speak_for_the_others(
     fleet = a_row_of_nodes()
     fleet.refusals = {"a": NotFound("no such kind"), "b": RoomFull(), "c": NotFound("no such kind")}
     desk = Desk(fleet, IN_ORDER)
-    desk.start(a_wish("in_order", id="mine"))
+    desk.start(a_request("in_order", id="mine"))
 
     await asyncio.sleep(5.5)
     assert desk.get("mine").status == "pending"
@@ -216,7 +216,7 @@ async def test_when_no_node_hosts_the_kind_the_placement_fails() -> None:
     fleet = a_row_of_nodes()
     fleet.refusals = dict.fromkeys("abc", NotFound("no such kind"))
     desk = Desk(fleet, IN_ORDER)
-    desk.start(a_wish("in_order", id="mine"))
+    desk.start(a_request("in_order", id="mine"))
 
     ended = await desk.end_of("mine")
 
@@ -229,11 +229,11 @@ async def test_a_bug_fails_one_placement_is_logged_once_and_harms_no_other(caplo
     fleet = a_row_of_nodes()
     fleet.refusals["a"] = ZeroDivisionError("a bug")
     desk = Desk(fleet, IN_ORDER, ANYWHERE)
-    desk.start(a_wish("in_order", id="hit"))
+    desk.start(a_request("in_order", id="hit"))
 
     hit = await desk.end_of("hit")
     del fleet.refusals["a"]
-    desk.start(a_wish(id="other"))
+    desk.start(a_request(id="other"))
 
     assert (hit.status, hit.reason) == ("failed", "the placement failed; see the server's log")
     assert [line_of(record) for record in caplog.records] == [("a placement failed", {"placement": "hit"})]
@@ -247,7 +247,7 @@ async def test_a_fleet_that_cannot_be_looked_at_is_a_bug_like_any_other(caplog: 
             raise LookupError("a bug")
 
     desk = Desk(Unseen())
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
 
     assert (await desk.end_of("mine")).status == "failed"
     assert len(caplog.records) == 1
@@ -261,7 +261,7 @@ async def test_a_room_that_is_made_after_its_placement_was_stopped_is_given_up()
     fleet = a_row_of_nodes()
     fleet.takes_s["a"] = 5.0
     desk = Desk(fleet, IN_ORDER)
-    desk.start(a_wish("in_order", id="mine"))
+    desk.start(a_request("in_order", id="mine"))
     await asyncio.sleep(1.0)
 
     stopped = desk.stop("mine")
@@ -282,7 +282,7 @@ async def test_a_node_that_refuses_after_the_placement_was_stopped_changes_nothi
     fleet.takes_s["a"] = 5.0
     fleet.refusals["a"] = NotFound("no such kind")
     desk = Desk(fleet, IN_ORDER)
-    desk.start(a_wish("in_order", id="mine"))
+    desk.start(a_request("in_order", id="mine"))
     await asyncio.sleep(1.0)
 
     stopped = desk.stop("mine")
@@ -297,7 +297,7 @@ async def test_a_node_that_hangs_does_not_stretch_the_timeout_and_its_room_is_gi
     fleet = FakeFleet(a_node("a"))
     fleet.takes_s["a"] = 100.0
     desk = Desk(fleet)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
 
     ended = await desk.end_of("mine")
     await asyncio.sleep(50.0)
@@ -313,7 +313,7 @@ async def test_a_room_that_cannot_be_given_up_is_reported(caplog: pytest.LogCapt
     fleet.takes_s["a"] = 5.0
     fleet.cannot_give_up = NotFound("there is no room 'room-1'")
     desk = Desk(fleet)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
     await asyncio.sleep(1.0)
 
     desk.stop("mine")
@@ -331,7 +331,7 @@ async def test_closing_waits_for_rooms_that_are_being_made_and_gives_them_up() -
     fleet = FakeFleet(a_node("a"))
     fleet.takes_s["a"] = 1.0
     desk = Desk(fleet)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
     await asyncio.sleep(0.5)
 
     await desk.close()
@@ -347,7 +347,7 @@ async def test_closing_does_not_wait_for_ever() -> None:
     fleet = FakeFleet(a_node("a"))
     fleet.takes_s["a"] = 1000.0
     desk = Desk(fleet, close_s=2.0)
-    desk.start(a_wish(id="mine"))
+    desk.start(a_request(id="mine"))
     await asyncio.sleep(0.5)
 
     await desk.close()

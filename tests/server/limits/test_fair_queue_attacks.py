@@ -1,4 +1,4 @@
-"""The slow lane under attack: what waits in it is bounded, who waits is not taken for silent, and all come out."""
+"""The fair queue under attack: what waits is bounded, waiting clients are not taken for silent, and all come out."""
 
 from collections import Counter, defaultdict
 from random import Random
@@ -55,7 +55,7 @@ async def test_what_was_read_and_waits_is_bounded_in_bytes_and_in_number(payload
 
 
 @in_virtual_time
-async def test_what_waits_of_a_stranger_is_hardly_more_than_a_hello() -> None:
+async def test_what_waits_of_an_unauthenticated_client_is_hardly_more_than_a_hello() -> None:
     async with town(hellos_per_address_burst=1, hellos_per_address_per_s=0.01, late_hello_s=1.0) as server:
         await server.guest("ada")
         stranger = await server.knock()
@@ -114,7 +114,7 @@ async def test_who_waits_to_be_heard_is_not_taken_for_silent() -> None:
 
 
 @in_virtual_time
-async def test_who_says_nothing_more_after_the_lane_is_taken_for_silent() -> None:
+async def test_who_says_nothing_more_after_the_queue_is_taken_for_silent() -> None:
     async with town(**PORTIONS, ping_s=5.0, silence_s=16.0) as server:
         ada = await server.seated()
 

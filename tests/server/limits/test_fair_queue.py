@@ -1,4 +1,4 @@
-"""Who says much at once is heard in portions, and in order; nothing of it is lost."""
+"""A client that sends much at once is read in portions, in order; nothing is lost."""
 
 from holdfast import Reason
 from holdfast.schemas.frames import Bye, Reply

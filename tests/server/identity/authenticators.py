@@ -1,4 +1,4 @@
-"""Ways to sign in, for the tests of this folder: quick ones, and one that waits for the test."""
+"""Authenticators for the tests of this folder: quick ones, and one that waits for the test."""
 
 import asyncio
 from typing import Any
