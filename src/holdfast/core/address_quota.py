@@ -32,7 +32,7 @@ class AddressShares:
 
     def holder_of(self, address: str) -> str:
         """The name under which an address is counted; empty if it may use the whole pool."""
-        parsed = _parsed(address)
+        parsed = _parsed(address) if address else None
         if parsed is None or any(parsed in network for network in self._full):
             return ""
         return address_group(address)

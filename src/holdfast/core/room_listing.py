@@ -123,6 +123,7 @@ def check_request(request: Struct) -> None:
 
 
 _SCALARS = (str, int, float, bool)
+_LISTS = (list, tuple)
 
 
 def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
@@ -132,12 +133,12 @@ def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
     for name, value in properties.items():
         if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARS_MAX:
             raise Invalid(f"properties: a name is text of 1 to {NAME_CHARS_MAX} characters; got {name!r}")
-        values = value if isinstance(value, list | tuple) else [value]
-        if not all(isinstance(each, _SCALARS) for each in values):
-            raise Invalid(f"properties: {name!r} must be text, a number, true or false, or a list of these")
-        # JSON cannot say them, and nothing is more or less than `nan`.
-        if not all(isfinite(each) for each in values if isinstance(each, float)):
-            raise Invalid(f"properties: {name!r} must be a number, and neither infinite nor nan")
+        for each in value if isinstance(value, _LISTS) else (value,):
+            if not isinstance(each, _SCALARS):
+                raise Invalid(f"properties: {name!r} must be text, a number, true or false, or a list of these")
+            # JSON cannot say them, and nothing is more or less than `nan`.
+            if isinstance(each, float) and not isfinite(each):
+                raise Invalid(f"properties: {name!r} must be a number, and neither infinite nor nan")
     for codec in CODECS.values():
         try:
             size = len(codec.encode(dict(properties)))

@@ -106,6 +106,8 @@ class Column:
         if bucket is None:
             self._buckets[key] = [place]
             insort(self.keys, key)
+        elif bucket[-1].birth < place.birth:  # a new room
+            bucket.append(place)
         else:
             insort(bucket, place, key=by_birth)
 

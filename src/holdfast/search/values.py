@@ -56,6 +56,8 @@ def _as_float(number: float) -> float:
 
 def keys_of(value: Any) -> Collection[Key]:
     """The keys by which a value is found: its own, or those of its elements."""
+    if value is None:
+        return ()
     if isinstance(value, LISTS):
         keys = {key_of(element) for element in value}
         keys.discard(MISSING)
