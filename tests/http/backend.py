@@ -22,7 +22,7 @@ from holdfast.schemas.player import PlayerInfo, PlayerPage, PlayerState, Reserva
 from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
-from holdfast.server.operate.operations import Operations
+from holdfast.server.operations import Operations
 
 CALLS: Mapping[str, Mapping[str, str]] = {
     "rooms": {

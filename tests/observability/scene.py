@@ -10,7 +10,7 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.messages import SeatLeft
 from holdfast.schemas.events import Event
 from holdfast.schemas.frames import Close, Data, Hello, Position, Welcome
-from holdfast.server.operate.operations import Operations
+from holdfast.server.operations import Operations
 from holdfast.testing import Link, MemoryServer, Named
 from holdfast.testing.server import URL
 from holdfast.transports.port import Subprotocol, TransportLimits

@@ -14,7 +14,7 @@ from holdfast.http.static import Folder
 
 if TYPE_CHECKING:
     # Not at run time: a command line that only needs the defaults would import the server.
-    from holdfast.server.operate.operations import Operations
+    from holdfast.server.operations import Operations
 
 
 class HttpApi:

@@ -30,7 +30,7 @@ from holdfast.http.responses import Answer
 from holdfast.http.routes import access, node, pages, placements, rooms, sessions
 from holdfast.http.static import Folder, Site
 from holdfast.http.streams import Streams
-from holdfast.server.operate.operations import Operations
+from holdfast.server.operations import Operations
 
 _HANDLERS = [
     *(*rooms.HANDLERS, *sessions.HANDLERS, *access.HANDLERS, *placements.HANDLERS),

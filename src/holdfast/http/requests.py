@@ -18,7 +18,7 @@ from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
 from holdfast.http.static import Site
 from holdfast.http.streams import Streams
-from holdfast.server.operate.operations import Operations
+from holdfast.server.operations import Operations
 
 CONTEXT = "holdfast"
 """The key of an ASGI scope under which its `ApiContext` is."""

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.address_quota import AddressQuota, AddressShares
-from holdfast.core.errors import Throttled
 from holdfast.core.flood import Rates
 from holdfast.core.ids import new_id
 from holdfast.core.limits import Limits
@@ -59,9 +58,7 @@ from holdfast.server.durability.room_writer import RoomWriter, WriterContext
 from holdfast.server.environment import Environment
 from holdfast.server.faults import Faults
 from holdfast.server.health import HealthMonitor
-from holdfast.server.placement.fleet import OwnFleet
-from holdfast.server.placement.operations import PlacementOperations
-from holdfast.server.placement.placements import Placements
+from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
 from holdfast.server.rooms.effects import Carry, Outbox
 from holdfast.server.rooms.reserved import ReservedSeats
@@ -128,7 +125,7 @@ class ServerParts:
             now=clock.now,
             schemes=self.settings.authenticators,
             connection=self.connections.get,
-            kinds=lambda: self.rooms.kinds,
+            kinds=lambda: self.rooms.types,
         )
         self.lines = LineLimit(clock.loop, limits.log_lines_per_s, log_left_out)
         self.faults = Faults(self.metrics.counters, self.lines)
@@ -164,7 +161,7 @@ class ServerParts:
                 sessions=lambda: self.sessions,
                 connections=self.connections.__iter__,
                 rooms=lambda: [runner.room for runner in self.rooms.runners()],
-                kinds=lambda: self.rooms.kinds,
+                kinds=lambda: self.rooms.types,
                 is_ready=lambda: self.health.is_ready,
                 is_healthy=lambda: self.health.is_healthy,
                 is_store_failing=self._is_store_failing,
@@ -253,7 +250,7 @@ class ServerParts:
             make_runner=self._factory.make,
             reserved=reserved,
             passwords=RoomPasswords(limits, environment.random, environment.hashing),
-            check_capacity=self._check_capacity,
+            is_healthy=lambda: self.health.is_healthy,
             tell_rooms=self.notices.rooms,
         )
         self.health = HealthMonitor(
@@ -278,7 +275,7 @@ class ServerParts:
             begun=self._drain_begun,
         )
         self._factory.listeners = RoomListeners(
-            listed=self.rooms.listed,
+            listed=self.rooms.index.touch,
             seat_changed=self.rooms.seat_changed,
             seat_given_back=self.drain.look_at,
             gone=self.rooms.forget,
@@ -446,14 +443,14 @@ class ServerParts:
         lifecycle, rooms, connections = self.lifecycle, self.rooms, self.connections
         lifecycle.graces.may_expire = lambda session: not self.stored.is_stuck(session)
         lifecycle.on_drop += [self.requests.dropped]
-        lifecycle.on_detach += [rooms.index.dropped, rooms.session_dropped]
-        lifecycle.on_end += [lambda session, *_: rooms.index.dropped(session)]
+        lifecycle.on_detach += [rooms.index.watches.dropped, rooms.session_dropped]
+        lifecycle.on_end += [lambda session, *_: rooms.index.watches.dropped(session)]
         if self.committer is not None:
             durable = self.committer.sessions
             lifecycle.close_connection = durable.close_connection
             lifecycle.on_end += [lambda session, *_: durable.ended(session)]
         lifecycle.on_end += [rooms.session_ended]
-        lifecycle.on_release += [rooms.index.dropped]
+        lifecycle.on_release += [rooms.index.watches.dropped]
         connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]
         connections.admit = self.connection_limiter.admit
         connections.on_admit += [self.handshake.opened]
@@ -472,17 +469,12 @@ class ServerParts:
         assert self.committer is not None
         self.committer.broken(error)
 
-    def _check_capacity(self) -> None:
-        if self.drain.is_on:
-            raise Throttled("this node is stopping")
-        if not self.health.is_healthy:
-            raise Throttled("this node is unhealthy and takes no new rooms; try again later")
-
     def _pause(self, connection: LiveConnection, seconds: float) -> None:
         self.fair_queue.pause(connection, seconds)
 
     def _drain_begun(self, observe: Callable[[Event], None]) -> None:
         self.health.is_ready = False
+        self.rooms.is_stopping = True
         self.bus.observe(observe)
 
     def _placement_changed(self, info: PlacementInfo, owner: str) -> None:

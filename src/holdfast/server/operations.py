@@ -1,54 +1,53 @@
-"""What operators can do with a running server, composed from its parts."""
+"""What operators can do with a running server, composed from its parts, and the type of the API that exposes it."""
 
 from collections.abc import Awaitable
+from typing import Protocol
 
 from holdfast.core.session import Session
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.node import SettingsInfo
 from holdfast.server.compose import ServerParts
-from holdfast.server.operate.accounts import AccountOperations
 from holdfast.server.operate.node import NodeOverview, limits_in_force, store_kind
-from holdfast.server.operate.operations import Operations
-from holdfast.server.operate.players import PlayerOperations
 from holdfast.server.operate.rooms import RoomOperations
-from holdfast.server.operate.sessions import SessionOperations
+from holdfast.server.operate.sessions import AccountOperations, PlayerOperations, SessionOperations
 from holdfast.transports.listeners import Listeners
 
 
-def operations_of(parts: ServerParts, listeners: Listeners) -> Operations:
-    """Everything that can be operated on this server."""
-    settings, clock, started_at = parts.settings, parts.clock, parts.clock.wall_clock()
+class Operations:
+    """One node, for its operators: private rooms and codes are shown too. Every refusal is a `holdfast.Refused`."""
 
-    def saved_end(session: Session) -> Awaitable[None] | None:
-        writer = parts.committer.sessions.of(session) if parts.committer is not None else None
-        return writer.ended() if writer is not None else None
+    def __init__(self, parts: ServerParts, listeners: Listeners) -> None:
+        settings, clock, started_at = parts.settings, parts.clock, parts.clock.wall_clock()
 
-    def raised(error: Exception, where: str) -> None:
-        # Looked up at each call: a test replaces it on a running server.
-        parts.faults.on_error(error, where)
+        def saved_end(session: Session) -> Awaitable[None] | None:
+            writer = parts.committer.sessions.of(session) if parts.committer is not None else None
+            return writer.ended() if writer is not None else None
 
-    def settings_info() -> SettingsInfo:
-        return SettingsInfo(
-            version=holdfast_version(),
-            started_at=started_at,
-            urls=dict(listeners.urls),
-            origins=list(listeners.origins),
-            auth=sorted(settings.authenticators),
-            store=store_kind(settings.store),
-            grace_s=settings.grace_s,
-            too_many_sessions=settings.limits.sessions_policy,
-            limits=limits_in_force(settings.limits),
-        )
+        def settings_info() -> SettingsInfo:
+            return SettingsInfo(
+                version=holdfast_version(),
+                started_at=started_at,
+                urls=dict(listeners.urls),
+                origins=list(listeners.origins),
+                auth=sorted(settings.authenticators),
+                store=store_kind(settings.store),
+                grace_s=settings.grace_s,
+                too_many_sessions=settings.limits.sessions_policy,
+                limits=limits_in_force(settings.limits),
+            )
 
-    return Operations(
-        rooms=RoomOperations(
+        def raised(error: Exception, where: str) -> None:
+            # Looked up at each call: a test replaces it on a running server.
+            parts.faults.on_error(error, where)
+
+        self.rooms = RoomOperations(
             parts.rooms,
             now=clock.now,
             limits=settings.limits,
             read_messages=parts.messages.read,
             raised=raised,
-        ),
-        sessions=SessionOperations(
+        )
+        self.sessions = SessionOperations(
             parts.sessions,
             timelines=parts.timelines,
             restore=parts.stored.restore,
@@ -57,12 +56,12 @@ def operations_of(parts: ServerParts, listeners: Listeners) -> Operations:
             disconnect=parts.lifecycle.disconnect,
             now=clock.now,
             limits=settings.limits,
-        ),
-        players=PlayerOperations(parts.sessions, parts.rooms),
-        access=parts.access,
-        accounts=AccountOperations(settings.authenticators, parts.access.sign_out),
-        placements=parts.placements,
-        node=NodeOverview(
+        )
+        self.players = PlayerOperations(parts.sessions, parts.rooms)
+        self.access = parts.access
+        self.accounts = AccountOperations(settings.authenticators, parts.access.sign_out)
+        self.placements = parts.placements
+        self.node = NodeOverview(
             sessions=parts.sessions,
             directory=parts.rooms,
             health=parts.health,
@@ -71,9 +70,22 @@ def operations_of(parts: ServerParts, listeners: Listeners) -> Operations:
             now=clock.now,
             wall_clock=clock.wall_clock,
             settings=settings_info,
-        ),
-        health=parts.health,
-        events=parts.events,
-        packets=parts.packets,
-        metrics=parts.exposition,
-    )
+        )
+        self.health = parts.health
+        self.events = parts.events
+        self.packets = parts.packets
+        self.metrics = parts.exposition
+
+
+class OperatorApi(Protocol):
+    """An API through which a node is operated: `holdfast.http.api.HttpApi`. The server does not import it."""
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of its URL: "http" or "https"."""
+
+    async def open(self, operations: Operations) -> tuple[str, int]:
+        """Start serving; returns the address."""
+
+    async def close(self) -> None:
+        """Stop serving."""

@@ -27,8 +27,7 @@ from holdfast.server.compose import ServerParts, Settings
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.environment import Environment
-from holdfast.server.operate.operations import Operations, OperatorApi
-from holdfast.server.operations import operations_of
+from holdfast.server.operations import Operations, OperatorApi
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.stores import open_store
@@ -242,7 +241,7 @@ class Server:
         parts.faults.on_error = self._raised
         self._handlers.bind(parts.bus)
         self._parts = parts
-        self._operations = operations_of(parts, self.listeners)
+        self._operations = Operations(parts, self.listeners)
         if self._line_limit is not None:
             self._line_limit.stop()  # left from a start without a stop: a simulated crash
         self._line_limit = LineLimitFilter(parts.lines)

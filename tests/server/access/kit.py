@@ -11,7 +11,7 @@ from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import refusal
 from holdfast.identity.port import Approach, Identity, NotAuthentic
 from holdfast.schemas.frames import Close, Hello, Resume, Welcome
-from holdfast.server.operate.operations import Operations
+from holdfast.server.operations import Operations
 from holdfast.testing import FaultyStore, MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import Subprotocol, TransportLimits

@@ -10,7 +10,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.room import context_of
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
-from holdfast.server.placement.fleet import OwnFleet
+from holdfast.server.placement import OwnFleet
 from holdfast.testing import FaultyStore, MemoryServer
 from tests.server.directory.seats import PATIENT, arena, seats
 from tests.server.durability.bench import a_moment, in_virtual_time, until

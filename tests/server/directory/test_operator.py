@@ -11,7 +11,7 @@ from holdfast.core.errors import Conflict, Invalid, Refused
 from holdfast.schemas.player import ReservationInfo, SeatInfo
 from holdfast.schemas.requests import Create, PlacedPlayer, Release, Reserve, Search, StartPlacement, Update
 from holdfast.schemas.session import SessionInfo
-from holdfast.server.operate.operations import Operations
+from holdfast.server.operations import Operations
 from tests.server.world import Gate, World, chat
 
 

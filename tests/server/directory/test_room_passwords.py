@@ -14,8 +14,7 @@ from holdfast.core.room import context_of
 from holdfast.core.room_listing import RoomListing
 from holdfast.core.session import Session
 from holdfast.schemas.room import PasswordHash
-from holdfast.server.directory.guesses import CODES, Guesses
-from holdfast.server.directory.room_passwords import RoomPasswords
+from holdfast.server.directory.room_passwords import CODES, Guesses, RoomPasswords
 from tests.identity.plain import PlainHashing
 from tests.server.directory.seats import a_room, arena, patient, served
 from tests.server.durability.bench import in_virtual_time

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Limits, NotFound, Player, Reason, Throttled
-from holdfast.server.operate.operations import Operations
+from holdfast.server.operations import Operations
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.rooms import Do, Hero, Say, Table, table
 

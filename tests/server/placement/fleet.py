@@ -12,7 +12,7 @@ from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
 from holdfast.schemas.room import RoomInfo
-from holdfast.server.placement.placements import Placements
+from holdfast.server.placement import Placements
 from holdfast.testing import run
 
 DAY_ONE = 1_800_000_000.0

@@ -11,7 +11,7 @@ from litestar.params import HeaderParameter, PathParameter, SkipValidation
 
 from holdfast.http.errors import KINDS, MEDIA_TYPE, Mistaken, Problem, problem
 from holdfast.http.keys import Scope
-from holdfast.server.operate.operations import Operations
+from holdfast.server.operations import Operations
 
 Server = NamedDependency[SkipValidation[Operations]]
 """The server that is operated."""

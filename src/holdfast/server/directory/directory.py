@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from holdfast.core.address_quota import AddressQuota, AddressShares
@@ -80,11 +81,11 @@ class Directory:
         make_runner: MakeRunner,
         reserved: ReservedSeats,
         passwords: RoomPasswords,
-        check_capacity: Callable[[], None],
+        is_healthy: Callable[[], bool],
         tell_rooms: TellRooms,
     ) -> None:
-        """`make_runner` creates a room of a class with an id; `check_capacity` refuses rooms while the server cannot
-        take any; `tell_rooms` notifies the client of a watch.
+        """`make_runner` creates a room of a class with an id; `is_healthy` tells whether the node is; `tell_rooms`
+        notifies the client of a watch.
         """
         self._context = context
         self._limits = context.limits
@@ -93,11 +94,14 @@ class Directory:
         self._sessions = sessions
         self._stored = stored
         self._make_runner = make_runner
-        self._check_capacity = check_capacity
-        self._types: dict[str, type[Room[Any]]] = {}
+        self._is_healthy = is_healthy
+        self.types: dict[str, type[Room[Any]]] = {}
+        """The classes of rooms that can be created, by kind."""
         self._runners: dict[str, RoomRunner] = {}
         # Rooms being created, each with the time by which it must have started.
         self._beginning: dict[RoomRunner, asyncio.Timeout] = {}
+        self.is_stopping = False
+        """Whether new rooms are refused."""
         self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
         # The rooms in which each player has a seat or a reservation.
@@ -126,11 +130,17 @@ class Directory:
         if runner is None:
             self._stored.restore(room_id)
             runner = self._runners.get(room_id)
-        if runner is None and self._stored.is_elsewhere(room_id):
+        if runner is not None:
+            return runner
+        if self._stored.is_elsewhere(room_id):
             raise Throttled(f"room {room_id!r} is moving to another server; try again in a moment")
-        if runner is None:
-            raise NotFound(f"there is no room {room_id!r}; it may have ended")
-        return runner
+        raise NotFound(f"there is no room {room_id!r}; it may have ended")
+
+    def find(self, room_id: str, code: str) -> RoomRunner:
+        """The runner of a room, by its id or by its code."""
+        if bool(room_id) == bool(code):
+            raise Invalid("name the room by its id, or by its code")
+        return self.runner(room_id or self.names.room_of_code(code))
 
     def runners(self) -> list[RoomRunner]:
         """The rooms, oldest first: a copy."""
@@ -140,9 +150,11 @@ class Directory:
         """Register kinds of rooms; invalid settings raise now, not when the first player joins."""
         for room_type in room_types:
             check_room_type(room_type, has_store=self._stored.is_kept)
-            if room_type.kind in self._types:
+            if room_type.kind in self.types:
                 raise ValueError(f"two room classes have the kind {room_type.kind!r}: set `kind` on one of them")
-            self._types[room_type.kind] = room_type
+            self.types[room_type.kind] = room_type
+
+    # Creating rooms
 
     async def create(
         self, request: Create, creator: str = "", *, address: str = "", is_trusted: bool = False
@@ -153,13 +165,10 @@ class Directory:
         limit.
         """
         check_request(request)
-        if not request.idempotency_key:
-            return self.runner(await self._create(request, creator, None, address, is_trusted=is_trusted))
-
-        def make(once: CreationKey) -> asyncio.Task[str]:
-            return self._loop.create_task(self._create(request, creator, once, address, is_trusted=is_trusted))
-
-        return self.runner(await self.names.once(request, creator, make))
+        make = partial(self._create, request, creator, address, is_trusted=is_trusted)
+        if request.idempotency_key:
+            return self.runner(await self.names.once(request, creator, make))
+        return self.runner(await make(None))
 
     def check_creator(self, creator: str, address: str) -> None:
         """Refuse a player or an address with too many rooms; an empty creator has no limit."""
@@ -173,14 +182,19 @@ class Directory:
             raise
 
     async def _create(
-        self, request: Create, creator: str, once: CreationKey | None, address: str, *, is_trusted: bool
+        self, request: Create, creator: str, address: str, once: CreationKey | None, *, is_trusted: bool
     ) -> str:
-        room_type = self._check_create(request, creator, address, is_trusted=is_trusted)
-        password = None
+        def check() -> type[Room[Any]]:
+            room_type = self._check_create(request)
+            if not is_trusted:
+                self.check_creator(creator, address)
+            return room_type
+
+        room_type, password = check(), None
         if request.password:
             password = await self.passwords.keep(request.password)
             # Other rooms may have been created during the wait.
-            room_type = self._check_create(request, creator, address, is_trusted=is_trusted)
+            room_type = check()
         room_id = new_id(self._context.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
             self.names.check_name(room_type.kind, request.name, room_id)
@@ -196,7 +210,8 @@ class Directory:
             code=self.names.new_code(room_id),
             creation_key=once,
         )
-        self.passwords.prove(context.listing, request.password)
+        if password is not None:
+            self.passwords.prove(context.listing, request.password)
         try:
             # The game has not had a turn in which another room could have taken the name.
             self.renamed(room)
@@ -207,29 +222,24 @@ class Directory:
             self.names.forget(room_id, context.listing)
             self._quota.give_back(room_id)
             if isinstance(error, Failed):
-                self._failed(runner, context.listing.reason or "create_failed")
+                why = context.listing.reason or "create_failed"
+                self._publish(RoomFailed(room=room_id, kind=room.kind, why=why))
             runner.abandon()
             raise
         # Only now: nobody may find a room that its game might still refuse.
         context.listing.happened(RoomStep.ACTIVATED)
         self.add(runner)
         self._context.counters.rooms_created += 1
-        self._publish(RoomCreated(room=room.id, kind=room.kind, creator=creator))
+        self._publish(RoomCreated(room=room_id, kind=room.kind, creator=creator))
         if context.phase == "playing":
             runner.started()
-        return room.id
-
-    def _check_create(self, request: Create, creator: str, address: str, *, is_trusted: bool) -> type[Room[Any]]:
-        room_type = self._check(request)
-        if not is_trusted:
-            self.check_creator(creator, address)
-        return room_type
+        return room_id
 
     def kind_for(self, request: Create) -> type[Room[Any]]:
         """The class of the requested room; an impossible request is refused."""
-        room_type = self._types.get(request.kind)
+        room_type = self.types.get(request.kind)
         if room_type is None:
-            known = ", ".join(sorted(self._types)) or "none"
+            known = ", ".join(sorted(self.types)) or "none"
             raise NotFound(f"unknown kind of room {request.kind!r}; this server has: {known}")
         seats, most = request.max_players, room_type.max_players
         if seats is not None and not 1 <= seats <= most:
@@ -240,15 +250,16 @@ class Directory:
 
     def check_role(self, kind: str, roles: Collection[str]) -> None:
         """Refuse a player without the role that is required to create a room of this kind."""
-        room_type = self._types.get(kind)
+        room_type = self.types.get(kind)
         if room_type is not None:
             check_role(room_type.create_role, roles, f"creating a room of the kind {kind!r}")
 
-    def _check(self, request: Create) -> type[Room[Any]]:
+    def _check_create(self, request: Create) -> type[Room[Any]]:
         room_type = self.kind_for(request)
-        if self._is_closed:
+        if self.is_stopping:
             raise Throttled("this node is stopping")
-        self._check_capacity()
+        if not self._is_healthy():
+            raise Throttled("this node is unhealthy and takes no new rooms; try again later")
         if len(self._runners) + len(self._beginning) >= self._limits.rooms_max:
             raise Throttled("this node is full: it cannot take another room")
         if room_type.durability != "memory" and self._stored.is_failing():
@@ -283,7 +294,7 @@ class Directory:
     def expect(self, room_id: str, kind: str, listing: RoomListing) -> None:
         """A room is in the store and will be restored when it is requested: by id, by code or by its creation key."""
         self.names.expect(room_id, listing)
-        room_type = self._types.get(kind)
+        room_type = self.types.get(kind)
         if room_type is not None and room_type.unique_names:
             self.names.name(kind, listing.name, room_id)
 
@@ -292,18 +303,11 @@ class Directory:
         runners = sorted(self._runners.values(), key=lambda runner: runner.context.listing.created_at)
         self._runners = {runner.room.id: runner for runner in runners}
 
-    @property
-    def kinds(self) -> list[str]:
-        """The kinds of rooms that can be created."""
-        return list(self._types)
-
-    def type_of(self, kind: str) -> type[Room[Any]] | None:
-        """The class of a kind."""
-        return self._types.get(kind)
+    # Ending rooms
 
     async def close_all(self, within_s: float) -> None:
         """End every room that would not survive this node; a room that stays in a turn is abandoned."""
-        self._is_closed = True
+        self.is_stopping = self._is_closed = True
         for deadline in self._beginning.values():
             if not deadline.expired():
                 deadline.reschedule(self._loop.time())
@@ -315,11 +319,8 @@ class Directory:
             await asyncio.wait([self._all_forgotten], timeout=within_s)
         for runner in ending:
             if runner.room.id in self._runners:
-                self._failed(runner, "abandoned")
+                self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why="abandoned"))
                 runner.abandon()
-
-    def _failed(self, runner: RoomRunner, why: str) -> None:
-        self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why=why))
 
     def suspend_all(self) -> None:
         """Release the durable rooms: they stay in the store."""
@@ -350,16 +351,6 @@ class Directory:
         return not self._beginning and all(runner.persistence.survives_stop for runner in self._runners.values())
 
     # Listings
-
-    def find(self, room_id: str, code: str) -> RoomRunner:
-        """The runner of a room, by its id or by its code."""
-        if bool(room_id) == bool(code):
-            raise Invalid("name the room by its id, or by its code")
-        return self.runner(room_id or self.names.room_of_code(code))
-
-    def listed(self, runner: RoomRunner) -> None:
-        """The listing of a room has changed."""
-        self.index.touch(runner)
 
     def check_name(self, room: Room[Any], name: str | None) -> None:
         """Refuse a name that another room of the kind has, if names of the kind are unique."""
@@ -397,7 +388,7 @@ class Directory:
         elif runner.seats.of(player_id) is None:
             # Otherwise the player still has another seat, in a room that allows several.
             self._not_in(runner, player_id)
-        self.listed(runner)
+        self.index.touch(runner)
         self._publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id))
 
     def session_dropped(self, session: Session) -> None:
@@ -416,13 +407,11 @@ class Directory:
             seat.runner.leave(seat)
         elif seat is not None:
             seat.runner.free(seat, reason, message)
-        if not self._sessions.of_player(session.player_id):
-            self.maker_gone(session.player_id)
-
-    def maker_gone(self, player_id: str) -> None:
-        """A player has no session left: seats that they reserved are freed, except those of a placement."""
-        for room_id in self.reserved.rooms(player_id):
-            self._runners[room_id].reservations.maker_gone(player_id)
+        player_id = session.player_id
+        if not self._sessions.of_player(player_id):
+            # Without a session, the seats that they reserved are freed, except those of a placement.
+            for room_id in self.reserved.rooms(player_id):
+                self._runners[room_id].reservations.maker_gone(player_id)
 
     def _not_in(self, runner: RoomRunner, player_id: str) -> None:
         others = tuple(each for each in self._of_player.get(player_id, ()) if each is not runner)

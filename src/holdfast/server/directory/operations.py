@@ -27,8 +27,8 @@ from holdfast.schemas.requests import (
 from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
-from holdfast.server.directory.guesses import CODES, Guesses
 from holdfast.server.directory.quick_join import QuickJoin
+from holdfast.server.directory.room_passwords import CODES, Guesses
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions.stored import StoredSessions
 
@@ -77,7 +77,7 @@ class DirectoryOperations:
         return await self._rooms.index.watch(session, request)
 
     async def unwatch(self, session: Session, request: Unwatch) -> None:
-        self._rooms.index.unwatch(session, request.id)
+        self._rooms.index.watches.end(session, request.id)
 
     async def mine(self, session: Session, request: Mine) -> list[RoomInfo]:
         """The rooms in which this player has a seat."""
@@ -242,7 +242,7 @@ class DirectoryOperations:
         return self._shown(session, runner)
 
     def _shown(self, session: Session, runner: RoomRunner) -> RoomInfo:
-        return self._rooms.index.visible_to(session.player_id).show(runner)
+        return self._rooms.index.visible_to(session.player_id).show(runner.room.id)
 
     def table(self) -> dict[str, Operation]:
         return {

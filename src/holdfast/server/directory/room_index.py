@@ -1,7 +1,7 @@
 """The search index of a node's rooms."""
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from itertools import islice, takewhile
 
 from holdfast.core.address_quota import AddressShares
@@ -13,9 +13,7 @@ from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.search import Index, Query, parse_query
 from holdfast.search.ast import Comparison, Operator, Term, conjunction
 from holdfast.server.context import Context
-from holdfast.server.directory.slices import Slices
-from holdfast.server.directory.viewer import Viewer
-from holdfast.server.directory.watches import TellRooms, Watches, size_of
+from holdfast.server.directory.watches import Slices, TellRooms, Viewer, Watches, size_of
 from holdfast.server.rooms.runner import RoomRunner
 
 # Rows refreshed in one slice: about two milliseconds.
@@ -43,7 +41,7 @@ class RoomIndex:
         self._touches = 0
         self._is_catching_up = False
         self._slices = Slices(context.clock.loop)
-        self._watches = Watches(context, shares, self.row, self._slices, tell_rooms)
+        self.watches = Watches(context, shares, self.row, self._slices, tell_rooms)
         self._page_bytes_max = self._limits.payload_bytes_max - FRAME_HEAD_BYTES - _PAGE_HEAD_BYTES
 
     # Rooms
@@ -60,7 +58,7 @@ class RoomIndex:
         self._touches += 1
         self._touched.pop(runner, None)
         self._touched[runner] = self._touches
-        self._watches.changed(runner.room.id)
+        self.watches.changed(runner.room.id)
         if len(self._stale) > _REFRESHED_AT_ONCE and not self._is_catching_up:
             self._is_catching_up = True
             self._slices.add(self._catch_up)
@@ -71,7 +69,7 @@ class RoomIndex:
             self._stale.pop(runner, None)
             self._touched.pop(runner, None)
             self._index.remove(runner.room.id)
-            self._watches.changed(runner.room.id)
+            self.watches.changed(runner.room.id)
 
     def row(self, room_id: str) -> RoomInfo | None:
         """A room's current row."""
@@ -90,13 +88,13 @@ class RoomIndex:
             self._index.remove(runner.room.id)
             self._faults.report("the entry of a room", error, room=runner.room.id, kind=runner.room.kind)
 
-    def _refresh_some(self, count: int) -> None:
+    def _refresh_some(self, count: int = _REFRESHED_AT_ONCE) -> None:
         for runner in list(islice(self._stale, count)):
             self._refresh(runner)
 
     def _catch_up(self) -> None:
         """Refresh rows in the background, so that the next search need not wait long."""
-        self._refresh_some(_REFRESHED_AT_ONCE)
+        self._refresh_some()
         self._is_catching_up = len(self._stale) > _REFRESHED_AT_ONCE
         if self._is_catching_up:
             self._slices.add(self._catch_up)
@@ -106,7 +104,7 @@ class RoomIndex:
         await self._slices.turn()
         behind, touches = len(self._stale), self._touches
         while behind > _REFRESHED_AT_ONCE:
-            self._refresh_some(_REFRESHED_AT_ONCE)
+            self._refresh_some()
             behind -= _REFRESHED_AT_ONCE
             await self._slices.turn()
         self._refresh_some(behind)
@@ -135,8 +133,7 @@ class RoomIndex:
                 visible=viewer,
             )
             for row in found.rows:
-                runner = self._runners[row.id]
-                info = runner.entry.info(sees_code=True) if viewer is None else viewer.show(runner)
+                info = self._runners[row.id].entry.info(sees_code=True) if viewer is None else viewer.show(row.id)
                 bytes_left -= size_of(info)
                 if bytes_left < 0 and last is not None:
                     # As many as fit in one answer.
@@ -171,18 +168,13 @@ class RoomIndex:
             if not cursor or looked >= self._limits.search_looked_max:
                 break
             await self._caught_up()
-        async with aclosing(self._opened_since(since, query)) as opened:
-            async for runner in opened:
-                yield runner
-
-    async def _opened_since(self, since: int, query: Query) -> AsyncGenerator[RoomRunner]:
         looked = 0
         while looked < self._limits.search_looked_max:
-            changed = list(islice(self._open_and_touched(since), self._limits.search_slice_max))
+            changed = list(islice(self._opened_since(since), self._limits.search_slice_max))
             since, looked = self._touches, looked + len(changed)
             for number, runner in enumerate(changed, 1):
-                row = self.row(runner.room.id)
-                if row is not None and self._is_public(row) and query.matches(row, self._wall_clock()):
+                current = self.row(runner.room.id)
+                if current is not None and self._is_public(current) and query.matches(current, self._wall_clock()):
                     yield runner
                 if number % _REFRESHED_AT_ONCE == 0:
                     await self._slices.turn()
@@ -190,7 +182,7 @@ class RoomIndex:
                 # Nothing can have changed since.
                 return
 
-    def _open_and_touched(self, since: int) -> Iterator[RoomRunner]:
+    def _opened_since(self, since: int) -> Iterator[RoomRunner]:
         touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
         return (runner for runner, _ in touched if runner.entry.open_seats > 0)
 
@@ -202,19 +194,12 @@ class RoomIndex:
     async def watch(self, session: Session, request: Watch) -> RoomPage:
         """Begin a search that notifies of changes; returns the first results."""
         viewer = self.visible_to(session.player_id)
-        watch = self._watches.begin(session, request.id, parse_query(request.where, (), kind=request.kind), viewer)
+        watch = self.watches.begin(session, request.id, parse_query(request.where, (), kind=request.kind), viewer)
         try:
             page = await self.search(Search(request.kind, request.where, [], request.limit), viewer)
         except BaseException:
             with suppress(NotFound):
-                self.unwatch(session, request.id)
+                self.watches.end(session, request.id)
             raise
-        self._watches.found(watch, page.rooms)
+        self.watches.found(watch, page.rooms)
         return page
-
-    def unwatch(self, session: Session, watch_id: str) -> None:
-        self._watches.end(session, watch_id)
-
-    def dropped(self, session: Session) -> None:
-        """A disconnected client receives no notices: it watches again when it returns."""
-        self._watches.dropped(session)

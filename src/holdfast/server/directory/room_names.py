@@ -2,10 +2,11 @@
 recently."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Any
 
 from msgspec import structs
 
@@ -80,7 +81,7 @@ class RoomNames:
 
     # Keys
 
-    async def once(self, request: Create, creator: str, make: Callable[[CreationKey], "asyncio.Task[str]"]) -> str:
+    async def once(self, request: Create, creator: str, make: Callable[[CreationKey], Coroutine[Any, Any, str]]) -> str:
         """The id of the room for a request with a key: created now, or before by the same request."""
         self._prune()
         # A rebuilt client asks for the same room.
@@ -90,7 +91,7 @@ class RoomNames:
         if made is not None and made.request != once.request:
             raise Conflict(f"the key {once.key!r} was used for a different request: use a new key")
         if made is None:
-            making = make(once)
+            making = asyncio.create_task(make(once))
             made = self._made[key] = _Made(once.request, making=making)
             making.add_done_callback(partial(self._has_made, key, made))
         if made.making is not None:

@@ -5,19 +5,20 @@ and notifies every watch that they concern. Changes during a round are sent in t
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from holdfast.core.address_quota import AddressQuota, AddressShares
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.limits import KIB
-from holdfast.core.session import Session
+from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import RoomInfo
 from holdfast.search import Query
 from holdfast.server.context import Context
-from holdfast.server.directory.slices import Slices
-from holdfast.server.directory.viewer import Viewer
+from holdfast.server.rooms.runner import RoomRunner
 
 TellRooms = Callable[[Session, str, list[RoomInfo], list[str]], None]
 """Notifies the client of a watch, by its id, of the rooms that changed and of those that are gone."""
@@ -30,17 +31,71 @@ _TELLING_COSTS = 10
 _REMOVED_BYTES = 2 * KIB
 
 
+class Slices:
+    """Long work, cut into slices: one in each iteration of the event loop, shared by all tasks that use it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_going = False
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Run one slice when its turn comes."""
+        self._waiting.append(work)
+        if not self._is_going:
+            self._is_going = True
+            self._loop.call_soon(self._next)
+
+    async def turn(self) -> None:
+        """Wait for a turn; the slice is the code up to the next `await`."""
+        turn: asyncio.Future[None] = self._loop.create_future()
+        self.add(lambda: None if turn.done() else turn.set_result(None))
+        await turn
+
+    def _next(self) -> None:
+        self._is_going = bool(self._waiting)
+        if self._is_going:
+            # Before the work, which may raise.
+            self._loop.call_soon(self._next)
+            self._waiting.popleft()()
+
+
+class Viewer:
+    """What one player may find: public rooms, and those they created or have a seat in."""
+
+    __slots__ = ("_player_id", "_runners")
+
+    def __init__(self, runners: dict[str, RoomRunner], player_id: PlayerId) -> None:
+        self._runners = runners
+        self._player_id = player_id
+
+    def __call__(self, row: RoomInfo) -> bool:
+        runner = self._runners[row.id]
+        return runner.context.listing.visibility == "public" or self._knows(runner)
+
+    def _knows(self, runner: RoomRunner) -> bool:
+        """Whether the room is one of theirs: then its code is shown, too."""
+        return (
+            self._player_id == runner.context.listing.creator
+            or runner.seats.of(self._player_id) is not None
+            or runner.seats.is_reserved(self._player_id)
+        )
+
+    def show(self, room_id: str) -> RoomInfo:
+        """The room as the player sees it."""
+        runner = self._runners[room_id]
+        return runner.entry.info(sees_code=self._knows(runner))
+
+
+@dataclass(slots=True, eq=False)
 class Watching:
     """A watched search, and the rooms that its client knows."""
 
-    __slots__ = ("known", "missed", "query", "viewer")
-
-    def __init__(self, query: Query, viewer: Viewer) -> None:
-        self.query = query
-        self.viewer = viewer
-        self.known: set[str] = set()
-        # Rooms that changed while the first page is still being collected.
-        self.missed: dict[str, None] | None = {}
+    query: Query
+    viewer: Viewer
+    known: set[str] = field(default_factory=set)
+    missed: dict[str, None] | None = field(default_factory=dict)
+    """Rooms that changed while the first page is still being collected."""
 
 
 class Watches:
@@ -135,14 +190,12 @@ class Watches:
         try:
             next(self._round)
         except StopIteration:
-            self._end_round()
+            pass
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this round
             self._context.faults.report("notifying watches", error)
-            self._end_round()
         else:
             self._slices.add(self._continue_round)
-
-    def _end_round(self) -> None:
+            return
         self._round = None
         news, self._news = self._news, {}
         for room_id in news:
@@ -154,7 +207,8 @@ class Watches:
             room_ids = news[start : start + _ROOMS_AT_ONCE]
             rows = self._rows(room_ids)
             left = self._limits.search_slice_max
-            for session, watch_id, watch in self._all():
+            all_watches = [(session, *each) for session, mine in self._of.items() for each in mine.items()]
+            for session, watch_id, watch in all_watches:
                 if left <= 0:
                     yield
                     rows = self._rows(room_ids)
@@ -163,9 +217,6 @@ class Watches:
                     told = self._notify(session, watch_id, watch, rows)
                     left -= watch.query.cost * len(rows) + _TELLING_COSTS * told
             yield
-
-    def _all(self) -> list[tuple[Session, str, Watching]]:
-        return [(session, watch_id, watch) for session, mine in self._of.items() for watch_id, watch in mine.items()]
 
     def _rows(self, room_ids: list[str]) -> dict[str, RoomInfo | None]:
         return {room_id: self._row(room_id) for room_id in room_ids}
@@ -179,19 +230,17 @@ class Watches:
         changed: list[RoomInfo] = []
         removed: list[str] = []
         for room_id, row in rows.items():
-            if not self._may_know(watch, room_id):
+            is_known = room_id in watch.known
+            if not is_known and len(watch.known) >= self._limits.watch_rooms_max:
                 continue
             if row is not None and watch.query.matches(row, now) and watch.viewer(row):
                 watch.known.add(room_id)
-                changed.append(watch.viewer.show_by_id(room_id))
-            elif room_id in watch.known:
+                changed.append(watch.viewer.show(room_id))
+            elif is_known:
                 watch.known.discard(room_id)
                 removed.append(room_id)
         self._send(session, watch_id, changed, removed)
         return len(changed) + len(removed)
-
-    def _may_know(self, watch: Watching, room_id: str) -> bool:
-        return room_id in watch.known or len(watch.known) < self._limits.watch_rooms_max
 
     def _send(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
         part: list[RoomInfo] = []

@@ -258,7 +258,7 @@ class Recovery:
     # Rooms
 
     def _restore_room(self, room_id: str, entries: list[Entry]) -> None:
-        saved = read_room(entries, self._directory.type_of)
+        saved = read_room(entries, self._directory.types.get)
         made = self._make_room(saved.room_type, room_id, saved.record.random)
         runner = made.runner
         try:

@@ -69,7 +69,7 @@ class NodeOverview:
         async for some in slices(self._sessions):
             players.update(session.player_id for session in some)
             sessions.update(session.state for session in some)
-        rooms = Counter(dict.fromkeys(self._directory.kinds, 0))
+        rooms = Counter(dict.fromkeys(self._directory.types, 0))
         async for runners in slices(self._directory.runners()):
             rooms.update(runner.room.kind for runner in runners)
         return OverviewInfo(
@@ -112,8 +112,7 @@ class NodeOverview:
 
     def kinds(self) -> list[KindInfo]:
         """The kinds of rooms, and the messages that players may send in each."""
-        types = [self._directory.type_of(kind) for kind in self._directory.kinds]
-        return [_kind(room_type) for room_type in types if room_type is not None]
+        return [_kind(room_type) for room_type in self._directory.types.values()]
 
 
 def limits_in_force(limits: Limits) -> list[LimitInfo]:

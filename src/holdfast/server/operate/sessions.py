@@ -1,19 +1,31 @@
-"""Sessions as operators see them: list, end and drop them, and explain what happened to one."""
+"""Sessions, players and accounts as operators see them."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import chain
+from typing import TypeVar
 
-from holdfast.core.errors import NotFound
+from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.saving import describe_session
 from holdfast.core.session import Session
+from holdfast.identity.password import Password
+from holdfast.identity.port import Authenticator, Busy
+from holdfast.identity.tickets import Tickets
 from holdfast.observability.explain import describe, explain
 from holdfast.observability.timeline import Timelines
+from holdfast.schemas.account import AccountInfo, TicketInfo
+from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.projection import project
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
+from holdfast.server.admission.authenticators import store_busy
+from holdfast.server.directory.directory import Directory
 from holdfast.server.operate.rooms import until_saved
 from holdfast.server.pages import page_of
+from holdfast.stores.port import StoreError
+
+T = TypeVar("T")
 
 
 class SessionOperations:
@@ -115,3 +127,80 @@ class SessionOperations:
 def _matches(session: Session, search: str) -> bool:
     room = session.room
     return search in session.id or search in session.player_id or (room is not None and search in room.id)
+
+
+class PlayerOperations:
+    """The players of one node: everybody with a session, a seat or a reservation."""
+
+    def __init__(self, sessions: SessionRegistry, directory: Directory) -> None:
+        self._sessions = sessions
+        self._directory = directory
+
+    def list(self, *, search: str = "", limit: int, cursor: str) -> PlayerPage:
+        """The players with `search` in their id, in the order of their ids."""
+        with_session = (session.player_id for session in self._sessions)
+        found = (each for each in chain(with_session, self._directory.players()) if search in each)
+        page, more = page_of(found, limit, cursor)
+        return PlayerPage([self._info(each) for each in page], more)
+
+    def get(self, player_id: str) -> PlayerInfo:
+        info = self._info(player_id)
+        if not info.sessions and not info.rooms:
+            raise NotFound(f"player {player_id!r} has no session, seat or reservation on this node")
+        return info
+
+    def _info(self, player_id: str) -> PlayerInfo:
+        sessions = [str(session.id) for session in self._sessions.of_player(player_id)]
+        return PlayerInfo(player_id, sessions, [runner.room.id for runner in self._directory.rooms_of(player_id)])
+
+
+class AccountOperations:
+    """The accounts and tickets of one node's authenticators."""
+
+    def __init__(
+        self, authenticators: Mapping[str, Authenticator], sign_out: Callable[[str, str], Awaitable[None]]
+    ) -> None:
+        self._authenticators = authenticators
+        self._sign_out_player = sign_out
+
+    async def create(self, name: str, password: str, *, player: str, roles: Iterable[str]) -> AccountInfo:
+        return await _unless_busy(self._accounts().create_account(name, password, player_id=player, roles=roles))
+
+    async def get(self, name: str) -> AccountInfo:
+        return await _unless_busy(self._accounts().get_account(name))
+
+    async def set_password(self, name: str, password: str) -> None:
+        """Change an account's password, and sign its player out."""
+        account = await _unless_busy(self._accounts().set_password(name, password))
+        await self._sign_out(account, "the password was changed; sign in again")
+
+    async def delete(self, name: str) -> None:
+        """Delete an account, and sign its player out."""
+        account = await _unless_busy(self._accounts().delete_account(name))
+        await self._sign_out(account, "this account was deleted")
+
+    async def _sign_out(self, account: AccountInfo, why: str) -> None:
+        if account.player:
+            await self._sign_out_player(account.player, why)
+
+    def issue_ticket(self, player: str, *, roles: Iterable[str], ttl_s: float | None) -> TicketInfo:
+        """Issue a ticket with which a player signs in once."""
+        for each in self._authenticators.values():
+            if isinstance(each, Tickets):
+                return each.issue_ticket(player, roles=roles, ttl_s=ttl_s)
+        raise NotFound("this server does not accept tickets: enable them with Server(auth=[Tickets(), …])")
+
+    def _accounts(self) -> Password:
+        for each in self._authenticators.values():
+            if isinstance(each, Password):
+                return each
+        raise NotFound("this server has no accounts: enable them with Server(auth=[Password(), …])")
+
+
+async def _unless_busy(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except Busy as error:
+        raise Throttled(str(error)) from None
+    except StoreError as error:
+        raise Throttled(str(store_busy(error))) from None

@@ -7,6 +7,7 @@ room that is created after its placement has ended is given up.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,12 +25,16 @@ from holdfast.core.placement import (
     ranking,
     why_nowhere,
 )
+from holdfast.core.session import PlayerId, Session
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
-from holdfast.schemas.requests import StartPlacement
+from holdfast.schemas.projection import project
+from holdfast.schemas.requests import Create, GetPlacement, StartPlacement, StopPlacement
 from holdfast.schemas.room import RoomInfo
+from holdfast.server.directory.directory import Directory
+from holdfast.server.directory.operations import Operation
 
 log = get_logger("holdfast.server")
 
@@ -38,7 +43,7 @@ _FOR_GOOD = (Invalid, NotFound)
 
 
 class Fleet(Protocol):
-    """The nodes on which rooms can be created."""
+    """The nodes on which rooms can be created: `OwnFleet`, and one day those of a cluster."""
 
     def nodes(self) -> list[NodeInfo]:
         """The current nodes. Rooms that are still being created are not counted: `Placements` counts its own."""
@@ -52,6 +57,38 @@ class Fleet(Protocol):
 
     async def give_up(self, node: str, room_id: str) -> None:
         """End a room that `place` created for a placement that has ended meanwhile."""
+
+
+class OwnFleet:
+    """A fleet of one node: this one."""
+
+    def __init__(self, info: Callable[[], NodeInfo], rooms: Directory) -> None:
+        self._info = info
+        self._rooms = rooms
+
+    def nodes(self) -> list[NodeInfo]:
+        return [self._info()]
+
+    async def place(self, node: str, request: StartPlacement, owner: str, address: str) -> RoomInfo:
+        kind = self._rooms.types.get(request.kind)
+        if kind is not None and len(request.players) > kind.max_players:
+            raise Invalid(f"{len(request.players)} players do not fit in a room for {kind.max_players}")
+        # Before the room is created, or every attempt would create and end one.
+        self._rooms.reserved.check(owner, len(request.players))
+        runner = await self._rooms.create(project(request, Create), owner, address=address)
+        try:
+            party = [PlayerId(player.id) for player in request.players]
+            await runner.call(runner.reservations.reserve_placed, party, owner)
+            await runner.persistence.saved()
+        except BaseException:
+            # Also when cancelled: nothing is left behind.
+            runner.end("placement_failed")
+            raise
+        return runner.entry.info(sees_code=True)
+
+    async def give_up(self, node: str, room_id: str) -> None:
+        with suppress(NotFound):
+            self._rooms.runner(room_id).end("placement_cancelled")
 
 
 @dataclass(slots=True, eq=False)
@@ -132,7 +169,7 @@ class Placements:
                 raise Conflict(f"placement {request.id!r} was started with a different request; use another id")
             return known.info
         self._check(request, owner, address)
-        placement = self._opened(request, owner, address)
+        placement = self._open(request, owner, address)
         self._changed(placement.info, owner)
         return placement.info
 
@@ -191,7 +228,7 @@ class Placements:
         if self._quota.is_full(address, self._pending_max):
             raise Throttled("too many placements are pending from your address; try again later")
 
-    def _opened(self, request: StartPlacement, owner: str, address: str) -> _Placement:
+    def _open(self, request: StartPlacement, owner: str, address: str) -> _Placement:
         queue = self._queues[request.queue]
         placement_id = request.id or self._make_id()
         # A player may have chosen the id that would be generated here.
@@ -206,12 +243,13 @@ class Placements:
         self._pending[placement_id] = placement
         task = self._tasks[placement] = self._loop.create_task(self._look_for_node(placement))
         self._quota.take(placement_id, address)
-        task.add_done_callback(lambda _: self._over(placement))
-        return placement
 
-    def _over(self, placement: _Placement) -> None:
-        del self._tasks[placement]
-        self._quota.give_back(placement.info.id)
+        def over(_: object) -> None:
+            del self._tasks[placement]
+            self._quota.give_back(placement_id)
+
+        task.add_done_callback(over)
+        return placement
 
     def _time_out(self, placement_id: str) -> None:
         placement = self._pending[placement_id]
@@ -282,27 +320,23 @@ class Placements:
             return
         is_for_good = True
         for node in ranked:
+            # It counts as a room at once, or a burst of placements would all choose the same node.
+            self._rooms_under_way[node.name] += 1
             try:
-                room = await self._place(node.name, placement)
+                room = await self._fleet.place(node.name, placement.request, placement.owner, placement.address)
             except Refused as error:
                 self._note(placement, str(error))
                 is_for_good = is_for_good and isinstance(error, _FOR_GOOD)
             else:
                 await self._placed(placement, node.name, room)
+            finally:
+                # Unlike -= 1, this removes a node that has none.
+                self._rooms_under_way -= Counter((node.name,))
             if not placement.is_pending:
                 return
         # Only after all were asked: not every node of a fleet has every kind of room.
         if is_for_good:
             self._end(placement, PlacementEvent.BROKEN, placement.info.reason)
-
-    async def _place(self, node: str, placement: _Placement) -> RoomInfo:
-        # They count as rooms at once, or a burst of placements would all choose the same node.
-        self._rooms_under_way[node] += 1
-        try:
-            return await self._fleet.place(node, placement.request, placement.owner, placement.address)
-        finally:
-            # Unlike -= 1, this removes a node that has none.
-            self._rooms_under_way -= Counter((node,))
 
     async def _placed(self, placement: _Placement, node: str, room: RoomInfo) -> None:
         if placement.is_pending:
@@ -318,3 +352,24 @@ class Placements:
         """Why the placement is still pending."""
         if placement.is_pending:
             placement.info = structs.replace(placement.info, reason=sentence(reason))
+
+
+class PlacementOperations:
+    """The requests of players about placements, each for their own."""
+
+    def __init__(self, placements: Placements, rooms: Directory) -> None:
+        self._placements = placements
+        self._rooms = rooms
+
+    async def start(self, session: Session, request: StartPlacement) -> PlacementInfo:
+        self._rooms.check_role(request.kind, session.roles)
+        return self._placements.start(request, session.player_id, session.address)
+
+    async def get(self, session: Session, request: GetPlacement) -> PlacementInfo:
+        return self._placements.get(request.placement, session.player_id)
+
+    async def stop(self, session: Session, request: StopPlacement) -> PlacementInfo:
+        return self._placements.stop(request.placement, session.player_id)
+
+    def table(self) -> dict[str, Operation]:
+        return {"get_placement": self.get, "start_placement": self.start, "stop_placement": self.stop}

@@ -1,1 +1,0 @@
-"""Placements: rooms created for players who were matched elsewhere."""
