@@ -5,12 +5,16 @@ import inspect
 import httpx
 import pytest
 
-from holdfast import Room
+from holdfast import PlayerData, Room
 from holdfast.http.api import HttpApi
 from holdfast.http.keys import ApiKey
 from holdfast.server.operations import OperatorApi
 from holdfast.testing import MemoryServer
 from tests.http.backend import CALLS, FakeBackend
+
+
+class Lounge(Room[PlayerData]):
+    """A room that nobody enters."""
 
 
 async def test_it_answers_from_open_to_close(world: object) -> None:
@@ -48,7 +52,7 @@ def test_it_is_not_open_to_everybody_by_mistake() -> None:
 
 
 async def test_the_fake_server_of_these_tests_can_be_called_like_a_real_one() -> None:
-    async with MemoryServer([Room]) as server:
+    async with MemoryServer([Lounge]) as server:
         parts = {name: type(part) for name, part in vars(server.operate).items()}
 
     assert parts.keys() == CALLS.keys()
