@@ -2,9 +2,9 @@
 
 from holdfast.client.connect import connect
 from holdfast.client.room import ClientRoom
+from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.seat import Resynced, Unconfirmed
 from holdfast.client.session import ClientSession, RoomList
-from holdfast.client.storage import SessionFile, SessionStorage
 from holdfast.client.subscriptions import Placement, RoomsChanged, RoomWatch
 from holdfast.core.errors import (
     AlreadySeated,

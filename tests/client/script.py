@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.client.events import Arrived, Event
-from holdfast.client.protocol import ClientProtocol
+from holdfast.client.channels import Arrived
+from holdfast.client.protocol import ClientProtocol, Event
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import Codec
 from holdfast.core.limits import Limits

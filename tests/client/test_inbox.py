@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from holdfast.client.events import Arrived
+from holdfast.client.channels import Arrived
 from holdfast.client.seat import Resynced, RoomInbox
 from holdfast.core.messages import Message, SeatLeft
 

@@ -26,8 +26,7 @@ def storage() -> MemoryStorage:
 
 @pytest.fixture
 def journal(seated: Script, storage: MemoryStorage) -> SessionJournal:
-    journal = SessionJournal(storage, Limits())
-    journal.follow(seated.client)
+    journal = SessionJournal(storage, seated.client, Limits())
     journal.keep()
     return journal
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast import Server, SessionEnded, WebSocket
-from holdfast.client.connection import dial
+from holdfast.client.connect import dial
 from holdfast.client.journal import SessionJournal
 from holdfast.sync import connect
 from holdfast.testing import MemoryServer, run

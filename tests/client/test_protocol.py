@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.client.events import Closed, Noticed, Replied, Welcomed
+from holdfast.client.protocol import Welcomed
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.errors import Invalid, ProtocolError
@@ -106,14 +106,14 @@ def test_nothing_but_a_close_may_come_before_the_welcome(codec: Codec, frame: An
 
 
 def test_a_close_may_come_before_the_welcome(codec: Codec) -> None:
-    assert Script(codec).hear(Close(4003, "busy", "full", 2.5)) == [Closed(4003, "busy", "full", 2.5)]
+    assert Script(codec).hear(Close(4003, "busy", "full", 2.5)) == [Close(4003, "busy", "full", 2.5)]
 
 
 @pytest.mark.parametrize(("said", "meant"), [(-1.0, 0.0), (nan, 0.0), (inf, inf)])
 def test_a_time_to_wait_that_is_none_is_no_wait(said: float, meant: float) -> None:
     (closed,) = Script(MSGPACK).hear(Close(4003, "busy", "", said))
 
-    assert isinstance(closed, Closed)
+    assert isinstance(closed, Close)
     assert closed.retry_after_s == meant
 
 
@@ -162,7 +162,7 @@ def test_a_request_that_was_not_answered_is_sent_again_with_its_id(seated: Scrip
 def test_a_request_is_answered_once(seated: Script) -> None:
     request_id = seated.client.request("search", {})
 
-    assert seated.hear(Reply(request_id, [])) == [Replied(request_id, [], None)]
+    assert seated.hear(Reply(request_id, [])) == [Reply(request_id, [], None)]
     assert seated.hear(Reply(request_id, [])) == []
 
 
@@ -170,7 +170,7 @@ def test_a_refusal_is_told_with_its_problem(seated: Script) -> None:
     request_id = seated.client.request("join", {"room": "x"})
     problem = RequestProblem("room_full", "all 8 seats are taken")
 
-    assert seated.hear(Reply(request_id, problem=problem)) == [Replied(request_id, None, problem)]
+    assert seated.hear(Reply(request_id, problem=problem)) == [Reply(request_id, None, problem)]
 
 
 def test_a_request_that_cannot_be_encoded_leaves_no_gap(seated: Script) -> None:
@@ -194,7 +194,7 @@ def test_no_more_is_asked_at_once_than_the_server_answers(seated: Script) -> Non
 
 @pytest.mark.parametrize("body", [None, 1, {"changed": [], "removed": ["r1"]}])
 def test_a_notice_is_told_as_it_is(seated: Script, body: Any) -> None:
-    assert seated.hear(Notice("rooms", "w1", body)) == [Noticed("rooms", "w1", body)]
+    assert seated.hear(Notice("rooms", "w1", body)) == [Notice("rooms", "w1", body)]
 
 
 def test_a_request_does_not_overtake_the_messages_before_it(seated: Script) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.client.events import Arrived, Restarted
+from holdfast.client.channels import Arrived, Restarted
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.saved import SavedState
 from holdfast.core.channel import Channel

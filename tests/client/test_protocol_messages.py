@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.events import LatestArrived
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError
 from holdfast.core.messages import Message
@@ -200,7 +199,7 @@ def test_unreliable_messages_do_not_survive_a_drop(seated: Script) -> None:
 
 
 def test_an_unreliable_message_that_comes_in_is_told(seated: Script) -> None:
-    assert seated.hear(seated.latest(7)) == [LatestArrived(1, "hit", seated.raw(7))]
+    assert seated.hear(seated.latest(7)) == [Latest(1, "hit", seated.raw(7))]
 
 
 # From the server

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.client.events import ChannelGone, ChannelOpened, Replied, Restarted, Welcomed
+from holdfast.client.channels import ChannelGone, ChannelOpened, Restarted
+from holdfast.client.protocol import Welcomed
 from holdfast.core.codec import Codec
 from holdfast.core.errors import NotSeated, ProtocolError
 from holdfast.core.limits import Limits
-from holdfast.schemas.frames import Ack, Auth, Outcome, Position, SeatFrame
+from holdfast.schemas.frames import Ack, Auth, Outcome, Position, Reply, SeatFrame
 from tests.client.script import Script, frames_of, info
 
 # Reset
@@ -23,7 +24,7 @@ def test_a_reset_fails_what_was_asked_and_ends_every_channel(seated: Script) -> 
     gone, replied, welcomed = seated.resume(session="s2", outcome=reset)
 
     assert gone == ChannelGone(1, "expired")
-    assert isinstance(replied, Replied)
+    assert isinstance(replied, Reply)
     assert (replied.id, replied.problem and replied.problem.code) == (request_id, "reset")
     assert welcomed == Welcomed(reset)
     assert seated.said() == []

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from holdfast.client.events import ChannelOpened, Restarted, Welcomed
+from holdfast.client.channels import ChannelOpened, Restarted
+from holdfast.client.protocol import Welcomed
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, ProtocolError

@@ -1,6 +1,7 @@
 """The client's session against a real server: how it begins and how it ends."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,15 @@ async def test_a_server_that_does_not_speak_our_codec_is_an_error() -> None:
     async with serve() as server:
         with pytest.raises(Invalid, match=r"holdfast\.v1\.msgpack, holdfast\.v1\.json"):
             holdfast.connect(url_of(server), codec="holdfast.v0")
+
+
+def test_an_option_that_is_refused_leaves_the_saved_session_to_others(tmp_path: Path) -> None:
+    file = tmp_path / "ada.session"
+
+    with pytest.raises(Invalid):
+        holdfast.connect("ws://127.0.0.1:1", saved=file, codec="holdfast.v0")
+
+    holdfast.SessionFile(file).close()
 
 
 async def test_a_server_of_another_kind_is_an_error() -> None:

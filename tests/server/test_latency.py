@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from holdfast import Limits, SessionFlags, Tcp, WebSocket
-from holdfast.client.connection import dial
+from holdfast.client.connect import dial
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Ack, Ping, Pong
 from holdfast.transports.port import Receiver, Subprotocol, Transport, TransportLimits

@@ -21,7 +21,7 @@ from holdfast import (
     WebSocket,
     on,
 )
-from holdfast.client.connection import dial
+from holdfast.client.connect import dial
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.transports.port import Receiver, Subprotocol, Transport, TransportLimits
 from tests.deadlines import DEADLINE_S

@@ -4,8 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.client.channels import Channels
-from holdfast.client.events import Arrived
+from holdfast.client.channels import Arrived, Channels
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.seat import RoomInbox
 from holdfast.core.channel import Channel

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.client.connection import ClientConnection
+from holdfast.client.connector import ClientConnection
 from holdfast.client.protocol import ClientProtocol
 from holdfast.core.silence import Look, Traffic
 from holdfast.server.connection.connection import LiveConnection

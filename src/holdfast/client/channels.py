@@ -5,19 +5,61 @@ unread messages.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from holdfast.client.events import ChannelGone, ChannelOpened, Restarted, SeatEvent
+from msgspec import Raw
+
 from holdfast.client.saved import SavedChannel, SavedState
 from holdfast.core.channel import Channel
 from holdfast.core.errors import NotSeated, ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED
 from holdfast.core.reasons import Reason
-from holdfast.schemas.frames import POSITIONS_MAX, Ack, ChannelInfo, Data, Position, SeatFrame
+from holdfast.schemas.frames import POSITIONS_MAX, Ack, ChannelInfo, Data, Latest, Position, SeatFrame
 
 # A place in the outbox for a message that an earlier process sent and we do not remember. The server has it, or it
 # would not say so; should it have lost it, this is refused. The body is a number in every codec.
 _FORGOTTEN = (RESERVED + "forgotten", b"0")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOpened:
+    """A channel began: the session has a seat."""
+
+    channel: int
+    room: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The next reliable message of a channel; call `processed` when it has been dealt with."""
+
+    session: str
+    channel: int
+    generation: int
+    seq: int
+    name: str
+    body: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """Messages of a channel could not be kept; its stream restarts with the current state."""
+
+    channel: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelGone:
+    """There will be nothing more on this channel, and its last message did not reach us."""
+
+    channel: int
+    reason: str
+
+
+SeatEvent = ChannelOpened | Arrived | Latest | Restarted | ChannelGone
 
 
 class Channels:
@@ -27,11 +69,12 @@ class Channels:
         self._limits = limits
         self._open: dict[int, Channel] = {}
         self._rooms: dict[int, tuple[str, str]] = {}
-        # Processed to the end, but the server may not have heard so: the next hello tells it again.
-        self._finished: dict[int, Position] = {}
+        self.finished: dict[int, Position] = {}
+        """Processed to the end, but the server may not have heard so: the next hello tells it again."""
         # Restarted, and the reader has not been told: the gap must be declared, in this process or another.
         self._restarted: set[int] = set()
-        self._last_number = 0
+        self.last_number = 0
+        """The number of the newest channel."""
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(self._open.values())
@@ -49,11 +92,7 @@ class Channels:
 
     def was_opened(self, number: int) -> bool:
         """Whether there is or was such a channel."""
-        return number <= self._last_number
-
-    def is_newest(self, number: int) -> bool:
-        """Whether no seat was taken after this one."""
-        return number == self._last_number
+        return number <= self.last_number
 
     def seats(self) -> list[SeatEvent]:
         """The open channels as events, for a session that was just loaded."""
@@ -81,18 +120,11 @@ class Channels:
 
     def positions(self) -> list[Position]:
         """How far each channel got: what a hello says to come back."""
-        processed = [
-            Position(
-                channel.number,
-                channel.generation,
-                channel.applied,
-                channel.acked,
-                channel.accepted if channel.accepted > channel.applied else 0,
-            )
-            for channel in self
-        ]
-        positions = sorted([*self._finished.values(), *processed], key=lambda position: position.channel)
-        return positions[-POSITIONS_MAX:]
+        positions = list(self.finished.values())
+        for channel in self:
+            accepted = channel.accepted if channel.accepted > channel.applied else 0
+            positions.append(Position(channel.number, channel.generation, channel.applied, channel.acked, accepted))
+        return sorted(positions, key=lambda position: position.channel)[-POSITIONS_MAX:]
 
     # A channel's life
 
@@ -107,10 +139,10 @@ class Channels:
 
     def finish(self, channel: Channel) -> None:
         """The channel's last message was processed."""
-        self._forget(channel.number)
-        self._finished[channel.number] = Position(channel.number, channel.generation, channel.applied)
-        while len(self._finished) > self._limits.closing_channels_max:
-            del self._finished[next(iter(self._finished))]
+        self._drop([channel.number], "")
+        self.finished[channel.number] = Position(channel.number, channel.generation, channel.applied)
+        while len(self.finished) > self._limits.closing_channels_max:
+            del self.finished[next(iter(self.finished))]
 
     def _begin(self, info: ChannelInfo) -> list[SeatEvent]:
         # The server drops old channels that are not read, and so do we.
@@ -118,7 +150,7 @@ class Channels:
         events: list[SeatEvent] = self._drop(surplus, Reason.LEFT)
         channel = self._open[info.channel] = Channel(info.channel, self._limits)
         channel.generation = info.generation
-        self._last_number = max(self._last_number, info.channel)
+        self.last_number = max(self.last_number, info.channel)
         if info.room:
             # Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
             self._rooms[info.channel] = (info.room, info.kind)
@@ -128,14 +160,11 @@ class Channels:
     def _drop(self, numbers: Iterable[int], reason: str) -> list[SeatEvent]:
         events: list[SeatEvent] = []
         for number in numbers:
-            self._forget(number)
+            del self._open[number]
+            self._rooms.pop(number, None)
+            self._restarted.discard(number)
             events.append(ChannelGone(number, reason))
         return events
-
-    def _forget(self, number: int) -> None:
-        del self._open[number]
-        self._rooms.pop(number, None)
-        self._restarted.discard(number)
 
     # A session's life
 
@@ -151,9 +180,9 @@ class Channels:
         known = {info.channel for info in infos}
         events = self._drop([number for number in self._open if number not in known], reason or Reason.LEFT)
         # Read to its end after our hello was sent: what the server repeats of it is passed over.
-        self._finished = {number: position for number, position in self._finished.items() if number in known}
+        self.finished = {number: position for number, position in self.finished.items() if number in known}
         for info in infos:
-            if info.channel in self._finished:
+            if info.channel in self.finished:
                 continue
             channel = self._open.get(info.channel)
             if channel is None:
@@ -168,8 +197,8 @@ class Channels:
         rooms = {info.channel: info.room for info in infos}
         others = [number for number, (room, _) in self._rooms.items() if rooms.get(number, "") not in {"", room}]
         events = self._drop([number for number in self._open if number not in rooms or number in others], reason)
-        self._finished.clear()
-        self._last_number = max(self._open, default=0)
+        self.finished.clear()
+        self.last_number = max(self._open, default=0)
         return events
 
     def _continue(self, channel: Channel, info: ChannelInfo) -> None:
@@ -194,8 +223,8 @@ class Channels:
 
     def clear(self, reason: str) -> list[SeatEvent]:
         """The session is a new one: none of these channels is part of it, and numbers start over."""
-        self._finished.clear()
-        self._last_number = 0
+        self.finished.clear()
+        self.last_number = 0
         return self._drop(list(self._open), reason)
 
     # Another process
@@ -204,21 +233,13 @@ class Channels:
         """The open channels, as they would go on elsewhere."""
         return [
             SavedChannel(
-                number=channel.number,
-                generation=channel.generation,
-                received=channel.applied,
-                last_seq=channel.last_seq,
-                room=self._rooms.get(channel.number, ("", ""))[0],
-                kind=self._rooms.get(channel.number, ("", ""))[1],
-                outbox=channel.kept_messages(),
-                is_restarted=channel.number in self._restarted,
+                *(channel.number, channel.generation, channel.applied, channel.last_seq),
+                *self._rooms.get(channel.number, ("", "")),
+                channel.kept_messages(),
+                channel.number in self._restarted,
             )
             for channel in self
         ]
-
-    def finished(self) -> list[Position]:
-        """Finished channels that the server may not know to be finished."""
-        return list(self._finished.values())
 
     def load(self, state: SavedState) -> None:
         """Go on from a saved state; messages that were received but not processed will be sent again."""
@@ -229,5 +250,5 @@ class Channels:
             channel.restore_outward(saved.last_seq, saved.outbox)
             if saved.is_restarted:
                 self._restarted.add(saved.number)
-        self._finished = {position.channel: position for position in state.finished}
-        self._last_number = max([self._last_number, *self._finished])
+        self.finished = {position.channel: position for position in state.finished}
+        self.last_number = max([self.last_number, *self.finished])

@@ -1,17 +1,17 @@
 """`connect`: from a URL and options to an open session."""
 
 from collections.abc import Generator, Iterable
+from functools import partial
 from os import PathLike
 from random import Random, SystemRandom
 from ssl import SSLContext
 from typing import Any
 
-from holdfast.client.connection import Dial, make_dialer
-from holdfast.client.connector import DialOptions
-from holdfast.client.journal import SessionJournal
+from holdfast.client.connector import Dial, DialOptions
+from holdfast.client.journal import SessionJournal, replayed
 from holdfast.client.protocol import ClientProtocol
+from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession
-from holdfast.client.storage import SessionStorage
 from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid
@@ -19,19 +19,40 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.removed import removed
 from holdfast.schemas.frames import Auth
+from holdfast.transports import tcp, websocket
+from holdfast.transports.port import DialError, Receiver, Subprotocol, Transport, TransportLimits
+
+
+async def dial(
+    receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits, *, ssl: SSLContext | None = None
+) -> Transport:
+    """Open a connection by the address's scheme."""
+    match url.partition("://")[0]:
+        case "ws" | "wss":
+            return await websocket.dial(receiver, url, subprotocols=[subprotocol], limits=limits, ssl=ssl)
+        case "tcp" | "tcps":
+            return await tcp.dial(receiver, url, subprotocols=[subprotocol], limits=limits, ssl=ssl)
+        case _:
+            raise DialError(
+                f"{url!r} is not a URL of a server: use ws://, wss://, tcp:// or tcps://host:port", retry=False
+            )
+
+
+def _dialer(url: str, own: Dial | None, ssl: SSLContext | None) -> Dial:
+    """The `Dial` for this address; `Invalid` if an option would have no effect."""
+    if own is not None:
+        if ssl is not None:
+            raise Invalid("`ssl` has no effect with a `dial` of your own: give it to that")
+        return own
+    if ssl is not None and not url.startswith(("wss://", "tcps://")):
+        raise Invalid("`ssl` is for wss:// and tcps://: at this address nothing would be encrypted")
+    return partial(dial, ssl=ssl)
 
 
 def _codec(name: str) -> Codec:
     if name not in CODECS:
         raise Invalid(f"unknown codec {name!r}; use one of {', '.join(CODECS)}")
     return CODECS[name]
-
-
-def _backoff(first_s: float, longest_s: float) -> Backoff:
-    try:
-        return Backoff(first_s=first_s, longest_s=longest_s)
-    except ValueError as error:
-        raise Invalid(f"`retry_first_s`, `retry_longest_s`: {error}") from None
 
 
 REMOVED = {
@@ -82,38 +103,40 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         dial: Dial | None = None,
     ) -> None:
         limits = limits or Limits()
-        dial = make_dialer(url, dial, ssl)
-        backoff = _backoff(retry_first_s, retry_longest_s)
-        journal = SessionJournal.at(saved, limits) if saved is not None else None
-        state = journal.read() if journal is not None else None
-        if state is None:
-            protocol = ClientProtocol(_codec(codec), auth or Auth(), limits)
-        else:
-            protocol = ClientProtocol(_codec(state.codec), auth, limits)
-            protocol.load(state)
-        if journal is not None:
-            journal.follow(protocol)
+        try:
+            backoff = Backoff(first_s=retry_first_s, longest_s=retry_longest_s)
+        except ValueError as error:
+            raise Invalid(f"`retry_first_s`, `retry_longest_s`: {error}") from None
         options = DialOptions(
             url=url,
-            dial=dial,
+            dial=_dialer(url, dial, ssl),
             backoff=backoff,
             give_up_s=give_up_s,
             random=random or SystemRandom(),
             limits=limits,
         )
-        self._session = ClientSession(protocol, options, messages, journal)
-
-    @property
-    def session(self) -> ClientSession:
-        """The session, also before it is open: what is set here, such as `on_resume`, hears of the first welcome."""
-        return self._session
+        storage = SessionFile(saved) if isinstance(saved, str | PathLike) else saved
+        try:
+            state = replayed(storage.read()) if storage is not None else None
+            if state is None:
+                protocol = ClientProtocol(_codec(codec), auth or Auth(), limits)
+            else:
+                protocol = ClientProtocol(_codec(state.codec), auth, limits)
+                protocol.load(state)
+            journal = SessionJournal(storage, protocol, limits) if storage is not None else None
+            self.session = ClientSession(protocol, options, messages, journal)
+            """Also before it is open: callbacks that are set here, such as `on_resume`, hear of the first welcome."""
+        except BaseException:
+            if storage is not None:
+                storage.close()
+            raise
 
     async def __aenter__(self) -> ClientSession:
-        await self._session.open()
-        return self._session
+        await self.session.open()
+        return self.session
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
+        await self.session.close()
 
     def __await__(self) -> Generator[Any, None, ClientSession]:
         return self.__aenter__().__await__()

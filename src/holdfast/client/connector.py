@@ -1,20 +1,29 @@
 """Keeps a client connected: dial, say hello, listen, and after a loss wait with jitter and dial again."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
 
-from holdfast.client.connection import ClientConnection, Dial
-from holdfast.client.events import Closed, Event
-from holdfast.client.protocol import ClientProtocol
+from holdfast.client.protocol import ClientProtocol, Event
 from holdfast.core.backoff import Backoff
 from holdfast.core.errors import ProtocolError, SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice, reason_of
+from holdfast.core.silence import Look
 from holdfast.logs import get_logger
-from holdfast.transports.port import BROKEN, INTERNAL, NORMAL, VANISHED, DialError, Subprotocol, TransportLimits
+from holdfast.schemas.frames import Close
+from holdfast.transports.port import (
+    BROKEN,
+    INTERNAL,
+    NORMAL,
+    VANISHED,
+    DialError,
+    Receiver,
+    Subprotocol,
+    Transport,
+    TransportLimits,
+)
 
 log = get_logger("holdfast.client")
 
@@ -22,6 +31,9 @@ log = get_logger("holdfast.client")
 # lost sooner is a flaky connection, or a server that fails after each welcome: wait a little longer.
 SETTLED_S = 2.0
 _UNSETTLED_ATTEMPT_MAX = 3
+
+Dial = Callable[[Receiver, str, Subprotocol, TransportLimits], Awaitable[Transport]]
+"""Opens a connection to an address for the receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +54,13 @@ class RetrySchedule:
     def __init__(self, options: DialOptions, now: float) -> None:
         self._options = options
         self._attempt = 0
-        self._lost_at = self._reached_at = now
-
-    def was_answered(self, now: float) -> None:
-        """The server answered without a welcome: the network works, so keep trying."""
-        self._reached_at = now
+        self._lost_at = now
+        self.reached_at = now
+        """When the server last answered: while it does, the network works, and it is worth trying again."""
 
     def was_welcome(self, lasted_s: float, now: float) -> None:
         """A connection was good, and is gone now."""
-        self._lost_at = self._reached_at = now
+        self._lost_at = self.reached_at = now
         self._attempt = 0 if lasted_s >= SETTLED_S else min(self._attempt, _UNSETTLED_ATTEMPT_MAX)
 
     def wait_s(self, retry_after_s: float, now: float) -> float | None:
@@ -60,22 +70,74 @@ class RetrySchedule:
             self._attempt, options.random.random(), lost_s=lost_s, retry_after_s=retry_after_s
         )
         self._attempt += 1
-        return wait_s if now - self._reached_at + wait_s < options.give_up_s else None
+        return wait_s if now - self.reached_at + wait_s < options.give_up_s else None
 
 
-class _End(NamedTuple):
-    """How a connection ended; `welcome_for_s` is None if it was never welcomed."""
+class ClientConnection:
+    """The receiver of one connection, from its first byte to its end."""
 
-    closed: Closed
-    welcome_for_s: float | None
-    is_answered: bool
+    def __init__(self, received: Callable[["ClientConnection", bytes], None], drained: Callable[[], None]) -> None:
+        self._received = received
+        self._drained = drained
+        self._looked: Look | None = None
+        self.transport: Transport | None = None
+        """None before it is open, and when it is lost."""
+        self.heard_at = 0.0
+        self.welcome_at: float | None = None
+        """When the session was attached to it."""
+        self.closed: Close | None = None
+        """What the server said about its end."""
+        self.is_congested = False
+        """The server reads slower than we write; reliable messages are bounded by the window, others must wait."""
+        self.end: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+        """Its code and reason, once it is there."""
 
+    def opened(self, transport: Transport) -> None:
+        self.transport = transport
+        self.heard_at = asyncio.get_running_loop().time()
 
-def _closed(code: int, reason: str) -> Closed:
-    """What a transport's end means, if no close frame came before it."""
-    if code in CLOSE_CODES.values():
-        return Closed(code, reason)
-    return Closed(code, reason_of(code), reason)
+    def received(self, payload: bytes) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+        self._received(self, payload)
+
+    def look(self, bytes_per_s: float) -> None:
+        """No payload came for a while: the server counts as heard if the connection still carries something."""
+        if self.transport is not None:
+            now = asyncio.get_running_loop().time()
+            looked, self._looked = self._looked, Look(now, self.transport.traffic)
+            if self._looked.is_alive(looked, self.heard_at, bytes_per_s):
+                self.heard_at = now
+
+    def kept_busy(self) -> None:
+        """A server may do that."""
+
+    def congested(self) -> None:
+        self.is_congested = True
+
+    def drained(self) -> None:
+        self.is_congested = False
+        self._drained()
+
+    def lost(self, code: int, reason: str) -> None:
+        self.transport = None
+        if not self.end.done():
+            self.end.set_result((code, reason))
+
+    def send(self, payload: bytes) -> None:
+        """Write a payload, if it is up."""
+        # asyncio would complain about many that are written to a socket that has failed.
+        if self.transport is not None and self.transport.is_up:
+            self.transport.send(payload)
+
+    def close(self, code: int, reason: str) -> None:
+        """End in order."""
+        if self.transport is not None:
+            self.transport.close(code, reason)
+
+    def abort(self) -> None:
+        """End at once."""
+        if self.transport is not None:
+            self.transport.abort()
 
 
 class Connector:
@@ -112,8 +174,6 @@ class Connector:
         self._task: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
 
-    # What the session asks for
-
     async def open(self) -> None:
         """Connect for the first time. A new session is not retried if there is no answer; a saved one is."""
         if self._task is not None:
@@ -129,7 +189,7 @@ class Connector:
     async def close(self, code: int, reason: str) -> None:
         """End the connection in order, if there is one, and make no other."""
         try:
-            if self._connection is not None and self._connection.is_up:
+            if self._connection is not None and self._connection.transport is not None:
                 self._connection.close(code, reason)
                 await asyncio.wait([self._connection.end])
         finally:
@@ -163,7 +223,7 @@ class Connector:
             last = await self._stay_connected()
         except Exception:
             log.exception("the client failed", url=self._options.url)
-            last = Closed(INTERNAL, Reason.INTERNAL, "the client failed; its log says how")
+            last = Close(INTERNAL, Reason.INTERNAL, "the client failed; its log says how")
         end = ("unreachable", str(last), "")
         if not isinstance(last, DialError):
             end = (last.reason, last.message, last.problem)
@@ -171,37 +231,40 @@ class Connector:
             self._opened.set_exception(last if isinstance(last, DialError) else SessionEnded(*end))
         self._ended(*end)
 
-    async def _stay_connected(self) -> Closed | DialError:
+    async def _stay_connected(self) -> Close | DialError:
         """Connect again and again; the result is why there will be no other connection."""
         now = asyncio.get_running_loop().time
         schedule = RetrySchedule(self._options, now())
         is_first = not self._protocol.session_id
         while True:
+            connection = ClientConnection(self._received, self._drained)
+            is_answered = False
             try:
-                closed, welcome_for_s, is_answered = await self._one_connection()
+                closed = await self._one_connection(connection)
+                is_answered = True
             except DialError as error:
                 if is_first or not error.retry:
                     return error
-                closed, welcome_for_s, is_answered = Closed(VANISHED, Reason.DROPPED, str(error)), None, False
+                closed = Close(VANISHED, Reason.DROPPED, str(error))
             is_first = False
             what = advice(closed.code)
             if what is Advice.STOP or (what is Advice.SIGN_IN and not self._protocol.sign_in_again(closed.reason)):
                 return closed
-            if welcome_for_s is not None:
-                schedule.was_welcome(welcome_for_s, now())
+            if connection.welcome_at is not None:
+                schedule.was_welcome(now() - connection.welcome_at, now())
                 self._dropped()
             elif is_answered and self._protocol.session_id and closed.reason != Reason.MOVED:
                 # A server that no longer has the session is not worth waiting for.
-                schedule.was_answered(now())
+                schedule.reached_at = now()
             wait_s = schedule.wait_s(closed.retry_after_s, now())
             if wait_s is None:
                 gave_up = f"no session at {self._options.url} within {self._options.give_up_s:g} s"
-                return Closed(closed.code, "unreachable", f"{gave_up}: {closed.message or closed.reason}")
+                return Close(closed.code, "unreachable", f"{gave_up}: {closed.message or closed.reason}")
             await asyncio.sleep(wait_s)
 
-    async def _one_connection(self) -> _End:
-        """One connection, from dial to end."""
-        connection = self._connection = ClientConnection(self._received, self._drained)
+    async def _one_connection(self, connection: ClientConnection) -> Close:
+        """One connection, from dial to end, and how it ended."""
+        self._connection = connection
         codec = self._protocol.codec
         subprotocol, limits = Subprotocol(codec.name, codec.text), TransportLimits.of(self._options.limits)
         try:
@@ -213,10 +276,8 @@ class Connector:
             connection.abort()
             self._connection = None
             self._protocol.lost()
-        welcome_for_s = None
-        if connection.welcome_at is not None:
-            welcome_for_s = asyncio.get_running_loop().time() - connection.welcome_at
-        return _End(connection.closed or _closed(code, reason), welcome_for_s, is_answered=True)
+        is_known = code in CLOSE_CODES.values()
+        return connection.closed or (Close(code, reason) if is_known else Close(code, reason_of(code), reason))
 
     async def _listen(self, connection: ClientConnection) -> tuple[int, str]:
         """Until the end; a server that says nothing for too long is gone, whatever the socket says."""
@@ -239,14 +300,14 @@ class Connector:
     def _received(self, connection: ClientConnection, payload: bytes) -> None:
         try:
             for event in self._protocol.receive(payload):
-                if isinstance(event, Closed):
+                if isinstance(event, Close):
                     connection.closed = event
                     connection.close(NORMAL, "")
                 else:
                     self._happened(event)
         except ProtocolError as error:
             log.warning("the server broke the protocol", url=self._options.url, error=error)
-            connection.closed = Closed(CLOSE_CODES[error.reason], error.reason, str(error))
+            connection.closed = Close(CLOSE_CODES[error.reason], error.reason, str(error))
             connection.close(BROKEN, error.reason)
         if self._protocol.is_welcome and connection.welcome_at is None:
             connection.welcome_at = connection.heard_at

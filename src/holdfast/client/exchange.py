@@ -1,4 +1,4 @@
-"""What a session and its rooms share: the protocol, the connection under it, and tasks that wait for something."""
+"""What a session and its rooms share: requests and their answers, what waits to be written, and who waits for what."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
+from holdfast.client.channels import Arrived
 from holdfast.client.connector import Connector, DialOptions
-from holdfast.client.events import Arrived, Closed, Event, Noticed, Replied, SeatEvent, Welcomed
 from holdfast.client.journal import SessionJournal
-from holdfast.client.protocol import ClientProtocol
+from holdfast.client.protocol import ClientProtocol, Event
 from holdfast.core.errors import HoldfastError, ProtocolError, SessionEnded, refusal
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
+from holdfast.schemas.frames import Bye, Reply
 from holdfast.schemas.requests import REQUESTS
 from holdfast.transports.port import DialError
 
@@ -31,19 +32,14 @@ Answered = Callable[[Any, HoldfastError | None], None]
 """Hears the answer to a request: its result, or why there is none."""
 
 
-def operation_of(request: Struct) -> str:
-    """What a request is called on the wire."""
-    return _OPERATIONS[type(request)]
-
-
 def arguments_of(request: Struct) -> dict[str, Any]:
     """What a request says beyond its defaults: a server that is older than some of them understands the rest."""
-    said = ((field, getattr(request, field.name)) for field in structs.fields(request))
-    return {field.name: value for field, value in said if value != _default_of(field)}
-
-
-def _default_of(field: structs.FieldInfo) -> Any:
-    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+    arguments = {}
+    for field in structs.fields(request):
+        value = getattr(request, field.name)
+        if value != (field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()):
+            arguments[field.name] = value
+    return arguments
 
 
 def read(content: Any, kind: type[T], what: str) -> T:
@@ -63,14 +59,13 @@ class Exchange:
         options: DialOptions,
         *,
         journal: SessionJournal | None,
-        happened: Callable[[Welcomed | Noticed | SeatEvent], None],
+        happened: Callable[[Event], None],
         dropped: Callable[[], None],
     ) -> None:
         self.protocol = protocol
         self._journal = journal
         self._limits = options.limits
         self._tell = happened
-        self._tell_dropped = dropped
         self._connector = Connector(
             protocol,
             options,
@@ -78,7 +73,7 @@ class Exchange:
             happened=self._happened,
             heard=self._heard,
             drained=self.wake,
-            dropped=self._dropped,
+            dropped=dropped,
             ended=self.ended,
         )
         self._answered: dict[int, Answered] = {}
@@ -88,8 +83,6 @@ class Exchange:
         self._flush_is_due = False
         self._ack_timer: asyncio.TimerHandle | None = None
         self._is_unsaved = False
-
-    # Life
 
     async def open(self) -> None:
         """Connect for the first time: a new session is not retried if there is no answer; a saved one is."""
@@ -109,10 +102,9 @@ class Exchange:
         """Write everything, then that the session is to end."""
         self.flush()
         if self.protocol.is_welcome:
-            self._connector.send(self.protocol.bye())
+            self._connector.send(self.protocol.codec.payload(Bye()))
 
     def cut(self) -> None:
-        """Break the connection."""
         self._connector.cut()
 
     @property
@@ -144,7 +136,8 @@ class Exchange:
 
         If the caller is cancelled, the server may carry it out all the same.
         """
-        return await self.request(request, lambda result: read(result, kind, f"answer to {operation_of(request)!r}"))
+        what = f"answer to {_OPERATIONS[type(request)]!r}"
+        return await self.request(request, lambda result: read(result, kind, what))
 
     async def request(self, request: Struct, taken: Callable[[Any], T]) -> T:
         """The same; `taken` makes something of the answer before anything that came after it is told."""
@@ -177,7 +170,7 @@ class Exchange:
             self._send(*self._posts.pop(next(iter(self._posts))))
 
     def _send(self, request: Struct, answered: Answered) -> None:
-        self._answered[self.protocol.request(operation_of(request), arguments_of(request))] = answered
+        self._answered[self.protocol.request(_OPERATIONS[type(request)], arguments_of(request))] = answered
         self.wake()
 
     def push(self, channel: int, name: str, body: bytes) -> int:
@@ -242,25 +235,17 @@ class Exchange:
             raise DialError(f"the session cannot be saved: {error}") from error
 
     def _happened(self, event: Event) -> None:
-        """The server said something."""
-        match event:
-            case Replied():
-                self._replied(event)
-            case Closed():
-                pass
-            case _:
-                self._tell(event)
+        if not isinstance(event, Reply):
+            self._tell(event)
+        elif (answered := self._answered.pop(event.id, None)) is not None:
+            problem = event.problem
+            answered(event.result, refusal(problem.code, problem.message) if problem is not None else None)
 
     def _heard(self) -> None:
         """A payload has been dealt with."""
         self._send_posts()
         self.changed()
         self.wake()
-
-    def _dropped(self) -> None:
-        """The connection is gone; another will follow."""
-        if self._end is None:
-            self._tell_dropped()
 
     def ended(self, reason: str, message: str, problem: str = "") -> None:
         """The session is over; all waiters are told."""
@@ -276,9 +261,3 @@ class Exchange:
         for tell in answered.values():
             tell(None, SessionEnded(reason, message, problem))
         self.changed()
-
-    def _replied(self, event: Replied) -> None:
-        answered = self._answered.pop(event.id, None)
-        if answered is not None:
-            problem = event.problem
-            answered(event.result, refusal(problem.code, problem.message) if problem is not None else None)

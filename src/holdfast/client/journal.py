@@ -10,7 +10,6 @@ that a process killed in the middle of a write leaves a tail that is recognised 
     what the server acknowledged  before anything is written after it: a server that forgets it must be told so
 """
 
-import os
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,8 +20,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from holdfast.client.protocol import ClientProtocol
-from holdfast.client.saved import SavedChannel, SavedState
-from holdfast.client.storage import SessionFile, SessionStorage
+from holdfast.client.saved import SavedChannel, SavedState, SessionStorage
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Invalid
 from holdfast.core.limits import Limits
@@ -74,47 +72,34 @@ def replayed(written: bytes) -> SavedState | None:
         return None
     records = frames(written)
     state = SavedState.read(next(records, b""))
-    channels = {channel.number: _Progress(channel) for channel in state.channels}
+    channels = {channel.number: channel for channel in state.channels}
     for content in records:
         try:
             change = _CHANGES.decode(content)
-            channels[change.channel].apply(change)
+            channels[change.channel] = _changed(channels[change.channel], change)
         except (*DECODE_ERRORS, KeyError) as error:
             raise Invalid(f"this is not a saved session: {error!r}") from None
-    return structs.replace(state, channels=[channel.saved() for channel in channels.values()])
+    return structs.replace(state, channels=list(channels.values()))
 
 
-class _Progress:
-    """A channel of a snapshot, and what became of it."""
-
-    def __init__(self, channel: SavedChannel) -> None:
-        self._channel = channel
-        self._received = channel.received
-        self._last_seq = channel.last_seq
-        self._outbox = list(channel.outbox)
-
-    def apply(self, change: Sent | Read) -> None:
-        match change:
-            case Sent():
-                if change.seq != self._last_seq + 1:
-                    raise Invalid(f"this is not a saved session: message {change.seq} follows {self._last_seq}")
-                self._last_seq = change.seq
-                self._outbox.append((change.name, change.body))
-            case Read():
-                self._received = change.received
-                del self._outbox[: max(0, change.acked - (self._last_seq - len(self._outbox)))]
-
-    def saved(self) -> SavedChannel:
-        return structs.replace(self._channel, received=self._received, last_seq=self._last_seq, outbox=self._outbox)
+def _changed(channel: SavedChannel, change: Sent | Read) -> SavedChannel:
+    """The channel after a change; its outbox is the same list."""
+    if isinstance(change, Sent):
+        if change.seq != channel.last_seq + 1:
+            raise Invalid(f"this is not a saved session: message {change.seq} follows {channel.last_seq}")
+        channel.outbox.append((change.name, change.body))
+        return structs.replace(channel, last_seq=change.seq)
+    del channel.outbox[: max(0, change.acked - (channel.last_seq - len(channel.outbox)))]
+    return structs.replace(channel, received=change.received)
 
 
 class SessionJournal:
     """Keeps one session's storage up to date."""
 
-    def __init__(self, storage: SessionStorage, limits: Limits) -> None:
+    def __init__(self, storage: SessionStorage, protocol: ClientProtocol, limits: Limits) -> None:
         self._storage = storage
+        self._protocol = protocol
         self._bytes_max = limits.journal_bytes_max
-        self._protocol: ClientProtocol | None = None
         # By channel, what the journal tells of it: processed, and acknowledged.
         self._stored: dict[int, tuple[int, int]] = {}
         self._bytes = 0
@@ -122,26 +107,8 @@ class SessionJournal:
         self._is_torn = True
         self._is_closed = False
 
-    @classmethod
-    def at(cls, place: "str | os.PathLike[str] | SessionStorage", limits: Limits) -> "SessionJournal":
-        """In a file, or in a storage of the program's own."""
-        return cls(SessionFile(place) if isinstance(place, str | os.PathLike) else place, limits)
-
-    def read(self) -> SavedState | None:
-        """The session that was saved here, if there is one."""
-        try:
-            return replayed(self._storage.read())
-        except BaseException:
-            self.close()
-            raise
-
-    def follow(self, protocol: ClientProtocol) -> None:
-        """Keep this session from now on."""
-        self._protocol = protocol
-
     def sent(self, channel: int, name: str, body: bytes) -> None:
         """A message is about to get its number: store both. If that fails, it must not be sent."""
-        assert self._protocol is not None
         if self._is_torn or self._protocol.is_changed:
             self._snapshot()
         self._append(Sent(channel, self._protocol.channels.seat(channel).last_seq + 1, name, body))
@@ -149,7 +116,7 @@ class SessionJournal:
     def keep(self) -> None:
         """Something is about to be written to a connection: store everything that it could tell the server."""
         protocol = self._protocol
-        if protocol is None or self._is_closed or not protocol.session_id:
+        if self._is_closed or not protocol.session_id:
             return
         if self._is_torn or protocol.is_changed or self._bytes > self._bytes_max:
             self._snapshot()
@@ -175,9 +142,7 @@ class SessionJournal:
             self._storage.close()
 
     def _snapshot(self) -> None:
-        assert self._protocol is not None
-        state = frame(self._protocol.save())
-        self._storage.replace(state)
+        self._storage.replace(frame(self._protocol.save()))
         self._is_torn = self._protocol.is_changed = False
         self._stored = {channel.number: (channel.applied, channel.acked) for channel in self._protocol.channels}
         self._bytes = 0

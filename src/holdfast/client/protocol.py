@@ -5,13 +5,12 @@ lost connection changes nothing but `is_welcome`, and `save` is enough to go on 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
-from holdfast.client.channels import Channels
-from holdfast.client.events import Arrived, Closed, Event, LatestArrived, Noticed, Replied, Restarted, Welcomed
+from holdfast.client.channels import Arrived, Channels, Restarted, SeatEvent
 from holdfast.client.saved import SavedState
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.codec import Codec
@@ -23,7 +22,6 @@ from holdfast.schemas.frames import (
     FRAME_HEAD_BYTES,
     Ack,
     Auth,
-    Bye,
     Close,
     Data,
     Frame,
@@ -45,6 +43,17 @@ from holdfast.schemas.frames import (
 
 RESET = "reset"
 """What became of a session that was gone; also the code of requests that were lost with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcomed:
+    """The session is attached to this connection; its channels and requests have been brought up to date before."""
+
+    outcome: Outcome
+
+
+Event = Welcomed | Reply | Notice | SeatEvent | Close
+"""What `receive` tells: frames as they came, once they are checked, and what became of the session and its seats."""
 
 
 class ClientProtocol:
@@ -109,10 +118,6 @@ class ClientProtocol:
         self._token = token or self._token
         self.is_changed = True
 
-    def bye(self) -> bytes:
-        """The payload that ends the session on purpose."""
-        return self.codec.payload(Bye())
-
     def save(self) -> bytes:
         """Everything that is needed to go on elsewhere, secrets included."""
         return SavedState(
@@ -123,7 +128,7 @@ class ClientProtocol:
             scheme=self._scheme,
             credential=self.credential,
             channels=self.channels.save(),
-            finished=self.channels.finished(),
+            finished=list(self.channels.finished.values()),
             lineage=self._lineage,
             requests=self._last_answered,
         ).write()
@@ -142,7 +147,7 @@ class ClientProtocol:
     # To the server
 
     def request(self, operation: str, arguments: Any) -> int:
-        """Ask for something; the answer comes as `Replied` with this id, also after a resume."""
+        """Ask for something; the answer comes as a `Reply` with this id, also after a resume."""
         # Encoded before the id is given out: one that cannot be encoded must not leave a gap.
         request = Request(self._last_request + 1, operation, Raw(self._fitting(operation, arguments)))
         self._last_request = request.id
@@ -238,8 +243,8 @@ class ClientProtocol:
         match frame:
             case Data():
                 return self._on_data(frame)
-            case Latest():
-                return [LatestArrived(frame.channel, frame.type, frame.body)]
+            case Latest() | Notice():
+                return [frame]
             case Ack():
                 self._acknowledged(frame.channel, frame.ack)
                 return []
@@ -248,18 +253,15 @@ class ClientProtocol:
             case Reply():
                 is_new = self._requests.pop(frame.id, None) is not None
                 self._last_answered = max(self._last_answered, frame.id)
-                return [Replied(frame.id, frame.result, frame.problem)] if is_new else []
+                return [frame] if is_new else []
             case SeatFrame():
                 self.is_changed = True
                 return self.channels.on_seat(frame)
-            case Notice():
-                return [Noticed(frame.topic, frame.key, frame.body)]
             case Welcome():
                 return self._on_welcome(frame)
             case Close():
-                # In this order `max` also turns a NaN into a 0.
-                wait_s = max(0.0, frame.retry_after_s)
-                return [Closed(frame.code, frame.reason, frame.message, wait_s, frame.problem)]
+                # Not `< 0`: a NaN becomes a 0 too.
+                return [frame if frame.retry_after_s >= 0.0 else structs.replace(frame, retry_after_s=0.0)]
 
     def _on_data(self, frame: Data) -> list[Event]:
         channel = self._acknowledged(frame.channel, frame.ack)
@@ -308,7 +310,7 @@ class ClientProtocol:
         elif outcome.reason == Reason.ROLLED_BACK:
             events += self.channels.roll_back(frame.channels, outcome.reason)
         events += self.channels.resume(frame.channels, outcome.reason)
-        self._unsent += [Ack(p.channel, p.received or 0) for p in self.channels.finished()]
+        self._unsent += [Ack(p.channel, p.received or 0) for p in self.channels.finished.values()]
         events += self._continue_requests(frame.requests, are_lost=not is_same and not is_first)
         self.is_welcome = True
         return [*events, Welcomed(outcome)]
@@ -338,7 +340,7 @@ class ClientProtocol:
             lost, self._requests, self._last_request = self._requests, {}, 0
             self._last_answered = last_known
             problem = RequestProblem(RESET, "the session was reset before this was answered; ask again")
-            return [Replied(request_id, None, problem) for request_id in lost]
+            return [Reply(request_id, None, problem) for request_id in lost]
         self._last_request = max(self._last_request, last_known)
         self._last_answered = max(self._last_answered, last_known)
         self._unsent += self._requests.values()

@@ -1,14 +1,15 @@
 """Rooms, as a client sees them: messages to and from the room of each seat, and the seats of a session."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
-from holdfast.client.events import Arrived, ChannelGone, ChannelOpened, LatestArrived, Restarted, SeatEvent
+from holdfast.client.channels import Arrived, ChannelGone, ChannelOpened, Restarted, SeatEvent
 from holdfast.client.exchange import Exchange
 from holdfast.client.seat import ClientSeat, MessageTypes, RoomInbox, Unconfirmed
 from holdfast.core.errors import NotSeated, Refused
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.reasons import Reason
+from holdfast.schemas.frames import Latest
 from holdfast.schemas.requests import Leave, Update
 from holdfast.schemas.room import JoinPolicy, RoomInfo, Visibility
 
@@ -130,7 +131,7 @@ class ClientRoom:
     async def leave(self) -> None:
         """Give the seat back. What was sent before arrives first; what was not read is dropped."""
         # The wire's request names no room: a seat that was taken later must not be left by mistake.
-        if self.left is None and self._exchange.protocol.channels.is_newest(self.channel):
+        if self.left is None and self._exchange.protocol.channels.last_number == self.channel:
             try:
                 await self._exchange.ask(Leave(), object)
             except NotSeated:
@@ -184,26 +185,21 @@ class ClientRoom:
         return f"<ClientRoom {self.id} {self.kind} of {player}{' left' if self.left else ''}>"
 
 
-class _Seated(NamedTuple):
-    room: ClientRoom
-    seat: ClientSeat
-
-
-class SeatCalls:
+class Seats:
     """The seats of a session by channel, oldest first. Only the newest is taken, but the others can still be read."""
 
     def __init__(self, exchange: Exchange, messages: Iterable[type[Message]], *, latest_max: int) -> None:
         self._exchange = exchange
         self._latest_max = latest_max
         self._types = MessageTypes(exchange.protocol.codec, messages)
-        self._seats: dict[int, _Seated] = {}
+        self._seats: dict[int, tuple[ClientRoom, ClientSeat]] = {}
         for event in exchange.protocol.channels.seats():
             self.happened(event)
 
     @property
     def room(self) -> ClientRoom | None:
         """The room we have a seat in."""
-        return next((room for room, seat in reversed(self._seats.values()) if seat.inbox.left is None), None)
+        return next((room for room, _ in reversed(self._seats.values()) if room.left is None), None)
 
     def room_of(self, info: RoomInfo) -> ClientRoom:
         """The room in which a seat was just taken."""
@@ -217,26 +213,25 @@ class SeatCalls:
 
     def acknowledge(self) -> None:
         """What was read has been dealt with."""
-        for _, seat in self._seats.values():
-            seat.inbox.acknowledge()
+        for room, _ in self._seats.values():
+            room.acknowledge()
 
     def happened(self, event: SeatEvent) -> None:
         """Something came on a channel, or became of it."""
         if isinstance(event, ChannelOpened):
             self._opened(event)
             return
-        seated = self._seats.get(event.channel)
-        if seated is None:
+        if event.channel not in self._seats:
             if isinstance(event, Arrived):
                 # The seat was gone before we heard of it, so this will never be read.
                 self._exchange.processed(event)
             return
-        seat = seated.seat
+        _, seat = self._seats[event.channel]
         match event:
             case Arrived():
                 seat.put(event)
-            case LatestArrived():
-                seat.inbox.put_latest(self._types.message(event.name, event.body))
+            case Latest():
+                seat.inbox.put_latest(self._types.message(event.type, event.body))
             case Restarted():
                 seat.inbox.restart(self._exchange.protocol.restart_of(event))
             case ChannelGone():
@@ -244,9 +239,9 @@ class SeatCalls:
                 seat.inbox.end(SeatLeft(event.reason))
 
     def _opened(self, event: ChannelOpened) -> None:
-        open_channels = {channel.number for channel in self._exchange.protocol.channels}
-        self._seats = {number: seated for number, seated in self._seats.items() if number in open_channels}
-        channel = self._exchange.protocol.channels.seat(event.channel)
+        channels = self._exchange.protocol.channels
+        self._seats = {number: each for number, each in self._seats.items() if channels.get(number) is not None}
+        channel = channels.seat(event.channel)
         inbox = RoomInbox(self._exchange.processed, latest_max=self._latest_max, received=channel.applied)
         seat = ClientSeat(channel, self._types, inbox)
-        self._seats[event.channel] = _Seated(ClientRoom(self._exchange, seat, event), seat)
+        self._seats[event.channel] = ClientRoom(self._exchange, seat, event), seat

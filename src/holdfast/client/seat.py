@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, structs
 
-from holdfast.client.events import Arrived
+from holdfast.client.channels import Arrived
 from holdfast.core.channel import Channel
 from holdfast.core.codec import DECODE_ERRORS, BodyDecoder, Codec
 from holdfast.core.errors import Invalid, ProtocolError

@@ -9,18 +9,17 @@ from typing import Any, Unpack
 from msgspec import Struct
 
 from holdfast.client.connector import DialOptions
-from holdfast.client.events import Noticed, SeatEvent, Welcomed
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.journal import SessionJournal
-from holdfast.client.protocol import RESET, ClientProtocol
-from holdfast.client.room import Changes, ClientRoom, SeatCalls, several, update_of
+from holdfast.client.protocol import RESET, ClientProtocol, Event, Welcomed
+from holdfast.client.room import Changes, ClientRoom, Seats, several, update_of
 from holdfast.client.subscriptions import Placement, RoomWatch, Subscriptions, WaitlistPlace
 from holdfast.core.errors import Expired, NotFound, Refused, RoomFull
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
 from holdfast.schemas.account import LinkInfo
-from holdfast.schemas.frames import Auth, Outcome
+from holdfast.schemas.frames import Auth, Close, Notice, Outcome, Reply
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo
 from holdfast.schemas.requests import (
@@ -91,7 +90,7 @@ class ClientSession:
         self.on_stopping: Callable[[float], None] | None = None
         """Called when the server says that it stops within so many seconds; the session may come back after that."""
         self._exchange = Exchange(protocol, options, journal=journal, happened=self._happened, dropped=self._dropped)
-        self._seats = SeatCalls(self._exchange, messages, latest_max=options.limits.latest_kept_max)
+        self._seats = Seats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
         self._subscriptions = Subscriptions(self._exchange)
         self._watch_numbers = count(1)
 
@@ -296,7 +295,7 @@ class ClientSession:
                         place.wait_again()
                         limit.reschedule(ends_at)
                     else:
-                        place.seated()
+                        place.unsubscribe = None  # there is no place to give up any more
                         return room
         except TimeoutError:
             if not limit.expired():
@@ -332,34 +331,31 @@ class ClientSession:
 
     # From the exchange
 
-    def _happened(self, event: Welcomed | Noticed | SeatEvent) -> None:
+    def _happened(self, event: Event) -> None:
         match event:
             case Welcomed():
-                self._welcomed(event.outcome)
-            case Noticed(topic="stopping"):
-                notice = read(event.body, Stopping, "notice of the end")
-                if self.on_stopping is not None:
-                    self._call(self.on_stopping, notice.deadline_s)
-            case Noticed():
+                self.outcome = event.outcome
+                if event.outcome.kind != "new":
+                    self._subscriptions.welcomed()
+                    self._call(self.on_resume, event.outcome)
+            case Notice(topic="stopping"):
+                self._call(self.on_stopping, read(event.body, Stopping, "notice of the end").deadline_s)
+            case Notice():
                 self._subscriptions.noticed(event)
+            case Reply() | Close():
+                pass  # for the exchange and the connector
             case _:
                 self._seats.happened(event)
 
     def _dropped(self) -> None:
-        self.drops += 1
-        if self.on_drop is not None:
+        if not self._exchange.is_over:
+            self.drops += 1
             self._call(self.on_drop)
 
-    def _welcomed(self, outcome: Outcome) -> None:
-        self.outcome = outcome
-        if outcome.kind != "new":
-            self._subscriptions.welcomed()
-            if self.on_resume is not None:
-                self._call(self.on_resume, outcome)
-
-    def _call(self, callback: Callable[..., None], *args: Any) -> None:
+    def _call(self, callback: Callable[..., None] | None, *args: Any) -> None:
         try:
-            callback(*args)
+            if callback is not None:
+                callback(*args)
         except Exception:
             log.exception("a callback of the session failed")
 

@@ -7,15 +7,16 @@ every reset; its answer replaces what was missed.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from holdfast.client.events import Noticed
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.protocol import RESET
 from holdfast.core.errors import AlreadySeated, Expired, HoldfastError, Refused
+from holdfast.schemas.frames import Notice
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.requests import GetPlacement, StopPlacement, StopWaiting, Unwatch, Wait, Watch
@@ -44,8 +45,8 @@ class Subscription(ABC):
 
     @property
     def is_over(self) -> bool:
-        """Whether it will stay as it is."""
-        return False
+        """Whether nothing more will be known of it."""
+        return self.refusal is not None
 
     @abstractmethod
     def told(self, content: Any) -> None:
@@ -74,7 +75,7 @@ class Subscriptions:
         self.add(subscription)
         try:
             self.ask(subscription)
-            await self._exchange.until(lambda: subscription.is_told or subscription.refusal is not None)
+            await self._exchange.until(lambda: subscription.is_told or subscription.is_over)
             if subscription.refusal is not None:
                 raise subscription.refusal
         except BaseException:
@@ -119,21 +120,17 @@ class Subscriptions:
         for subscription in self._subscriptions:
             self.ask(subscription)
 
-    def noticed(self, event: Noticed) -> None:
+    def noticed(self, event: Notice) -> None:
         """A notice came; it is ignored if there is no subscription for it any more."""
         for subscription in self._matching(event.topic, event.key):
             subscription.noticed(event.body)
         self._drop_what_is_over()
 
     def _matching(self, topic: str, key: str) -> list[Subscription]:
-        return [
-            subscription
-            for subscription in self._subscriptions
-            if (subscription.topic, subscription.key) == (topic, key)
-        ]
+        return [each for each in self._subscriptions if (each.topic, each.key) == (topic, key)]
 
     def _drop_what_is_over(self) -> None:
-        self._subscriptions = [each for each in self._subscriptions if not each.is_over and each.refusal is None]
+        self._subscriptions = [each for each in self._subscriptions if not each.is_over]
 
 
 # A place in a waitlist
@@ -158,29 +155,24 @@ class WaitlistPlace(Subscription):
                 position = info.position
                 if on_position is not None:
                     on_position(position)
-            await self._next(info)
+            try:
+                async with asyncio.timeout(POSITION_S):
+                    await self._exchange.until(partial(self._is_news, info))
+            except TimeoutError:
+                if not self.is_asked:
+                    self._subscriptions.ask(self)
+            if self.refusal is not None:
+                raise self.refusal
 
-    async def _next(self, known: WaitInfo | None) -> None:
-        try:
-            async with asyncio.timeout(POSITION_S):
-                await self._exchange.until(lambda: self._info is not known or self.refusal is not None)
-        except TimeoutError:
-            if not self.is_asked:
-                self._subscriptions.ask(self)
-        if self.refusal is not None:
-            raise self.refusal
+    def _is_news(self, known: WaitInfo | None) -> bool:
+        return self._info is not known or self.is_over
 
     def wait_again(self) -> None:
-        """The seat that was kept for us is gone: back to the waitlist."""
+        """The seat that was kept for us is gone: return to the waitlist."""
         self._info = None
         self._subscriptions.ask(self)
 
-    def seated(self) -> None:
-        """The seat is taken: there is no place to give up."""
-        self.unsubscribe = None
-
     def told(self, content: Any) -> None:
-        """Our position, or that a seat is kept for us."""
         self._info = read(content, WaitInfo, "place in a waitlist")
 
     def refused(self, refusal: Refused) -> None:
@@ -213,13 +205,11 @@ class PlacementProgress(Subscription):
 
     @property
     def is_over(self) -> bool:
-        """Whether it will stay as it is."""
-        return self.info.status != PENDING
+        return self.info.status != PENDING or super().is_over
 
     def told(self, content: Any) -> None:
-        """How far it is now."""
         info = read(content, PlacementInfo, "state of a placement")
-        if not self.is_over:
+        if self.info.status == PENDING:
             self.info = info
 
 
@@ -240,7 +230,7 @@ class Placement:
     async def done(self) -> PlacementInfo:
         """Wait until it is fulfilled, cancelled, timed out or failed: `status` says which, and `reason` why."""
         progress = self._progress
-        await self._exchange.until(lambda: progress.is_over or progress.refusal is not None)
+        await self._exchange.until(lambda: progress.is_over)
         if progress.refusal is not None:
             raise progress.refusal
         return progress.info
@@ -291,19 +281,16 @@ class WatchedRooms(Subscription):
         return RoomsChanged(changed, removed) if changed or removed or is_first else None
 
     def told(self, content: Any) -> None:
-        """The rooms that are found now."""
         page = read(content, RoomPage, "answer to 'watch'")
+        # The same object: a reader may hold a view of it.
         self.rooms.clear()
-        self._change(page.rooms, [])
+        self.rooms.update((info.id, info) for info in page.rooms)
+        self.is_touched = True
 
     def noticed(self, content: Any) -> None:
-        """Rooms that have changed, and some that are not found any more."""
         changes = read(content, RoomsChanged, "notice of rooms")
-        self._change(changes.changed, changes.removed)
-
-    def _change(self, changed: list[RoomInfo], removed: list[str]) -> None:
-        self.rooms.update((info.id, info) for info in changed)
-        for room_id in removed:
+        self.rooms.update((info.id, info) for info in changes.changed)
+        for room_id in changes.removed:
             self.rooms.pop(room_id, None)
         self.is_touched = True
 
@@ -332,7 +319,7 @@ class RoomWatch:
         watched = self._watched
         while (changes := watched.take()) is None:
             self._check()
-            await self._exchange.until(lambda: watched.is_touched or self.is_closed or watched.refusal is not None)
+            await self._exchange.until(lambda: watched.is_touched or self.is_closed or watched.is_over)
         return changes
 
     def poll(self) -> RoomsChanged | None:

@@ -7,7 +7,7 @@ its signature and documentation are those of the original.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import wraps
@@ -32,10 +32,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-def _closed() -> SessionEnded:
-    return SessionEnded("closed", "closed by this program")
-
-
 class Background:
     """One loop and one thread, until `stop`."""
 
@@ -49,40 +45,23 @@ class Background:
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
 
-    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine in the loop and wait for its result. Interrupting the wait cancels it."""
+    def run(self, work: Callable[[], Awaitable[T]], timeout: float | None = None, otherwise: str = "") -> T:
+        """Run a coroutine in the loop and wait for its result. Interrupting the wait cancels it.
+
+        A `TimeoutError` says what there was instead of a result.
+        """
         self._check_thread()
         with self._lock:
             if self._is_stopping:
-                raise _closed()
-            future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+                raise SessionEnded("closed", "closed by this program")
+            future = asyncio.run_coroutine_threadsafe(_limited(work, timeout, otherwise), self._loop)
         try:
             return future.result()
         except CancelledError:
-            raise _closed() from None
+            raise SessionEnded("closed", "closed by this program") from None
         except BaseException:
             future.cancel()
             raise
-
-    def run_for(self, timeout: float | None, work: Callable[[], Coroutine[Any, Any, T]], otherwise: str) -> T:
-        """Run a coroutine in the loop for so many seconds; a `TimeoutError` says what there was instead of a result."""
-
-        async def limited() -> T:
-            try:
-                async with asyncio.timeout(timeout):
-                    return await work()
-            except TimeoutError:
-                raise TimeoutError(f"{otherwise} within {timeout:g} s") from None
-
-        return self.run(limited)
-
-    def call(self, work: Callable[[], T]) -> T:
-        """Run a function in the loop and wait for its result."""
-
-        async def called() -> T:
-            return work()
-
-        return self.run(called)
 
     def stop(self) -> None:
         """Cancel what runs in the loop, end it, and wait for the thread."""
@@ -96,14 +75,22 @@ class Background:
     def _live(self) -> None:
         # Cancels what is left at the end, and waits for it.
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._until_over())
-
-    async def _until_over(self) -> None:
-        await self._is_over.wait()
+            runner.run(self._is_over.wait())
 
     def _check_thread(self) -> None:
         if threading.current_thread() is self._thread:
             raise RuntimeError("a callback runs in the session's thread and cannot wait for it: set a flag in there")
+
+
+async def _limited(work: Callable[[], Awaitable[T]], timeout: float | None, otherwise: str) -> T:  # noqa: ASYNC109 - the error names it
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            return await work()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"{otherwise} within {timeout:g} s") from None
 
 
 # The bridge
@@ -138,32 +125,27 @@ class Mirrored(Generic[T]):
 
 def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
     """Run a coroutine method in the background, and wait for its result."""
-
-    @wraps(method)
-    def call(self: Bridge[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._background.run(lambda: method(self._awaited, *args, **kwargs))
-
-    return call
-
-
-def blocking_as(
-    make: Callable[[Background, T], R], method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
-) -> Callable[Concatenate[Any, P], R]:
-    """The same for a method whose result needs a bridge of its own."""
-
-    @wraps(method)
-    def call(self: Bridge[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return make(self._background, self._background.run(lambda: method(self._awaited, *args, **kwargs)))
-
-    return call
+    return blocking_as(lambda _, result: result, method)
 
 
 def called(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
     """Call a plain method in the background, and wait for its result."""
 
     @wraps(method)
-    def call(self: Bridge[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._background.call(lambda: method(self._awaited, *args, **kwargs))
+    async def coroutine(awaited: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(awaited, *args, **kwargs)
+
+    return blocking(coroutine)
+
+
+def blocking_as(
+    make: Callable[[Background, T], R], method: Callable[Concatenate[Any, P], Awaitable[T]]
+) -> Callable[Concatenate[Any, P], R]:
+    """The same for a method whose result needs a bridge of its own."""
+
+    @wraps(method)
+    def call(self: Bridge[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return make(self._background, self._background.run(lambda: method(self._awaited, *args, **kwargs)))
 
     return call
 
@@ -197,11 +179,15 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
     @property
     def unconfirmed(self) -> list[Unconfirmed]:
         """The messages that were sent and not accepted yet, with their numbers. They are on their way by themselves."""
-        return self._background.call(lambda: self._awaited.unconfirmed)
+
+        async def read() -> list[Unconfirmed]:
+            return self._awaited.unconfirmed
+
+        return self._background.run(read)
 
     def receive(self, timeout: float | None = None) -> Message:
         """The next message; `TimeoutError` after so many seconds without one."""
-        return self._background.run_for(timeout, self._awaited.receive, "no message")
+        return self._background.run(self._awaited.receive, timeout, "no message")
 
     def __iter__(self) -> Self:
         return self
@@ -231,7 +217,7 @@ class RoomWatch(Bridge[awaited.RoomWatch]):
 
     def receive(self, timeout: float | None = None) -> RoomsChanged:
         """What has changed, as soon as something has; `TimeoutError` after so many seconds in which nothing did."""
-        return self._background.run_for(timeout, self._awaited.receive, "no change")
+        return self._background.run(self._awaited.receive, timeout, "no change")
 
     def close(self) -> None:
         """End the search. `rooms` stays as it was."""
@@ -266,7 +252,7 @@ class Placement(Bridge[awaited.Placement]):
 
     def done(self, timeout: float | None = None) -> PlacementInfo:
         """Wait until it is fulfilled, cancelled, timed out or failed; `TimeoutError` if that takes too long."""
-        return self._background.run_for(timeout, self._awaited.done, "no end of it")
+        return self._background.run(self._awaited.done, timeout, "no end of it")
 
 
 class ClientSession(Bridge[awaited_session.ClientSession]):
@@ -297,6 +283,7 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     release = blocking(awaited_session.ClientSession.release)
     wait_for_seat = blocking_as(ClientRoom, awaited_session.ClientSession.wait_for_seat)
     place = blocking_as(Placement, awaited_session.ClientSession.place)
+    watch = blocking_as(RoomWatch, awaited_session.ClientSession.watch)
     link = blocking(awaited_session.ClientSession.link)
     cut = called(awaited_session.ClientSession.cut)
 
@@ -318,14 +305,6 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
             cursor = page.cursor
             if not cursor:
                 return
-
-    def watch(self, kind: str | None = None, *, where: str = "open_seats > 0", limit: int = 100) -> RoomWatch:
-        """A search that goes on: `with session.watch("arena") as watch:`, then iterate over it."""
-
-        async def begin() -> awaited.RoomWatch:
-            return await self._awaited.watch(kind, where=where, limit=limit)
-
-        return RoomWatch(self._background, self._background.run(begin))
 
     def close(self) -> None:
         """End the session on purpose: the seat is given back now, or when its grace ends if there is no connection.
