@@ -185,7 +185,7 @@ class ClientRoom:
         return f"<ClientRoom {self.id} {self.kind} of {player}{' left' if self.left else ''}>"
 
 
-class Seats:
+class SessionSeats:
     """The seats of a session by channel, oldest first. Only the newest is taken, but the others can still be read."""
 
     def __init__(self, exchange: Exchange, messages: Iterable[type[Message]], *, latest_max: int) -> None:

@@ -12,7 +12,7 @@ from holdfast.client.connector import DialOptions
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.journal import SessionJournal
 from holdfast.client.protocol import RESET, ClientProtocol, Event, Welcomed
-from holdfast.client.room import Changes, ClientRoom, Seats, several, update_of
+from holdfast.client.room import Changes, ClientRoom, SessionSeats, several, update_of
 from holdfast.client.subscriptions import Placement, RoomWatch, Subscriptions, WaitlistPlace
 from holdfast.core.errors import Expired, NotFound, Refused, RoomFull
 from holdfast.core.messages import Message
@@ -90,7 +90,7 @@ class ClientSession:
         self.on_stopping: Callable[[float], None] | None = None
         """Called when the server says that it stops within so many seconds; the session may come back after that."""
         self._exchange = Exchange(protocol, options, journal=journal, happened=self._happened, dropped=self._dropped)
-        self._seats = Seats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
+        self._seats = SessionSeats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
         self._subscriptions = Subscriptions(self._exchange)
         self._watch_numbers = count(1)
 
