@@ -38,12 +38,11 @@ from holdfast.core.messages import (
     SeatLeft,
     Untyped,
 )
-from holdfast.core.parts import Parts
 from holdfast.core.placement import LatencyPolicy, Queue
-from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
-from holdfast.core.session import Session, SessionFlags
+from holdfast.core.saved_types import Parts
+from holdfast.core.session import Player, Session, SessionFlags
 from holdfast.core.sessions import Sessions
 from holdfast.http.api import HttpApi
 from holdfast.schemas.ban import BanInfo

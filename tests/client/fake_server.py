@@ -13,8 +13,8 @@ from msgspec import Raw
 import holdfast
 from holdfast import ClientSession, SessionEnded
 from holdfast.core.codec import MSGPACK
+from holdfast.core.connection import Traffic
 from holdfast.core.reasons import CLOSE_CODES, Reason
-from holdfast.core.silence import Traffic
 from holdfast.schemas.frames import Auth, Close, Frame, FromClient, Hello, Outcome, Ping, Welcome
 from holdfast.testing import run
 from holdfast.transports.port import VANISHED, DialError, Receiver, Subprotocol, TransportLimits

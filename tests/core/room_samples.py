@@ -1,37 +1,34 @@
 """A room with a runner that only writes down what it is asked for."""
 
+import dataclasses
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
 from holdfast.core.limits import Limits
-from holdfast.core.player import Player, Seat, SeatStep, seat_of
+from holdfast.core.listed_room import check_open
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, context_of
-from holdfast.core.room_context import RoomContext
-from holdfast.core.session import PlayerId
+from holdfast.core.room_context import RoomCommands, RoomContext, Timer
+from holdfast.core.room_listing import RoomStep
+from holdfast.core.session import Player, PlayerId, Seat, SeatStep, seat_of
 from holdfast.schemas.requests import Update
-from tests.core.samples import Hero, Mailbox, Places, a_player
+from tests.core.samples import Hero, Mailbox, a_player
 
 
-class Bomb:
-    """A pending `after`."""
-
-    def __init__(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.seconds, self.method, self.args = seconds, method, args
-
-    def cancel(self) -> None:
-        raise NotImplementedError
+def _unused(_: object) -> None:
+    raise NotImplementedError
 
 
-class Desk(Places):
-    """A `Runner` that writes down what it is asked for, and frees seats at once."""
+class Desk:
+    """Carries out the commands of a room: it writes them down, and frees seats at once."""
+
+    room: Room[Any]
 
     def __init__(self) -> None:
-        super().__init__()
         self.followed: list[str] = []
         self.freed: list[tuple[str, Reason, str]] = []
-        self.timers: list[Bomb] = []
+        self.timers: list[tuple[float, Callable[..., Any], tuple[Any, ...]]] = []
         self.spawned: list[Any] = []
         self.closed = 0
         self.listings = 0
@@ -46,9 +43,9 @@ class Desk(Places):
         seat.happened(SeatStep.FREED)
         context_of(self.room).seats.remove(seat)
 
-    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Bomb:
-        self.timers.append(Bomb(seconds, method, args))
-        return self.timers[-1]
+    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Timer:
+        self.timers.append((seconds, method, args))
+        return Timer(len(self.timers), seconds, method.__name__, _unused)
 
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
         self.spawned.append((work, then))
@@ -58,10 +55,6 @@ class Desk(Places):
 
     def started(self) -> None:
         self.starts += 1
-
-    @property
-    def limits(self) -> Limits:
-        return Limits()
 
     def listed(self) -> None:
         self.listings += 1
@@ -74,6 +67,7 @@ class Desk(Places):
 
     def close(self) -> None:
         self.closed += 1
+        context_of(self.room).listing.happened(RoomStep.CLOSED)
 
 
 class Arena(Room[Hero]):
@@ -87,8 +81,12 @@ R = TypeVar("R", bound=Room[Any])
 
 def hosted(room_type: type[R]) -> tuple[R, Desk]:
     desk = Desk()
-    room = room_type(RoomContext("r-1", desk, Random(1)))
-    desk.room = room
+    context = RoomContext("r-1", Limits(), Random(1))
+    context.commands = RoomCommands(
+        **{field.name: getattr(desk, field.name) for field in dataclasses.fields(RoomCommands)}
+    )
+    context.listing.happened(RoomStep.ACTIVATED)
+    desk.room = room = room_type(context)
     return room, desk
 
 
@@ -105,7 +103,7 @@ def seated(room: Room[Hero], player_id: str) -> Player[Hero]:
 
 
 def reserved(room: Room[Hero], player_id: str) -> Player[Hero]:
-    context_of(room).check_open(PlayerId(player_id))
+    check_open(room, PlayerId(player_id))
     player = a_player(player_id)
     seat_of(player).outlet = Mailbox(player_id)
     context_of(room).seats.add(seat_of(player))

@@ -7,10 +7,7 @@ from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, PlayerData
 from holdfast.core.outlet import Backlog
-from holdfast.core.player import Player, Seat
-from holdfast.core.reasons import Reason
-from holdfast.core.session import PlayerId, Session, SessionId
-from holdfast.schemas.frames import Data, Latest
+from holdfast.core.session import Player, PlayerId, RoomHandle, Seat, Session, SessionId
 
 
 def a_session(
@@ -44,43 +41,14 @@ class Hero(PlayerData):
         self.hp = 100
 
 
-class Places:
-    """A `PlaceRunner` that writes down what it is asked for."""
+def _unused(*_: Any) -> None:
+    raise NotImplementedError
 
-    room: Any = None
 
-    def __init__(self) -> None:
-        self.kicked: list[tuple[Player[Any], str]] = []
-
-    def kick(self, place: Seat, message: str) -> None:
-        self.kicked.append((place.player, message))
-
-    def deliver(self, place: Seat, frame: Data) -> None:
-        raise NotImplementedError
-
-    def refuse(self, place: Seat, frame: Data) -> None:
-        raise NotImplementedError
-
-    def has_read(self, place: Seat) -> None:
-        raise NotImplementedError
-
-    def deliver_latest(self, place: Seat, frame: Latest) -> None:
-        raise NotImplementedError
-
-    def let_finish(self, place: Seat) -> None:
-        raise NotImplementedError
-
-    def dropped(self, place: Seat) -> None:
-        raise NotImplementedError
-
-    def returned(self, place: Seat, *, is_resynced: bool) -> None:
-        raise NotImplementedError
-
-    def leave(self, place: Seat) -> None:
-        raise NotImplementedError
-
-    def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
-        raise NotImplementedError
+def a_handle(**calls: Any) -> RoomHandle:
+    """A room in which nothing can be done but these calls."""
+    names = ["deliver", "refuse", "deliver_latest", "has_read", "let_finish", "dropped", "returned", "leave", "free"]
+    return RoomHandle(id="r-1", kind="arena", is_saved=False, **(dict.fromkeys(names, _unused) | calls))
 
 
 class Mailbox:
@@ -118,6 +86,6 @@ class Mailbox:
         raise NotImplementedError
 
 
-def a_player(player_id: str = "ada", *, runner: Places | None = None) -> Player[Hero]:
+def a_player(player_id: str = "ada", *, room: RoomHandle | None = None) -> Player[Hero]:
     """A player whose seat is reserved."""
-    return Seat(a_session(f"s-{player_id}", player_id), Hero(), runner or Places()).player
+    return Seat(a_session(f"s-{player_id}", player_id), Hero(), room or a_handle()).player

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from holdfast.core.admission import AddressActivity, AddressTable, AdmissionRate
 from holdfast.core.limits import Limits
+from holdfast.core.rates import AddressActivity, AddressTable, AdmissionRate
 
 LIMITS = Limits()
 CLOSE = 1e-6
@@ -112,11 +112,11 @@ def test_one_with_unauthenticated_connections_never_gives_way() -> None:
         book.activity(f"other {number}")
 
     assert book.activity("a") is activity
-    assert activity.strangers == book.strangers == 1
+    assert activity.unauthenticated == book.unauthenticated == 1
 
     book.went("a")
 
-    assert activity.strangers == book.strangers == 0
+    assert activity.unauthenticated == book.unauthenticated == 0
     assert book.activity("a") is activity
 
 
@@ -154,11 +154,11 @@ class BookMachine(RuleBasedStateMachine):
         for name, count in self.strangers.items():
             if count:
                 assert self.book.activity(name) is self.known[name]
-                assert self.book.activity(name).strangers == count
+                assert self.book.activity(name).unauthenticated == count
 
     @invariant()
     def all_are_counted(self) -> None:
-        assert self.book.strangers == sum(self.strangers.values())
+        assert self.book.unauthenticated == sum(self.strangers.values())
 
     @invariant()
     def it_is_bounded(self) -> None:

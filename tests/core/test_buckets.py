@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.buckets import Bucket, Rate, Slots
+from holdfast.core.rates import Bucket, Rate, Slots
 
 # Sums of floats are not exact: a bucket forgives a hair of what it gives.
 HAIR = 0.02

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.limits import Limits
-from holdfast.core.saving import channel_record, restored_channel
+from holdfast.core.records import channel_record, restored_channel
 
 
 class Frame(NamedTuple):

@@ -7,9 +7,8 @@ import pytest
 
 from holdfast.core.connection import CONNECTION_TABLE
 from holdfast.core.placement import PLACEMENT_TABLE
-from holdfast.core.player import SEAT_TABLE
 from holdfast.core.room_listing import ROOM_TABLE
-from holdfast.core.session import SESSION_TABLE
+from holdfast.core.session import SEAT_TABLE, SESSION_TABLE
 from holdfast.core.tables import Table
 
 PAGE = Path(__file__).parents[2] / "docs" / "states.md"

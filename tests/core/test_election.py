@@ -5,8 +5,9 @@ from itertools import permutations
 
 import pytest
 
-from holdfast.core.election import Election, elect
-from holdfast.core.player import Player, SeatStep, seat_of
+from holdfast.core.listed_room import elect
+from holdfast.core.room import Election
+from holdfast.core.session import Player, SeatStep, seat_of
 from tests.cases import every_case
 from tests.core.samples import Hero, a_player
 

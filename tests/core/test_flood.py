@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Flood, Rates, Step
 from holdfast.core.limits import Limits
+from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES, Flood, Rates, Step
 
 LIMITS = Limits(violations_warned_max=2, violations_max=5, violations_per_s=1.0, retry_after_max_s=10.0)
 

@@ -8,8 +8,8 @@ import pytest
 from holdfast.core.codec import CODECS, Codec
 from holdfast.core.handlers import handlers_of, on
 from holdfast.core.messages import Message, MessageRefused, SeatLeft
-from holdfast.core.player import Player
 from holdfast.core.room import Room, room_handlers
+from holdfast.core.session import Player
 from tests.cases import every_case
 from tests.core.samples import Hero
 

@@ -3,7 +3,7 @@
 import re
 from random import Random
 
-from holdfast.core.ids import new_id
+from holdfast.core.tokens import new_id
 
 
 def test_an_id_begins_with_a_letter_so_that_no_command_takes_it_for_an_option() -> None:

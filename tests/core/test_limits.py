@@ -5,7 +5,7 @@ import pytest
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
-from holdfast.core.limits import Limits
+from holdfast.core.limits import RENAMED, Limits
 from holdfast.schemas.frames import NAME_CHARS_MAX, POSITIONS_MAX, Hello, Position, Resume
 from tests.cases import every_case
 
@@ -26,11 +26,11 @@ def test_every_limit_is_a_positive_number_by_default() -> None:
         ("messages_per_s", 0.0, "messages_per_s must be above 0; got 0"),
         ("messages_burst", 0, "messages_burst must be above 0; got 0"),
         ("window_bytes_max", 0, "window_bytes_max must be above 0; got 0"),
-        ("lane_portion_max", 0, "lane_portion_max must be above 0; got 0"),
+        ("fair_queue_portion_max", 0, "fair_queue_portion_max must be above 0; got 0"),
         ("ping_s", 0.0, "ping_s must be above 0; got 0"),
         ("window_messages_max", float("inf"), "window_messages_max must be a whole number; got inf"),
         ("requests_in_flight_max", 2.5, "requests_in_flight_max must be a whole number; got 2.5"),
-        ("lane_pause_s", float("inf"), "lane_pause_s must be finite; got inf"),
+        ("fair_queue_pause_s", float("inf"), "fair_queue_pause_s must be finite; got inf"),
         ("timeline_max", 0x10000, "timeline_max must be at most 65535; got 65536"),
         ("sessions_policy", "allow", "sessions_policy must be one of replace, refuse; got allow"),
         ("flood_policy", "ban", "flood_policy must be one of warn, drop, disconnect; got ban"),
@@ -39,6 +39,16 @@ def test_every_limit_is_a_positive_number_by_default() -> None:
 def test_a_limit_that_could_not_be_kept_to_is_refused(name: str, value: float | str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Limits(**{name: value})  # type: ignore[arg-type]  # the types are right, and mypy cannot see it
+
+
+def test_a_limit_that_was_renamed_says_its_new_name() -> None:
+    for old, new in RENAMED.items():
+        assert hasattr(LIMITS, new)
+        with pytest.raises(TypeError, match=f"`{old}` is now `{new}`"):
+            Limits(**{old: 1})  # type: ignore[arg-type]  # that it is refused is the claim
+
+    with pytest.raises(TypeError, match="now `fair_queue_pause_s`"):
+        replace(LIMITS, lane_pause_s=1.0)  # type: ignore[call-arg]  # as above
 
 
 def test_limits_cannot_be_changed_only_copied() -> None:

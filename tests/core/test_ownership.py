@@ -4,8 +4,8 @@ import pytest
 
 from holdfast.core.errors import Throttled
 from holdfast.core.limits import Limits
-from holdfast.core.ownership import Orphans, Ownership
-from holdfast.core.player import Player, SeatStep, seat_of
+from holdfast.core.ownership import Objects, Orphans, Ownership
+from holdfast.core.session import Player, SeatStep, seat_of
 from tests.core.samples import Hero, a_player
 
 
@@ -19,11 +19,11 @@ def test_an_object_has_one_owner_and_both_sides_know() -> None:
 
     objects.own(ada, "sword")
 
-    assert objects.owner_of("sword") is ada
+    assert objects.owners.get("sword") is ada
     assert ada.owned == {"sword"}
-    assert "sword" in objects
-    assert list(objects) == ["sword"]
-    assert len(objects) == 1
+    assert "sword" in objects.owners
+    assert list(objects.owners) == ["sword"]
+    assert len(objects.owners) == 1
 
 
 def test_an_object_that_changes_hands_leaves_the_first_owner() -> None:
@@ -33,7 +33,7 @@ def test_an_object_that_changes_hands_leaves_the_first_owner() -> None:
 
     objects.own(bob, "sword")
 
-    assert objects.owner_of("sword") is bob
+    assert objects.owners.get("sword") is bob
     assert ada.owned == set()
     assert bob.owned == {"sword"}
 
@@ -45,7 +45,7 @@ def test_an_object_given_to_its_owner_again_stays() -> None:
 
     objects.own(ada, "sword")
 
-    assert objects.owner_of("sword") is ada
+    assert objects.owners.get("sword") is ada
     assert ada.owned == {"sword"}
 
 
@@ -56,16 +56,16 @@ def test_an_object_may_belong_to_the_server() -> None:
 
     objects.own(None, "door")
 
-    assert objects.owner_of("door") is None
-    assert "door" in objects
+    assert objects.owners.get("door") is None
+    assert "door" in objects.owners
     assert ada.owned == set()
 
 
 def test_an_unknown_object_has_no_owner() -> None:
     objects: Ownership[Hero] = Ownership(Limits())
 
-    assert objects.owner_of("unicorn") is None
-    assert "unicorn" not in objects
+    assert objects.owners.get("unicorn") is None
+    assert "unicorn" not in objects.owners
 
 
 def test_a_destroyed_object_is_nobodys_and_unknown() -> None:
@@ -76,7 +76,7 @@ def test_a_destroyed_object_is_nobodys_and_unknown() -> None:
     objects.destroy("vase")
     objects.destroy("vase")
 
-    assert "vase" not in objects
+    assert "vase" not in objects.owners
     assert ada.owned == set()
 
 
@@ -85,10 +85,10 @@ def test_a_loop_over_the_objects_may_destroy_them() -> None:
     for object_id in ("a", "b", "c"):
         objects.own(None, object_id)
 
-    for object_id in objects:
+    for object_id in Objects(objects.owners):
         objects.destroy(object_id)
 
-    assert len(objects) == 0
+    assert len(objects.owners) == 0
 
 
 def test_a_drop_and_a_return_change_nothing_about_what_a_player_owns() -> None:
@@ -98,11 +98,11 @@ def test_a_drop_and_a_return_change_nothing_about_what_a_player_owns() -> None:
     objects.own(ada, "sword")
 
     seat_of(ada).happened(SeatStep.DROPPED)
-    while_away = objects.owner_of("sword")
+    while_away = objects.owners.get("sword")
     seat_of(ada).happened(SeatStep.RETURNED)
 
     assert while_away is ada
-    assert objects.owner_of("sword") is ada
+    assert objects.owners.get("sword") is ada
     assert ada.owned == {"sword"}
 
 
@@ -118,9 +118,9 @@ def test_the_server_policy_gives_everything_to_the_server() -> None:
 
     objects.orphan(ada, "server", nobody)
 
-    assert objects.owner_of("sword") is objects.owner_of("shield") is None
-    assert set(objects) == {"sword", "shield", "bow"}
-    assert objects.owner_of("bow") is bob
+    assert objects.owners.get("sword") is objects.owners.get("shield") is None
+    assert set(objects.owners) == {"sword", "shield", "bow"}
+    assert objects.owners.get("bow") is bob
 
 
 def test_the_destroy_policy_destroys_what_the_player_owned_and_nothing_else() -> None:
@@ -132,7 +132,7 @@ def test_the_destroy_policy_destroys_what_the_player_owned_and_nothing_else() ->
 
     objects.orphan(ada, "destroy", nobody)
 
-    assert set(objects) == {"bow", "door"}
+    assert set(objects.owners) == {"bow", "door"}
 
 
 def test_the_heir_policy_asks_for_each_object_in_a_fixed_order() -> None:
@@ -149,7 +149,7 @@ def test_the_heir_policy_asks_for_each_object_in_a_fixed_order() -> None:
     objects.orphan(ada, "heir", heir)
 
     assert asked == [(ada, "a"), (ada, "b"), (ada, "c")]
-    assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"a": bob, "b": cyd}
+    assert {object_id: objects.owners.get(object_id) for object_id in objects.owners} == {"a": bob, "b": cyd}
     assert (bob.owned, cyd.owned) == ({"a"}, {"b"})
 
 
@@ -162,7 +162,7 @@ def test_a_player_who_left_owns_nothing(policy: Orphans) -> None:
     objects.orphan(ada, policy, nobody)
 
     assert ada.owned == set()
-    assert objects.owner_of("sword") is None
+    assert objects.owners.get("sword") is None
 
 
 def test_the_one_who_left_cannot_be_the_heir() -> None:
@@ -172,7 +172,7 @@ def test_the_one_who_left_cannot_be_the_heir() -> None:
 
     objects.orphan(ada, "heir", lambda player, _: player)
 
-    assert objects.owner_of("sword") is None
+    assert objects.owners.get("sword") is None
     assert ada.owned == set()
 
 
@@ -191,7 +191,7 @@ def test_when_the_heir_hook_raises_nothing_stays_with_the_one_who_left() -> None
         objects.orphan(ada, "heir", heir)
 
     assert ada.owned == set()
-    assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"a": bob}
+    assert {object_id: objects.owners.get(object_id) for object_id in objects.owners} == {"a": bob}
 
 
 def test_a_player_who_has_left_can_be_given_nothing() -> None:
@@ -202,7 +202,7 @@ def test_a_player_who_has_left_can_be_given_nothing() -> None:
     with pytest.raises(ValueError, match="has left"):
         objects.own(ghost, "sword")
 
-    assert "sword" not in objects
+    assert "sword" not in objects.owners
 
 
 # Limits
@@ -217,7 +217,7 @@ def test_one_object_too_many_is_refused_with_what_to_do_and_changes_nothing() ->
     with pytest.raises(Throttled, match=r"has 2 objects; disown\(\) what is gone, or raise Limits.objects_max"):
         objects.own(ada, "c")
 
-    assert set(objects) == {"a", "b"}
+    assert set(objects.owners) == {"a", "b"}
     assert ada.owned == {"a"}
 
 
@@ -230,7 +230,7 @@ def test_one_object_too_many_for_a_player_is_refused_and_stays_where_it_was() ->
     with pytest.raises(Throttled, match=r"player ada owns 1 objects.*Limits.owned_per_player_max"):
         objects.own(ada, "b")
 
-    assert objects.owner_of("b") is bob
+    assert objects.owners.get("b") is bob
     assert (ada.owned, bob.owned) == ({"a"}, {"b"})
 
 
@@ -246,7 +246,7 @@ def test_at_the_limit_what_is_known_still_changes_hands_and_what_is_gone_makes_s
     objects.destroy("a")
     objects.own(None, "c")
 
-    assert {object_id: objects.owner_of(object_id) for object_id in objects} == {"b": ada, "c": None}
+    assert {object_id: objects.owners.get(object_id) for object_id in objects.owners} == {"b": ada, "c": None}
 
 
 def test_an_id_that_is_too_long_is_refused() -> None:
@@ -255,7 +255,7 @@ def test_an_id_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match=r"of 6 bytes is too long: see Limits.object_id_bytes_max"):
         objects.own(None, "ééé")
 
-    assert len(objects) == 0
+    assert len(objects.owners) == 0
 
 
 def test_an_heir_may_get_more_than_they_could_take() -> None:

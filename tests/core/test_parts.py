@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Parts
-from holdfast.core.parts import parts_of
+from holdfast.core.saved_types import parts_of
 from tests.cases import every_case
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ranges import RangeTable, read_address, read_range
+from holdfast.core.addresses import RangeTable, read_address, read_range
 from tests.cases import every_case
 
 networks = st.one_of(

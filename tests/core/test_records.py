@@ -172,8 +172,8 @@ def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyP
     now = fields_of(SESSION)
     monkeypatch.setattr(records, "VERSION", 3)
     # Say that version 1 had the roles in one text, version 2 the player behind a prefix.
-    monkeypatch.setitem(records.SESSION_MIGRATIONS, 1, lambda old: [*old[:2], old[2].split(","), *old[3:]])
-    monkeypatch.setitem(records.SESSION_MIGRATIONS, 2, lambda old: [old[0].removeprefix("player/"), *old[1:]])
+    monkeypatch.setitem(records.MIGRATIONS[SessionRecord], 1, lambda old: [*old[:2], old[2].split(","), *old[3:]])
+    monkeypatch.setitem(records.MIGRATIONS[SessionRecord], 2, lambda old: [old[0].removeprefix("player/"), *old[1:]])
     first = written(1, ["player/ada", now[1], "admin", *now[3:]])
     second = written(2, ["player/ada", *now[1:]])
     third = written(3, now)
@@ -190,7 +190,7 @@ def test_a_room_of_an_older_version_is_brought_up_with_its_seats(monkeypatch: py
         return [*old[:seats_at], turned, *old[seats_at + 1 :]]
 
     monkeypatch.setattr(records, "VERSION", 3)
-    monkeypatch.setitem(records.ROOM_MIGRATIONS, 2, named_first)
+    monkeypatch.setitem(records.MIGRATIONS[RoomRecord], 2, named_first)
     now = fields_of(ROOM)
 
     room = decode_room(written(2, named_first(now)))
@@ -249,7 +249,7 @@ def test_a_migration_that_fails_makes_a_record_unreadable(
 
     stored = encode(record)
     monkeypatch.setattr(records, "VERSION", 3)
-    for migrations in (records.ROOM_MIGRATIONS, records.SESSION_MIGRATIONS, records.EFFECT_MIGRATIONS):
+    for migrations in records.MIGRATIONS.values():
         monkeypatch.setitem(migrations, 2, fail)
 
     with pytest.raises(Unreadable):

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
-from holdfast.core.player import seat_of
+from holdfast.core.listed_room import check_open, check_space, open_seats
 from holdfast.core.room import context_of
-from holdfast.core.seats import Reservation, Seats
-from holdfast.core.session import PlayerId
+from holdfast.core.room_context import Reservation, Seats
+from holdfast.core.session import PlayerId, seat_of
 from tests.core.room_samples import an_arena, reserved, seated
 
 ADA, BOB, CLEO = PlayerId("ada"), PlayerId("bob"), PlayerId("cleo")
@@ -195,12 +195,12 @@ def test_a_reservation_takes_a_seat_from_everybody_but_its_player() -> None:
     context_of(room).seats.reserve(ADA, Reservation(60.0))
     context_of(room).seats.reserve(BOB, Reservation(60.0))
 
-    assert (context_of(room).seats.used, context_of(room).open_seats) == (3, 0)
+    assert (context_of(room).seats.used, open_seats(room)) == (3, 0)
     with pytest.raises(RoomFull):
-        context_of(room).check_open(CLEO)
+        check_open(room, CLEO)
     with pytest.raises(RoomFull):
-        context_of(room).check_space(1)
-    context_of(room).check_open(ADA)
+        check_space(room, 1)
+    check_open(room, ADA)
 
 
 def test_a_reservation_that_is_in_use_and_its_seat_count_once() -> None:
@@ -209,9 +209,9 @@ def test_a_reservation_that_is_in_use_and_its_seat_count_once() -> None:
     context_of(room).seats.use(ADA)
     context_of(room).seats.add(seat_of(reserved(an_arena()[0], "ada")))
 
-    assert (context_of(room).seats.used, context_of(room).open_seats) == (1, 2)
+    assert (context_of(room).seats.used, open_seats(room)) == (1, 2)
     with pytest.raises(Duplicate):
-        context_of(room).check_open(ADA)
+        check_open(room, ADA)
 
 
 def test_where_doubles_are_allowed_a_reservation_is_good_for_one_of_them() -> None:
@@ -219,12 +219,12 @@ def test_where_doubles_are_allowed_a_reservation_is_good_for_one_of_them() -> No
     room.duplicate = "allow"
     room.max_players = 1
     context_of(room).seats.reserve(ADA, Reservation(60.0))
-    context_of(room).check_open(ADA)
+    check_open(room, ADA)
     context_of(room).seats.use(ADA)
     context_of(room).seats.add(seat_of(reserved(an_arena()[0], "ada")))
 
     with pytest.raises(RoomFull):
-        context_of(room).check_open(ADA)
+        check_open(room, ADA)
 
 
 @pytest.mark.parametrize("how", ["lock", "deny_all"])
@@ -236,13 +236,13 @@ def test_a_room_that_takes_nobody_new_takes_who_has_a_reservation(how: str) -> N
     else:
         context_of(room).listing.join_policy = "deny_all"
 
-    context_of(room).check_open(ADA)
+    check_open(room, ADA)
 
-    assert context_of(room).open_seats == 0
+    assert open_seats(room) == 0
     with pytest.raises(RoomLocked):
-        context_of(room).check_open(BOB)
+        check_open(room, BOB)
     with pytest.raises(RoomLocked):
-        context_of(room).check_space(1)
+        check_space(room, 1)
 
 
 def test_a_room_that_closes_takes_nobody_at_all() -> None:
@@ -250,11 +250,11 @@ def test_a_room_that_closes_takes_nobody_at_all() -> None:
     context_of(room).seats.reserve(ADA, Reservation(60.0))
     room.close()
 
-    assert context_of(room).open_seats == 0
+    assert open_seats(room) == 0
     with pytest.raises(NotFound):
-        context_of(room).check_open(ADA)
+        check_open(room, ADA)
     with pytest.raises(NotFound):
-        context_of(room).check_space(0)
+        check_space(room, 0)
 
 
 def test_a_room_with_fewer_seats_than_are_in_use_has_none_open() -> None:
@@ -264,5 +264,5 @@ def test_a_room_with_fewer_seats_than_are_in_use_has_none_open() -> None:
 
     room.max_players = 1
 
-    assert context_of(room).open_seats == 0
-    context_of(room).check_open(BOB)
+    assert open_seats(room) == 0
+    check_open(room, BOB)

@@ -1,7 +1,7 @@
 import pytest
 
 from holdfast.core.errors import NotAllowed
-from holdfast.core.roles import check_role
+from holdfast.core.listed_room import check_role
 
 
 @pytest.mark.parametrize(("needed", "roles"), [("", ()), ("", ("gm",)), ("gm", ("gm",)), ("gm", ("vip", "gm"))])

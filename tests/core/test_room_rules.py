@@ -2,9 +2,10 @@
 
 import pytest
 
-from holdfast.core.player import SeatStep, seat_of
+from holdfast.core.listed_room import open_seats
 from holdfast.core.reasons import Reason
 from holdfast.core.room import context_of
+from holdfast.core.session import SeatStep, seat_of
 from tests.core.room_samples import Arena, an_arena, reserved, seated
 from tests.core.samples import Hero, a_player
 
@@ -17,7 +18,7 @@ def test_a_new_room_is_an_open_empty_lobby() -> None:
     assert (room.id, room.kind, room.phase) == ("r-1", "arena", "lobby")
     assert room.players == ()
     assert len(context_of(room).seats) == 0
-    assert context_of(room).open_seats
+    assert open_seats(room)
     assert not room.is_locked
     assert not context_of(room).is_closing
     assert (room.state, room.properties) == (None, {})
@@ -170,8 +171,8 @@ def test_after_hands_a_method_of_the_room_to_the_runner() -> None:
     timer = room.after(5.0, room.explode, "bridge")
 
     (asked,) = desk.timers
-    assert timer is asked
-    assert (asked.seconds, asked.method, asked.args) == (5.0, room.explode, ("bridge",))
+    assert (timer.due_at, timer.method) == (5.0, "explode")
+    assert asked == (5.0, room.explode, ("bridge",))
 
 
 def test_after_refuses_what_is_no_method_of_this_room() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
-from holdfast.core.player import Player, SeatStep, seat_of
+from holdfast.core.listed_room import check_open, open_seats
 from holdfast.core.room import Room, context_of
-from holdfast.core.session import PlayerId
+from holdfast.core.session import Player, PlayerId, SeatStep, seat_of
 from tests.core.room_samples import an_arena, ids, reserved, seated
 from tests.core.samples import Hero
 
@@ -102,9 +102,9 @@ def test_a_room_is_full_when_every_seat_is_reserved_taken_or_held() -> None:
     seat_of(seated(room, "cyd")).happened(SeatStep.DROPPED)
 
     assert context_of(room).seats.used == 3
-    assert not context_of(room).open_seats
+    assert not open_seats(room)
     with pytest.raises(RoomFull, match="3"):
-        context_of(room).check_open(PlayerId("dan"))
+        check_open(room, PlayerId("dan"))
 
 
 def test_a_freed_seat_can_be_taken_again() -> None:
@@ -113,7 +113,7 @@ def test_a_freed_seat_can_be_taken_again() -> None:
 
     context_of(room).seats.remove(seat_of(players[1]))
 
-    assert context_of(room).open_seats
+    assert open_seats(room)
     assert seated(room, "dan") in room.players
 
 
@@ -123,9 +123,9 @@ def test_a_locked_room_takes_nobody_new_and_keeps_who_is_in() -> None:
 
     room.lock()
 
-    assert not context_of(room).open_seats
+    assert not open_seats(room)
     with pytest.raises(RoomLocked):
-        context_of(room).check_open(PlayerId("bob"))
+        check_open(room, PlayerId("bob"))
     assert room.players == (ada,)
 
 
@@ -135,8 +135,8 @@ def test_an_unlocked_room_takes_players_again() -> None:
 
     room.unlock()
 
-    assert context_of(room).open_seats
-    context_of(room).check_open(PlayerId("ada"))
+    assert open_seats(room)
+    check_open(room, PlayerId("ada"))
 
 
 @pytest.mark.parametrize("policy", ["takeover", "reject"])
@@ -149,7 +149,7 @@ def test_the_same_player_gets_no_second_seat_unless_allowed(
     seat(room, "ada")
 
     with pytest.raises(Duplicate):
-        context_of(room).check_open(PlayerId("ada"))
+        check_open(room, PlayerId("ada"))
 
 
 def test_a_room_that_allows_doubles_seats_the_same_player_twice() -> None:
@@ -168,15 +168,15 @@ def test_a_closing_room_is_not_there_any_more() -> None:
     room.close()
 
     assert desk.closed == 1
-    assert not context_of(room).open_seats
+    assert not open_seats(room)
     with pytest.raises(NotFound):
-        context_of(room).check_open(PlayerId("ada"))
+        check_open(room, PlayerId("ada"))
 
 
 def test_asking_whether_somebody_may_come_in_changes_nothing() -> None:
     room, _ = an_arena()
 
-    context_of(room).check_open(PlayerId("ada"))
+    check_open(room, PlayerId("ada"))
 
     assert len(context_of(room).seats) == 0
 

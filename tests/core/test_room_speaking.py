@@ -1,9 +1,10 @@
 """What a room says to its players."""
 
 from holdfast.core.messages import Message
-from holdfast.core.player import SeatStep, seat_of
+from holdfast.core.reasons import Reason
+from holdfast.core.session import Seat, SeatStep, seat_of
 from tests.core.room_samples import an_arena, reserved, seated
-from tests.core.samples import Mailbox, Places, a_player
+from tests.core.samples import Mailbox, a_handle, a_player
 
 
 class Said(Message):
@@ -90,9 +91,9 @@ def test_a_player_is_spoken_to_through_the_context() -> None:
 
 
 def test_a_kick_is_asked_of_the_rooms_runner() -> None:
-    runner = Places()
-    ada = a_player("ada", runner=runner)
+    freed: list[tuple[Seat, Reason, str]] = []
+    ada = a_player("ada", room=a_handle(free=lambda *told: freed.append(told)))
 
     ada.kick("no cheating")
 
-    assert runner.kicked == [(ada, "no cheating")]
+    assert freed == [(seat_of(ada), Reason.KICKED, "no cheating")]

@@ -10,8 +10,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
-from holdfast.core.records import decode_session, encode
-from holdfast.core.saving import channel_record, restored_channel, session_record
+from holdfast.core.records import channel_record, decode_session, encode, restored_channel, session_record
 from holdfast.schemas.session import ChannelRecord
 from tests.core.samples import a_session
 

@@ -9,8 +9,7 @@ from msgspec import Raw
 
 from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
 from holdfast.core.limits import Limits
-from holdfast.core.records import Unreadable, decode_session, encode
-from holdfast.core.saving import channel_record, restored_session, session_record
+from holdfast.core.records import Unreadable, channel_record, decode_session, encode, restored_session, session_record
 from holdfast.core.session import Session
 from holdfast.core.tokens import TOKEN_BYTES, Verdict
 from holdfast.schemas.frames import Reply, RequestProblem
@@ -59,7 +58,7 @@ def test_a_session_that_comes_back_has_no_connection_and_waits_with_a_fresh_grac
     session.restored(now=60.0)
 
     assert session.status == "disconnected"
-    assert (session.connection, session.room, session.player, session.channel) == (None, None, None, None)
+    assert (session.connection, session.room_id, session.player, session.channel) == (None, "", None, None)
     assert not session.has_expired(79.9)
     assert session.has_expired(80.0)
 

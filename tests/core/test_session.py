@@ -6,25 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionFlags, SessionStep
 from holdfast.core.tables import IllegalTransition
 from holdfast.core.tokens import TOKEN_BYTES
 from tests.core.samples import a_connection, a_session
-
-
-class Orders:
-    """A `SessionCommands` that writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.given: list[tuple[str, Session, str]] = []
-
-    def disconnect(self, session: Session, reason: str) -> None:
-        self.given.append(("disconnect", session, reason))
-
-    def end(self, session: Session, reason: str) -> None:
-        self.given.append(("end", session, reason))
 
 
 def a_connected_session(*, now: float = 0.0, grace_s: float = 30.0) -> Session:
@@ -87,7 +75,7 @@ def test_the_documented_properties_are_there() -> None:
     assert session.roles == {"gm"}
     assert session.grace_s == 5.0
     assert session.latency_ms == 0.0
-    assert (session.codec, session.data, session.room, session.on_disconnect) == (None, None, None, None)
+    assert (session.codec, session.data, session.room_id, session.on_disconnect) == (None, None, "", None)
 
 
 # Connections
@@ -251,18 +239,32 @@ def test_a_connected_session_cannot_run_out_of_grace() -> None:
 # Commands
 
 
-def test_what_a_session_is_told_is_carried_out_by_whom_it_is_obeyed_by() -> None:
+def test_a_session_closes_its_connection_and_stays_connected_until_that_is_gone() -> None:
     session = a_connected_session()
-    orders = Orders()
-    session.obeyed_by(orders)
+    closed: list[tuple[Reason, str]] = []
 
+    class Closing(Connection):
+        def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
+            closed.append((reason, message))
+
+    session.attach(Closing(ConnectionId("c-2"), 0.0), now=0.0)
     session.disconnect("maintenance")
+
+    assert closed == [(Reason.DISCONNECTED, "maintenance")]
+    assert session.status == "connected"
+
+
+def test_a_session_is_ended_by_the_server() -> None:
+    session = a_connected_session()
+    ended: list[tuple[Session, Reason, str]] = []
+    session.ends = lambda *told: ended.append(told)
+
     session.end("cheating")
 
-    assert orders.given == [("disconnect", session, "maintenance"), ("end", session, "cheating")]
+    assert ended == [(session, Reason.KICKED, "cheating")]
 
 
-def test_a_session_that_nobody_obeys_stays_as_it_is() -> None:
+def test_a_session_without_a_server_stays_as_it_is() -> None:
     session = a_connected_session()
 
     session.disconnect()

@@ -4,8 +4,8 @@ import gc
 import tracemalloc
 
 from holdfast.core.connection import Connection, ConnectionId
-from holdfast.core.flood import Flood, Rates
 from holdfast.core.limits import Limits
+from holdfast.core.rates import Flood, Rates
 from holdfast.core.session import PlayerId, Session, SessionId
 
 COUNT = 500

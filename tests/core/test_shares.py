@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.address_quota import AddressQuota, AddressShares, share_of
+from holdfast.core.addresses import AddressQuota, AddressShares, share_of
 from tests.cases import every_case
 
 HOME = "203.0.113.7"

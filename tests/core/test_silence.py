@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.silence import Look, Traffic
+from holdfast.core.connection import Look, Traffic
 
 RATE = 1000.0
 HEARD_AT = 100.0

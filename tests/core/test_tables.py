@@ -7,10 +7,18 @@ import pytest
 
 from holdfast.core.connection import CONNECTION_TABLE, ConnectionState, ConnectionStep
 from holdfast.core.placement import PLACEMENT_TABLE, PlacementEvent, PlacementState
-from holdfast.core.player import SEAT_TABLE, SeatState, SeatStep, seat_of
 from holdfast.core.reasons import Reason
 from holdfast.core.room_listing import ROOM_TABLE, RoomStatus, RoomStep
-from holdfast.core.session import SESSION_TABLE, Session, SessionState, SessionStep
+from holdfast.core.session import (
+    SEAT_TABLE,
+    SESSION_TABLE,
+    SeatState,
+    SeatStep,
+    Session,
+    SessionState,
+    SessionStep,
+    seat_of,
+)
 from holdfast.core.tables import IllegalTransition, Table
 from tests.cases import every_case
 from tests.core.samples import a_connection, a_player, a_session

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
-from holdfast.core.tagged import NotTagged, from_json, seconds_of, seconds_text, to_json
+from holdfast.core.room_file import NotTagged, from_json, seconds_of, seconds_text, to_json
 from tests.cases import every_case
 
 SCALARS = (

@@ -38,6 +38,11 @@ def shown(limit: Field[Any]) -> str:
     return f"{number}{unit}"
 
 
+def subject(group: Any) -> str:
+    """The title of a group: its docstring without the full stop."""
+    return str(group.__doc__).removesuffix(".")
+
+
 def table(group: Any) -> str:
     """The section of one group of limits."""
     rows = "".join(
@@ -45,12 +50,12 @@ def table(group: Any) -> str:
         for limit in fields(group)
     )
     head = "| limit | default | what is limited | when it is reached |\n|---|---|---|---|\n"
-    return f"### {group.SUBJECT}\n\n{head}{rows}"
+    return f"### {subject(group)}\n\n{head}{rows}"
 
 
 def drawn(page: str) -> str:
     """The page with the tables as they should be: everything from the first on."""
-    words = page.partition("\n### " + GROUPS[0].SUBJECT)[0]
+    words = page.partition("\n### " + subject(GROUPS[0]))[0]
     return f"{words}\n" + "\n".join(map(table, GROUPS))
 
 

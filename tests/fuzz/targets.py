@@ -17,12 +17,12 @@ import holdfast
 from holdfast import Message, Player, PlayerData, Room, Server, on
 from holdfast.client.saved import SavedState
 from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
+from holdfast.core.connection import Traffic
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.nesting import bounded_decoders, has_text_keys
 from holdfast.core.records import Unreadable, decode_effect, decode_room, decode_session
 from holdfast.core.room_file import NotARoom, from_text
-from holdfast.core.silence import Traffic
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
 from holdfast.identity import Guest, NotAuthentic
 from holdfast.schemas.frames import Hello

@@ -129,7 +129,7 @@ async def test_a_flood_of_refused_hellos_is_a_few_lines_and_a_number(caplog: pyt
         log_lines_per_s=3,
         hellos_per_address_burst=1000,
         failures_per_address_burst=1000,
-        strangers_per_address_max=1000,
+        unauthenticated_per_address_max=1000,
     )
     async with MemoryServer([chat()], limits=limits) as server:
         for _ in range(40):
@@ -155,18 +155,18 @@ async def test_a_flood_of_refused_hellos_is_a_few_lines_and_a_number(caplog: pyt
 async def test_one_limit_does_not_drown_another(caplog: pytest.LogCaptureFixture) -> None:
     async with MemoryServer([chat()], limits=Limits(log_lines_per_s=2)) as server:
         for _ in range(10):
-            server.parts.context.publish(LimitExceeded(limit="strangers_max", action="refused"))
+            server.parts.context.publish(LimitExceeded(limit="unauthenticated_max", action="refused"))
         server.parts.context.publish(LimitExceeded(limit="messages_per_s", action="warned", session="s1", player="ann"))
         server.parts.context.publish(SignInFailed(scheme="password", reason="auth_failed", address="203.0.113.7"))
         await asyncio.sleep(1.5)
 
     lines = lines_of(caplog)
-    assert [fields["limit"] for fields in of_kind(lines, "limit.exceeded")] == ["strangers_max"] * 2 + [
+    assert [fields["limit"] for fields in of_kind(lines, "limit.exceeded")] == ["unauthenticated_max"] * 2 + [
         "messages_per_s"
     ]
     assert len(of_kind(lines, "sign_in.failed")) == 1
     assert of_kind(lines, "more lines like this were left out") == [
-        {"kind": "limit.exceeded strangers_max", "lines": 8}
+        {"kind": "limit.exceeded unauthenticated_max", "lines": 8}
     ]
 
 

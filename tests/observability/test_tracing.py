@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from holdfast import ClientRoom, Message, Player, PlayerData, Refused, Room, on
 from holdfast.core.codec import MSGPACK
-from holdfast.core.player import seat_of
+from holdfast.core.session import seat_of
 from holdfast.observability.tracing import MessageTrace, Tracing
 from holdfast.schemas.frames import Data
 from tests.deadlines import DEADLINE_S
@@ -331,7 +331,7 @@ async def test_a_turn_that_is_cancelled_before_it_began_complains_of_nothing(wor
 
     # In one go: the task of the turn has no chance to begin.
     seat = seat_of(player)
-    seat.runner.deliver(seat, Data(1, 1, 0, "say", Raw(MSGPACK.encode(Say("one")))))
+    seat.room.deliver(seat, Data(1, 1, 0, "say", Raw(MSGPACK.encode(Say("one")))))
     server.rooms.runner(room.id).abandon()
     await asyncio.sleep(0)
     gc.collect()

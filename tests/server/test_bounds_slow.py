@@ -19,8 +19,8 @@ from holdfast import (
     on,
 )
 from holdfast.core.limits import KIB
-from holdfast.core.player import seat_of
 from holdfast.core.reasons import CLOSE_CODES
+from holdfast.core.session import seat_of
 from holdfast.schemas.frames import Ack, Data, Position
 from tests.server.world import Chat, Gate, Hero, Said, Say, World, chat, hear, player_in, texts_until, until_resumed
 

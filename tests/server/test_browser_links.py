@@ -121,6 +121,6 @@ async def test_a_thousand_bombs_in_one_segment_cost_no_more_than_may_wait(world:
         finally:
             tracemalloc.stop()
 
-    assert (event.limit, event.action) == ("lane_bytes_max", "disconnected")
+    assert (event.limit, event.action) == ("fair_queue_bytes_max", "disconnected")
     # What waits to be heard, what is being inflated (Python doubles its buffer as it fills), and what was written.
-    assert peak < limits.lane_bytes_max + 5 * limits.payload_bytes_max + 2 * len(bombs)
+    assert peak < limits.fair_queue_bytes_max + 5 * limits.payload_bytes_max + 2 * len(bombs)

@@ -100,7 +100,7 @@ async def test_the_sessions_own_callback_runs_before_the_room_hears_of_a_drop(wo
     room = await session.join_or_create("chat")
 
     def on_disconnect(lost: Session) -> None:
-        assert lost.room is room_of(server, room)
+        assert lost.room_id == room.id
         kind.story.tell("on_disconnect", lost.status)
 
     server_side(server, session).on_disconnect = on_disconnect
@@ -169,4 +169,4 @@ async def test_no_member_is_left_however_players_go(world: World) -> None:
         sessions[5].player_id: Reason.KICKED,
     }
     assert {session.player_id for session in server.sessions} == {sessions[0].player_id, sessions[4].player_id}
-    assert all(session.room is None for session in server.sessions)
+    assert all(not session.room_id for session in server.sessions)

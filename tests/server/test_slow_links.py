@@ -95,7 +95,7 @@ async def test_a_larger_message_goes_alone() -> None:
 
 @in_virtual_time
 async def test_a_client_is_told_of_a_payload_that_may_take_longer_than_the_silence() -> None:
-    written = await resumed_with([15_000, 40_000], life_bytes_per_s=1000.0)
+    written = await resumed_with([15_000, 40_000], liveness_bytes_per_s=1000.0)
 
     (at,) = [index for index, (_, frames) in enumerate(written) if len(frames) == 1 and is_announcing(frames[0])]
     size, frames = written[at + 1]

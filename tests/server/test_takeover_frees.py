@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast import Limits, Message, NotSeated, Player, PlayerData, Room, on
-from holdfast.core.player import seat_of
+from holdfast.core.session import seat_of
 from holdfast.testing import MemoryServer, generous
 from tests.server.durability.bench import in_virtual_time, until
 

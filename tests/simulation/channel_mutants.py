@@ -220,8 +220,8 @@ def a_resync_is_not_told_to_the_reader() -> Iterator[None]:
 
 @mutant
 def a_resync_sends_no_state() -> Iterator[None]:
-    def returned(runner: RoomRunner, player: Any, *, is_resynced: bool) -> None:
-        right(runner, player, is_resynced=False)
+    def returned(runner: RoomRunner, player: Any, _: bool) -> None:
+        right(runner, player, False)
 
     right = RoomRunner.returned
     with patched(RoomRunner, returned=returned):

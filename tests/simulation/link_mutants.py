@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.client.connector import ClientConnection
 from holdfast.client.protocol import ClientProtocol
-from holdfast.core.silence import Look, Traffic
+from holdfast.core.connection import Look, Traffic
 from holdfast.server.connection.connection import LiveConnection
 from tests.simulation.planting import link_mutant, patched
 

@@ -142,7 +142,7 @@ def _unhurried(limits: Limits, frames_at_once_max: int, *, is_slow: bool) -> Lim
     Where all is slow nobody is read for a while after each payload, and much waits to be heard when a link breaks, a
     session is taken over, or the server dies.
     """
-    limits = replace(generous(limits), lane_frames_max=frames_at_once_max, lane_portion_max=2)
+    limits = replace(generous(limits), fair_queue_frames_max=frames_at_once_max, fair_queue_portion_max=2)
     if is_slow:
-        limits = replace(limits, bytes_burst=1, bytes_per_s=4.0 * KIB, lane_pause_s=0.05, flood_policy="warn")
+        limits = replace(limits, bytes_burst=1, bytes_per_s=4.0 * KIB, fair_queue_pause_s=0.05, flood_policy="warn")
     return limits

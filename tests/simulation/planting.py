@@ -6,6 +6,7 @@ nothing.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from types import ModuleType
 from typing import Any
 
 Mutant = Callable[[], AbstractContextManager[None]]
@@ -44,8 +45,8 @@ def rollback_mutant(plant: Plant) -> Plant:
 
 
 @contextmanager
-def patched(owner: type, **methods: Any) -> Iterator[None]:
-    """Replace methods of a class for a while."""
+def patched(owner: type | ModuleType, **methods: Any) -> Iterator[None]:
+    """Replace methods of a class, or functions of a module, for a while."""
     originals = {name: owner.__dict__[name] for name in methods}
     for name, method in methods.items():
         setattr(owner, name, method)

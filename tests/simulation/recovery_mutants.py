@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from holdfast.client.channels import Channels
 from holdfast.core.channel import Channel
-from holdfast.core.lineage import Lineage
 from holdfast.core.session import Session
-from holdfast.core.tokens import ResumeTokens
+from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.server.admission.resume import Resumer
 from holdfast.server.durability.record_lists import RecordLists, SpillingList
 from holdfast.server.durability.recovery import Recovery

@@ -4,12 +4,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.core import listed_room
 from holdfast.core.errors import RoomFull
-from holdfast.core.player import SeatState
-from holdfast.core.room_context import RoomContext
-from holdfast.core.session import Session
+from holdfast.core.room import Room, context_of
+from holdfast.core.session import SeatState, Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.rooms import reservations
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.turns import Turns
 from holdfast.server.sessions.graces import Graces
@@ -44,15 +45,16 @@ def the_grace_goes_on_after_a_return() -> Iterator[None]:
 
 @mutant
 def a_held_seat_is_given_to_a_stranger() -> Iterator[None]:
-    def check_space(context: RoomContext, seats: int) -> None:
+    def check_space(room: Room[Any], seats: int) -> None:
         try:
-            right(context, seats)
+            right(room, seats)
         except RoomFull:
-            if not any(seat.state is SeatState.HELD for seat in context.seats):
+            if not any(seat.state is SeatState.HELD for seat in context_of(room).seats):
                 raise
 
-    right = RoomContext.check_space
-    with patched(RoomContext, check_space=check_space, open_seats=property(lambda _: 1)):
+    right = listed_room.check_space
+    changed = {"check_space": check_space, "open_seats": lambda _: 1}
+    with patched(listed_room, **changed), patched(reservations, **changed):
         yield
 
 

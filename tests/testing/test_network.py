@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.silence import Traffic
+from holdfast.core.connection import Traffic
 from holdfast.testing import Dialer, Link, Network, Side, run
 from holdfast.transports.port import DialError, Subprotocol, Transport, TransportLimits
 

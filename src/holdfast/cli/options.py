@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_args
 import click
 
 from holdfast import Tcp, Tls, WebSocket
-from holdfast.core.limits import Limits
+from holdfast.core.limits import RENAMED, Limits
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.keys import ApiKey, Scope
 from holdfast.logs.output import FORMATS, Format, set_up
@@ -188,6 +188,8 @@ def _limits(_: click.Context, parameter: click.Parameter, assignments: Sequence[
 def _assignment(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     name, value = name.strip().replace("-", "_"), value.strip()
+    if name in RENAMED:
+        raise ValueError(f"the limit {name} is now {RENAMED[name]}")
     if name not in _LIMIT_TYPES:
         near = get_close_matches(name, _LIMIT_TYPES, n=1)
         advice = f"did you mean {near[0]}?" if near else "docs/guide/limits.md lists all of them."

@@ -16,8 +16,16 @@ from holdfast.cli.operate import ROOMS, rooms
 from holdfast.cli.options import store_failed
 from holdfast.cli.showing import Column, ago, counted, show, table_of
 from holdfast.core.records import Unreadable, decode_room, decode_session, digest, room_key, seats_of
-from holdfast.core.room_file import NotARoom, Past, from_text, room_entries, room_file, to_text
-from holdfast.core.tagged import seconds_of, seconds_text
+from holdfast.core.room_file import (
+    NotARoom,
+    Past,
+    from_text,
+    room_entries,
+    room_file,
+    seconds_of,
+    seconds_text,
+    to_text,
+)
 from holdfast.schemas.room import RoomFile
 from holdfast.stores import open_store
 from holdfast.stores.port import (

@@ -7,10 +7,10 @@ from random import Random
 
 from holdfast.client.protocol import ClientProtocol, Event
 from holdfast.core.backoff import Backoff
+from holdfast.core.connection import Look
 from holdfast.core.errors import ProtocolError, SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice, reason_of
-from holdfast.core.silence import Look
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Close
 from holdfast.transports.port import (
@@ -287,7 +287,7 @@ class Connector:
             silence_s = limits.silence_s + self._protocol.quiet_s
             half_s = silence_s / 2
             if connection.welcome_at is not None and now() - connection.heard_at >= half_s:
-                connection.look(limits.life_bytes_per_s)
+                connection.look(limits.liveness_bytes_per_s)
             patience_s = connection.heard_at + silence_s - now()
             if patience_s <= 0:
                 connection.abort()

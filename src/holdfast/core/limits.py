@@ -1,12 +1,11 @@
 """Every bound of a node, with its unit and its reason: nothing a peer does may cost more than these.
 
-They are grouped by subject, and `Limits` has them all under their flat names. Each says what is limited and what
-happens when it is reached: the tables in docs/guide/limits.md are drawn from that (`python -m tests.docs.test_limits`).
+docs/guide/limits.md has a table for each class here, made from it by `python -m tests.docs.test_limits`.
 """
 
 from dataclasses import dataclass, field, fields
 from math import inf, isinf, isnan
-from typing import ClassVar, Literal, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -24,9 +23,8 @@ def _limit(default: _Value, what: str, then: str = "") -> _Value:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkLimits:
-    """One connection and its payloads, before and after the sign-in."""
+    """Connections and payloads."""
 
-    SUBJECT: ClassVar[str] = "Connections and payloads"
     # One payload (a WebSocket message, a TCP frame). 64 KiB is OWASP's ceiling for WebSocket messages; picows doubles
     # its read buffer up to twice this and never shrinks it.
     payload_bytes_max: int = _limit(64 * KIB, "one payload", "the connection closes: 1009")
@@ -60,9 +58,8 @@ class LinkLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionLimits:
-    """Unauthenticated connections, and the number of connections, sessions and addresses."""
+    """Before authentication."""
 
-    SUBJECT: ClassVar[str] = "Before authentication"
     # A hello is a few hundred bytes; nothing larger is parsed before authentication.
     hello_bytes_max: int = _limit(
         4 * KIB,
@@ -99,10 +96,10 @@ class AdmissionLimits:
     auth_s: float = _limit(10.0, "how long an authenticator may take", "4003 `busy`")
     # After a network outage, or a restart of the server, every client is unauthenticated for a moment, including
     # hundreds of players of a school or a tournament behind one address.
-    strangers_per_address_max: int = _limit(
+    unauthenticated_per_address_max: int = _limit(
         1_024, "unauthenticated connections from one address (an IPv6 /64 network is one address)", "4005 `throttled`"
     )
-    strangers_max: int = _limit(12_000, "unauthenticated connections in total", "4003 `busy`")
+    unauthenticated_max: int = _limit(12_000, "unauthenticated connections in total", "4003 `busy`")
     # A household, a school or a phone network may share one address, and all of its players return at once: a resume
     # with a valid token costs the address nothing.
     hellos_per_address_burst: int = _limit(
@@ -116,7 +113,7 @@ class AdmissionLimits:
     failures_per_address_per_s: float = _limit(0.2, "the rate at which they are forgiven")
     failure_wait_max_s: float = _limit(60.0, "the longest such wait; it doubles with each failure")
     # A delay makes reconnecting in a loop expensive for the client, not for the server.
-    late_hello_s: float = _limit(
+    hello_delay_s: float = _limit(
         1.0, "how long the hello of a client that connects too often is delayed", "the client waits"
     )
     addresses_max: int = _limit(20_000, "addresses that are counted", "the least recently seen is forgotten")
@@ -135,9 +132,8 @@ class AdmissionLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class IdentityLimits:
-    """Credentials, sessions of one player, bans."""
+    """Passwords, tickets and tokens."""
 
-    SUBJECT: ClassVar[str] = "Passwords, tickets and tokens"
     # Hashes of used resume tokens kept to recognise theft.
     retired_tokens_max: int = _limit(
         8, "used tokens of a session that are recognised", "an older one is unknown, and not valid either"
@@ -198,9 +194,8 @@ class IdentityLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """What one session may send and request."""
+    """Sessions."""
 
-    SUBJECT: ClassVar[str] = "Sessions"
     # The burst covers the messages that a player has queued while disconnected.
     messages_burst: int = _limit(8_192, "reliable messages at once", "a violation each")
     messages_per_s: float = _limit(200.0, "and the rate after that", "a violation each")
@@ -226,15 +221,17 @@ class SessionLimits:
     # The fair queue: a client that is this far ahead of its byte rate, or sends this many frames in one payload, is
     # processed in portions. All clients in the queue together get this much of the loop's time, then a pause, so that
     # no other client waits long for them.
-    lane_ahead_s: float = _limit(0.02, "how far a client may be ahead of its byte rate", "it moves to the fair queue")
-    lane_frames_max: int = _limit(
+    fair_queue_ahead_s: float = _limit(
+        0.02, "how far a client may be ahead of its byte rate", "it moves to the fair queue"
+    )
+    fair_queue_frames_max: int = _limit(
         64, "frames of one payload that are processed at once", "the rest goes through the fair queue"
     )
-    lane_portion_max: int = _limit(4, "frames in one portion of the fair queue")
-    lane_turn_s: float = _limit(0.000_1, "the event loop's time that the fair queue may use at a time", "a pause")
-    lane_pause_s: float = _limit(0.004, "that pause")
+    fair_queue_portion_max: int = _limit(4, "frames in one portion of the fair queue")
+    fair_queue_turn_s: float = _limit(0.000_1, "the event loop's time that the fair queue may use at a time", "a pause")
+    fair_queue_pause_s: float = _limit(0.004, "that pause")
     # One read of the socket; each payload counts 256 bytes more. Only payloads that inflate to much more can exceed it.
-    lane_bytes_max: int = _limit(
+    fair_queue_bytes_max: int = _limit(
         1 * MIB, "input of one client in the fair queue", "4006 `flooding`, whatever the policy"
     )
     idle_s: float = _limit(
@@ -262,16 +259,15 @@ class SessionLimits:
     )
     guesses_per_room_per_s: float = _limit(0.5, "the rate at which they are forgiven")
     guess_wait_max_s: float = _limit(10.0, "the longest delay, for a session that has not guessed wrong", "`throttled`")
-    guess_places_max: int = _limit(
+    guess_counters_max: int = _limit(
         10_000, "rooms and addresses for which guesses are counted", "the least recently seen is forgotten"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamLimits:
-    """Messages in flight, acknowledgements and pings."""
+    """Delivery."""
 
-    SUBJECT: ClassVar[str] = "Delivery"
     # Bounds the socket's write buffer.
     window_messages_max: int = _limit(
         1024, "unacknowledged messages in flight, each way", "the sender waits; a client that does not: 4002"
@@ -303,7 +299,7 @@ class StreamLimits:
     silence_s: float = _limit(16.0, "time without any payload from the peer", "cut: `silent`; the client resumes")
     # A large message may take longer than silence_s on a slow network, and a ping waits behind it. A peer that sends a
     # byte now and then must not hold a connection open. Counted in both directions together.
-    life_bytes_per_s: float = _limit(
+    liveness_bytes_per_s: float = _limit(
         1.0 * KIB,
         "the rate at which bytes of an incomplete payload count as a sign of life",
         "below it, the connection counts as silent",
@@ -314,9 +310,8 @@ class StreamLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class RoomLimits:
-    """One room, and all of them."""
+    """Rooms."""
 
-    SUBJECT: ClassVar[str] = "Rooms"
     rooms_max: int = _limit(20_000, "rooms of the node", "`throttled`")
     admit_s: float = _limit(10.0, "how long `admit` may take", "the join is refused")
     turn_s: float = _limit(30.0, "how long one turn may take", "it is cancelled; the message is answered `failed`")
@@ -342,9 +337,8 @@ class RoomLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class DurabilityLimits:
-    """Commits and records."""
+    """Durable rooms."""
 
-    SUBJECT: ClassVar[str] = "Durable rooms"
     # One commit for everything that changed: at once when little happens, otherwise at this interval.
     commit_s: float = _limit(0.003, "the time between two commits under load")
     commit_turns_max: int = _limit(1024, "turns in one commit", "the next commit takes the rest")
@@ -370,15 +364,14 @@ class DurabilityLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectoryLimits:
-    """Searches, live searches, reservations."""
+    """Directory."""
 
-    SUBJECT: ClassVar[str] = "Directory"
     # A page of twenty rooms with their properties fits in one payload.
     properties_bytes_max: int = _limit(2 * KIB, "the properties of a room", "`invalid`")
     reservation_max_s: float = _limit(3600.0, "how long a seat may be reserved", "`invalid`")
     reservations_per_player_max: int = _limit(32, "seats reserved by one player", "`throttled`")
     search_slice_max: int = _limit(2_000, "rooms that a search examines before it yields to other work")
-    search_looked_max: int = _limit(
+    search_examined_max: int = _limit(
         40_000, "rooms examined for one page of a search", "the page is short; its cursor continues"
     )
     indexed_properties_max: int = _limit(
@@ -396,9 +389,8 @@ class DirectoryLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservabilityLimits:
-    """Events, timelines, logs, and views for operators."""
+    """Observability."""
 
-    SUBJECT: ClassVar[str] = "Observability"
     # As many as sessions: a network outage drops all of them at once.
     events_waiting_max: int = _limit(
         50_000, "events queued for one handler of `server.on`", "further events are dropped for it, and counted"
@@ -452,6 +444,13 @@ class Limits(
 ):
     """The limits of one server or client; pass a changed copy to widen or narrow them."""
 
+    def __new__(cls, **values: Any) -> Self:
+        """Say the new name of a limit that was renamed."""
+        for name in values:
+            if name in RENAMED:
+                raise TypeError(f"the limit `{name}` is now `{RENAMED[name]}`")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         """Reject values that would stop the server."""
         for limit in fields(self):
@@ -463,28 +462,40 @@ class Limits(
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)}")
 
 
+RENAMED = {
+    "strangers_max": "unauthenticated_max",
+    "strangers_per_address_max": "unauthenticated_per_address_max",
+    "late_hello_s": "hello_delay_s",
+    "lane_ahead_s": "fair_queue_ahead_s",
+    "lane_frames_max": "fair_queue_frames_max",
+    "lane_portion_max": "fair_queue_portion_max",
+    "lane_turn_s": "fair_queue_turn_s",
+    "lane_pause_s": "fair_queue_pause_s",
+    "lane_bytes_max": "fair_queue_bytes_max",
+    "life_bytes_per_s": "liveness_bytes_per_s",
+    "guess_places_max": "guess_counters_max",
+    "search_looked_max": "search_examined_max",
+}
+"""Earlier names of limits."""
+
 # A bucket that never refills, or a window of 0, would stop everything.
-_RATES = ("_burst", "_per_s")
-_PARTS = frozenset({"address_share", "resume_reserve"})
 _ABOVE_ZERO = frozenset(
-    {"payload_bytes_max", "batch_bytes_max", "nesting_max", "hello_s", "ping_s", "lane_portion_max", "lane_turn_s"}
+    {
+        *("payload_bytes_max", "batch_bytes_max", "nesting_max", "hello_s", "ping_s", "address_share"),
+        *("fair_queue_portion_max", "fair_queue_turn_s", "requests_in_flight_max", "latest_kept_max"),
+        *("window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"),
+    }
 )
-_ABOVE_ZERO |= {"window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"}
-_ABOVE_ZERO |= {"requests_in_flight_max", "latest_kept_max", "address_share"}
 # A client that waits for one of these would wait for ever.
-_FINITE = frozenset({"hello_s", "ping_s", "late_hello_s", "flood_pause_s", "lane_pause_s"})
-
-
-# The count is stored in 16 bits.
-_MOST = {"timeline_max": 0xFFFF}
+_FINITE = frozenset({"hello_s", "ping_s", "hello_delay_s", "flood_pause_s", "fair_queue_pause_s"})
+# Fractions, and a count that is stored in 16 bits.
+_MOST = {"address_share": 1, "resume_reserve": 1, "timeline_max": 0xFFFF}
 
 
 def _check(name: str, value: float, *, is_whole: bool) -> None:
-    is_above_zero = name.endswith(_RATES) or name in _ABOVE_ZERO
+    is_above_zero = name.endswith(("_burst", "_per_s")) or name in _ABOVE_ZERO
     if isnan(value) or value < 0 or (is_above_zero and value == 0):
         raise ValueError(f"{name} must be {'above 0' if is_above_zero else '0 or more'}; got {value:g}")
-    if name in _PARTS and value > 1:
-        raise ValueError(f"{name} is a fraction, 1 at most; got {value:g}")
     if is_whole and not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number; got {value:g}")
     if value > _MOST.get(name, inf):

@@ -1,11 +1,12 @@
-"""A live room and its listing in the directory: as data, saved, restored, and changed on request."""
+"""The rules of a live room: who may take a seat, who is the host, what its listing shows, and how that is changed."""
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.core.player import Player
-from holdfast.core.room import Room, context_of
+from holdfast.core.errors import Conflict, Duplicate, Invalid, NotAllowed, NotFound, RoomFull, RoomLocked
+from holdfast.core.room import Election, Room, context_of
 from holdfast.core.room_listing import RoomListing, RoomStatus, RoomStep, check_properties
+from holdfast.core.session import Player, PlayerId
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import ListingRecord, PasswordHash, ReservationRecord, RoomRecord, RoomSchema
@@ -42,10 +43,33 @@ def describe_room(room: Room[Any], properties: dict[str, Any]) -> RoomSchema:
     )
 
 
+def check_open(room: Room[Any], player_id: PlayerId) -> None:
+    """Refuse a newcomer whom the room's rules exclude; nothing changes."""
+    context = context_of(room)
+    if context.is_closing:
+        raise NotFound("the room is closing")
+    if room.duplicate != "allow" and context.seats.of(player_id) is not None:
+        raise Duplicate("this player is in the room already")
+    if not context.seats.is_awaited(player_id):
+        check_space(room, 1)
+
+
+def check_space(room: Room[Any], seats: int) -> None:
+    """Refuse this many newcomers if the room does not have the seats, or takes nobody."""
+    context = context_of(room)
+    if context.is_closing:
+        raise NotFound("the room is closing")
+    if context.is_locked or context.listing.join_policy == "deny_all":
+        raise RoomLocked("the room is locked" if context.is_locked else "the room takes nobody new")
+    if context.seats.used + seats > room.max_players:
+        raise RoomFull(f"all {room.max_players} seats are taken, held or reserved")
+
+
 def open_seats(room: Room[Any]) -> int:
     """How many new players could join now."""
     context = context_of(room)
-    return context.open_seats if context.listing.status is RoomStatus.ACTIVE else 0
+    is_open = context.listing.status is RoomStatus.ACTIVE and context.listing.join_policy != "deny_all"
+    return max(0, room.max_players - context.seats.used) if is_open and not context.is_locked else 0
 
 
 def room_record(room: Room[Any], *, now: float, wall_clock: float, **saved: Any) -> RoomRecord:
@@ -109,3 +133,27 @@ def apply_update(
     # Also without a change: this raises the version, once. In place: the game may hold a reference.
     context.properties.replace(properties)
     return new_host
+
+
+def elect(players: Sequence[Player[Any]], election: Election, successor: str) -> Player[Any] | None:
+    """The next host: the named successor if they are here, else as the room's rule says. Players come as they joined.
+
+    Connected players come before absent ones; in a tie, the one who joined first. The same players give the same host,
+    on every node and after a crash.
+    """
+    named = next((player for player in players if player.id == successor), None)
+    if named is not None:
+        return named
+    if election == "none" or not players:
+        return None
+    present = [player for player in players if player.connected] or list(players)
+    if election == "latency":
+        # One that was not measured yet is no candidate for having the shortest.
+        return min(present, key=lambda player: player.latency_ms or float("inf"))
+    return present[0]
+
+
+def check_role(needed: str, roles: Collection[str], what: str) -> None:
+    """Refuse a player without the needed role; an empty one is everybody's."""
+    if needed and needed not in roles:
+        raise NotAllowed(f"{what} requires the role {needed!r}")

@@ -1,13 +1,13 @@
 """Who owns which object of a room. Objects stay with a player through a drop; what follows a real leave is a policy."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Literal, TypeVar
 from zlib import crc32
 
 from holdfast.core.errors import Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.messages import PlayerData
-from holdfast.core.player import Player, SeatState, seat_of
+from holdfast.core.session import Player, SeatState, seat_of
 
 D = TypeVar("D", bound=PlayerData)
 
@@ -17,23 +17,33 @@ Orphans = Literal["destroy", "server", "heir"]
 _GROUPS = 64
 
 
-class Ownership(Generic[D]):
-    """Object ids and their owners; None means that the object belongs to the server."""
+class Objects(Mapping[str, Player[D] | None]):
+    """The objects of a room by id, each with its owner: None is the server. A game reads it; `Room.own` changes it."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._owners: dict[str, Player[D] | None] = {}
-        self._groups: dict[int, dict[str, None]] = {}
-        self._versions: dict[int, int] = {}
+    __slots__ = ("_owners",)
+
+    def __init__(self, owners: Mapping[str, Player[D] | None]) -> None:
+        self._owners = owners
+
+    def __getitem__(self, object_id: str) -> Player[D] | None:
+        return self._owners[object_id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._owners))
+        """A copy: the game may disown what it finds."""
+        return iter(tuple(self._owners))
 
     def __len__(self) -> int:
         return len(self._owners)
 
-    def __contains__(self, object_id: str) -> bool:
-        return object_id in self._owners
+
+class Ownership(Generic[D]):
+    """The engine's half: changes owners, and knows what has changed since the room was last saved."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.owners: dict[str, Player[D] | None] = {}
+        self._groups: dict[int, dict[str, None]] = {}
+        self._versions: dict[int, int] = {}
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
         """Make the player (or the server) the object's one owner."""
@@ -51,10 +61,10 @@ class Ownership(Generic[D]):
 
     def _check_limits(self, player: Player[D] | None, object_id: str) -> None:
         limits = self._limits
-        if object_id not in self._owners:
-            if len(self._owners) >= limits.objects_max:
+        if object_id not in self.owners:
+            if len(self.owners) >= limits.objects_max:
                 raise Throttled(
-                    f"this room has {len(self._owners)} objects; disown() what is gone, or raise Limits.objects_max"
+                    f"this room has {len(self.owners)} objects; disown() what is gone, or raise Limits.objects_max"
                 )
             size = len(object_id.encode())
             if size > limits.object_id_bytes_max:
@@ -67,9 +77,9 @@ class Ownership(Generic[D]):
 
     def give(self, player: Player[D] | None, object_id: str) -> None:
         """The same past all limits: what comes back from the store, or is inherited, was within them once."""
-        if (former := self._owners.get(object_id)) is not None:
+        if (former := self.owners.get(object_id)) is not None:
             _disown(former, object_id)
-        self._owners[object_id] = player
+        self.owners[object_id] = player
         if player is not None:
             seat = seat_of(player)
             if isinstance(seat.owned, set):
@@ -78,16 +88,11 @@ class Ownership(Generic[D]):
                 seat.owned = {object_id}
         self._touch(object_id)[object_id] = None
 
-    def owner_of(self, object_id: str) -> Player[D] | None:
-        """The owner, or None if it is the server's or unknown."""
-        return self._owners.get(object_id)
-
     def destroy(self, object_id: str) -> None:
         """Forget the object."""
-        if object_id not in self._owners:
+        if object_id not in self.owners:
             return
-        former = self._owners.pop(object_id)
-        if former is not None:
+        if (former := self.owners.pop(object_id)) is not None:
             _disown(former, object_id)
         del self._touch(object_id)[object_id]
 
@@ -122,7 +127,7 @@ class Ownership(Generic[D]):
 
     def owners_in(self, group: int) -> dict[str, Player[D] | None]:
         """The objects of a group and their owners."""
-        return {object_id: self._owners[object_id] for object_id in self._groups[group]}
+        return {object_id: self.owners[object_id] for object_id in self._groups[group]}
 
     def _touch(self, object_id: str) -> dict[str, None]:
         """The object's group, in which something changes. The same on every node: hash() is another in each process."""

@@ -19,16 +19,16 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw
 
-from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.channel import Channel
+from holdfast.core.codec import CODECS, DECODE_ERRORS
+from holdfast.core.limits import Limits
+from holdfast.core.session import PlayerId, Seat, Session, SessionId
 from holdfast.schemas.ban import BanRecord
-from holdfast.schemas.player import SeatRecord
-from holdfast.schemas.room import (
-    EffectRecord,
-    ObjectsRecord,
-    RoomRecord,
-    TimerRecord,
-)
-from holdfast.schemas.session import SessionRecord, StandingRecord
+from holdfast.schemas.frames import Reply, RequestProblem
+from holdfast.schemas.player import PlayerSchema, SeatRecord
+from holdfast.schemas.projection import project
+from holdfast.schemas.room import EffectRecord, ObjectsRecord, RoomRecord, TimerRecord
+from holdfast.schemas.session import ChannelRecord, SessionRecord, SessionSchema, StandingRecord
 
 VERSION = 2
 # The version in one byte, and the checksum of the fields, which begins with it.
@@ -38,10 +38,6 @@ SERVER = 0
 """Instead of a seat's number: the owner of an object is the server."""
 
 Migration = Callable[[list[Any]], list[Any]]
-
-
-def _as_it_was(fields: list[Any]) -> list[Any]:
-    return fields
 
 
 def _with_numbers(fields: list[Any]) -> list[Any]:
@@ -61,12 +57,12 @@ def _with_numbers(fields: list[Any]) -> list[Any]:
     ]
 
 
-ROOM_MIGRATIONS: dict[int, Migration] = {1: _with_numbers}
-"""From this version of a room's record to the next: fields in, fields out."""
-SESSION_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
-EFFECT_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
-BAN_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
-STANDING_MIGRATIONS: dict[int, Migration] = {1: _as_it_was}
+MIGRATIONS: dict[type, dict[int, Migration]] = {
+    RoomRecord: {1: _with_numbers},
+    # Version 2 changed rooms only.
+    **{kind: {1: list} for kind in (SessionRecord, EffectRecord, BanRecord, StandingRecord)},
+}
+"""For each type of record, from a version to the next: fields in, fields out."""
 
 
 class Unreadable(Exception):
@@ -78,14 +74,9 @@ R = TypeVar("R", RoomRecord, SessionRecord, EffectRecord, BanRecord, StandingRec
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(list[Any]).decode
-_decode_room = msgspec.msgpack.Decoder(RoomRecord).decode
-_decode_session = msgspec.msgpack.Decoder(SessionRecord).decode
-_decode_effect = msgspec.msgpack.Decoder(EffectRecord).decode
-_decode_ban = msgspec.msgpack.Decoder(BanRecord).decode
-_decode_standing = msgspec.msgpack.Decoder(StandingRecord).decode
-_decode_seat = msgspec.msgpack.Decoder(SeatRecord).decode
-_decode_objects = msgspec.msgpack.Decoder(ObjectsRecord).decode
-_decode_timer = msgspec.msgpack.Decoder(TimerRecord).decode
+_ENTRY_DECODERS: dict[type, Callable[[Any], Any]] = {
+    kind: msgspec.msgpack.Decoder(kind).decode for kind in (SeatRecord, ObjectsRecord, TimerRecord)
+}
 
 
 def room_key(room_id: str) -> str:
@@ -104,34 +95,44 @@ def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | Stand
     return _HEAD.pack(VERSION, crc32(fields, VERSION)) + fields
 
 
-def encode_listed(entry: SeatRecord | ObjectsRecord | TimerRecord) -> bytes:
-    """An entry of one of a room's lists, as in the record or beside it."""
-    return _encode(entry)
+encode_listed: Callable[[SeatRecord | ObjectsRecord | TimerRecord], bytes] = _encode
+"""An entry of one of a room's lists, as in the record or beside it."""
 
 
-def decode_room(stored: bytes) -> RoomRecord:
-    """A room's record, migrated to this version, or `Unreadable`."""
-    return _read(stored, _decode_room, ROOM_MIGRATIONS)
+def _reader(kind: type[R]) -> Callable[[bytes], R]:
+    """Reads a stored record, migrated to this version, or raises `Unreadable`."""
+    decode = msgspec.msgpack.Decoder(kind).decode
+
+    def read(stored: bytes) -> R:
+        if len(stored) < _HEAD.size:
+            raise Unreadable(f"it is truncated to {len(stored)} bytes")
+        version, checksum = _HEAD.unpack_from(stored)
+        encoded = memoryview(stored)[_HEAD.size :]
+        if crc32(encoded, version) != checksum:
+            raise Unreadable("it is damaged: its checksum does not match")
+        if version > VERSION:
+            raise Unreadable(f"it has version {version}, this server reads up to {VERSION}: run a newer server")
+        try:
+            if version == VERSION:
+                return decode(encoded)
+            fields = _decode_fields(encoded)
+            for step in range(version, VERSION):
+                if step not in MIGRATIONS[kind]:
+                    raise Unreadable(f"it has version {version}, which this server cannot migrate to {VERSION}")
+                fields = MIGRATIONS[kind][step](fields)
+            return decode(_encode(fields))
+        # A migration raises the last two for unexpected fields.
+        except (*DECODE_ERRORS, TypeError, LookupError) as error:
+            raise Unreadable(str(error)) from None
+
+    return read
 
 
-def decode_session(stored: bytes) -> SessionRecord:
-    """A session's record, migrated to this version, or `Unreadable`."""
-    return _read(stored, _decode_session, SESSION_MIGRATIONS)
-
-
-def decode_effect(stored: bytes) -> EffectRecord:
-    """An effect's record, migrated to this version, or `Unreadable`."""
-    return _read(stored, _decode_effect, EFFECT_MIGRATIONS)
-
-
-def decode_ban(stored: bytes) -> BanRecord:
-    """A ban's record, migrated to this version, or `Unreadable`."""
-    return _read(stored, _decode_ban, BAN_MIGRATIONS)
-
-
-def decode_standing(stored: bytes) -> StandingRecord:
-    """A player's sign-out record, migrated to this version, or `Unreadable`."""
-    return _read(stored, _decode_standing, STANDING_MIGRATIONS)
+decode_room = _reader(RoomRecord)
+decode_session = _reader(SessionRecord)
+decode_effect = _reader(EffectRecord)
+decode_ban = _reader(BanRecord)
+decode_standing = _reader(StandingRecord)
 
 
 ListName = Literal["@seats", "@objects", "@timers"]
@@ -140,21 +141,22 @@ ListName = Literal["@seats", "@objects", "@timers"]
 
 def seats_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[SeatRecord]:
     """All seats of a room in order, from its record under `key` and the entries beside it, or `Unreadable`."""
-    return _entries_of(record.seats, f"{key}/@seats/", beside, _decode_seat)
+    return _entries_of(record.seats, f"{key}/@seats/", beside, SeatRecord)
 
 
 def owners_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> dict[str, int]:
     """The objects of a room and the number of each owner's seat, or `Unreadable`."""
-    groups = _entries_of(record.objects, f"{key}/@objects/", beside, _decode_objects)
+    groups = _entries_of(record.objects, f"{key}/@objects/", beside, ObjectsRecord)
     return {object_id: owner for group in groups for object_id, owner in group.owners.items()}
 
 
 def timers_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[TimerRecord]:
     """The pending timers of a room in the order they were set, or `Unreadable`."""
-    return _entries_of(record.timers, f"{key}/@timers/", beside, _decode_timer)
+    return _entries_of(record.timers, f"{key}/@timers/", beside, TimerRecord)
 
 
-def _entries_of(inline: list[Raw], prefix: str, beside: Mapping[str, bytes], decode: Callable[[Any], E]) -> list[E]:
+def _entries_of(inline: list[Raw], prefix: str, beside: Mapping[str, bytes], kind: type[E]) -> list[E]:
+    decode = _ENTRY_DECODERS[kind]
     try:
         entries = {entry.number: entry for entry in map(decode, inline)}
         for key, value in beside.items():
@@ -164,37 +166,6 @@ def _entries_of(inline: list[Raw], prefix: str, beside: Mapping[str, bytes], dec
     except DECODE_ERRORS as error:
         raise Unreadable(f"an entry of its lists is invalid: {error}") from None
     return [entries[number] for number in sorted(entries)]
-
-
-def _read(stored: bytes, decode: Callable[[bytes | memoryview], R], migrations: dict[int, Migration]) -> R:
-    version, fields = _opened(stored)
-    try:
-        if version == VERSION:
-            return decode(fields)
-        return decode(_encode(_migrated(version, _decode_fields(fields), migrations)))
-    # A migration raises the last two for unexpected fields.
-    except (*DECODE_ERRORS, TypeError, LookupError) as error:
-        raise Unreadable(str(error)) from None
-
-
-def _opened(stored: bytes) -> tuple[int, memoryview]:
-    if len(stored) < _HEAD.size:
-        raise Unreadable(f"it is truncated to {len(stored)} bytes")
-    version, checksum = _HEAD.unpack_from(stored)
-    fields = memoryview(stored)[_HEAD.size :]
-    if crc32(fields, version) != checksum:
-        raise Unreadable("it is damaged: its checksum does not match")
-    if version > VERSION:
-        raise Unreadable(f"it has version {version}, this server reads up to {VERSION}: run a newer server")
-    return version, fields
-
-
-def _migrated(version: int, fields: list[Any], migrations: dict[int, Migration]) -> list[Any]:
-    for step in range(version, VERSION):
-        if step not in migrations:
-            raise Unreadable(f"it has version {version}, which this server cannot migrate to {VERSION}")
-        fields = migrations[step](fields)
-    return fields
 
 
 def digest(stored: bytes) -> bytes:
@@ -213,12 +184,140 @@ def part_digest(key: str, value: bytes) -> int:
 
 def parts_sum(parts: Mapping[str, bytes]) -> bytes:
     """The sum over everything beside a record."""
-    total = PARTS_NONE
-    for key, value in parts.items():
-        total = parts_changed(total, added=part_digest(key, value))
-    return total
+    return parts_changed(PARTS_NONE, added=sum(part_digest(key, value) for key, value in parts.items()))
 
 
 def parts_changed(parts: bytes, *, added: int = 0, removed: int = 0) -> bytes:
     """The sum after parts were added and removed: it is independent of their order, so only changes cost time."""
     return ((int.from_bytes(parts, "big") + added - removed) % _MODULUS).to_bytes(32, "big")
+
+
+# Live sessions, players and channels as data, and back
+
+
+def channel_record(channel: Channel) -> ChannelRecord:
+    """The saved form of both streams."""
+    return ChannelRecord(
+        channel.number,
+        channel.generation,
+        channel.applied,
+        channel.last_seq,
+        channel.kept_messages(),
+        channel.is_finished,
+        channel.overflowed,
+    )
+
+
+def restored_channel(record: ChannelRecord, limits: Limits) -> Channel:
+    """The restored streams."""
+    channel = Channel(record.number, limits)
+    channel.generation = record.generation
+    channel.accepted = channel.applied = channel.ack_sent = record.applied
+    channel.restore_outward(record.last_seq, record.kept)
+    channel.is_finished = record.is_finished
+    channel.overflowed = record.is_overflowed
+    return channel
+
+
+def describe_session(session: Session, now: float) -> SessionSchema:
+    """The session as data."""
+    token, next_token, retired_tokens = session.tokens.hashes()
+    return SessionSchema(
+        id=session.id,
+        player=session.player_id,
+        status=session.status,
+        room=session.room_id,
+        roles=sorted(session.roles),
+        address=session.address,
+        transport=session.connection.transport_kind if session.connection is not None else "",
+        codec=session.codec.name if session.codec is not None else "",
+        flags=[str(flag.name).lower() for flag in session.flags],
+        latency_ms=round(session.latency_ms, 3),
+        age_s=round(now - session.created_at, 3),
+        idle_s=round(now - session.last_active_at, 3),
+        expires_in_s=seconds_until(session.expires_at, now),
+        signed_in_at=session.signed_in_at,
+        sign_outs=session.sign_outs,
+        epoch=session.epoch,
+        drops=session.drops,
+        resumes=session.resumes,
+        channels_opened=session.channels_opened,
+        token=token,
+        next_token=next_token,
+        retired_tokens=retired_tokens,
+        last_request=session.last_request,
+        requests_announced=session.requests_announced,
+        replies=[
+            (
+                reply.id,
+                bytes(reply.result) if reply.result is not None else None,
+                (reply.problem.code, reply.problem.message) if reply.problem is not None else None,
+            )
+            for reply in session.replies
+        ],
+        lineage=session.lineage.name,
+        forks=list(session.lineage.forks),
+    )
+
+
+def session_record(session: Session, room_id: str, closing: list[ChannelRecord]) -> SessionRecord:
+    """The saved form of a session with its seat in this room (empty: no seat)."""
+    assert session.codec is not None
+    return project(describe_session(session, session.last_active_at), SessionRecord, room=room_id, closing=closing)
+
+
+def describe_player(seat: Seat, now: float, *, is_host: bool) -> PlayerSchema:
+    """A player in a room as data; their data as the game has it."""
+    session = seat.session
+    return PlayerSchema(
+        player=seat.player_id,
+        state=seat.state.value,
+        session=session.id,
+        latency_ms=round(session.latency_ms, 3),
+        expires_in_s=seconds_until(session.expires_at, now),
+        is_host=is_host,
+        number=seat.number,
+        rewound_s=session.rewound_s,
+        data=seat.player.data,
+        owned=sorted(seat.owned),
+    )
+
+
+def seconds_until(when: float | None, now: float) -> float:
+    """The time left, as it is shown; 0 if there is no such time, or it has passed."""
+    return 0.0 if when is None else round(max(0.0, when - now), 3)
+
+
+def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, now: float, grace_s: float) -> Session:
+    """The restored session, without its seat, disconnected."""
+    codec = CODECS.get(record.codec)
+    if codec is None:
+        raise Unreadable(f"session {session_id} uses the codec {record.codec!r}, which this server does not have")
+    session = Session(
+        SessionId(session_id),
+        PlayerId(record.player),
+        limits=limits,
+        now=now,
+        grace_s=grace_s,
+        codec=codec,
+        roles=frozenset(record.roles),
+    )
+    session.epoch = record.epoch
+    session.channels_opened = record.channels_opened
+    session.closing = tuple(restored_channel(each, limits) for each in record.closing)
+    session.tokens.restore(record.token, record.next_token, record.retired_tokens)
+    session.last_request = record.last_request
+    session.requests_announced = record.requests_announced
+    session.sign_outs = record.sign_outs
+    session.signed_in_at = record.signed_in_at
+    session.address = record.address
+    session.lineage.restore(record.lineage, record.forks)
+    session.replies = tuple(
+        Reply(
+            request_id,
+            Raw(result) if result is not None else None,
+            RequestProblem(*problem) if problem is not None else None,
+        )
+        for request_id, result, problem in record.replies
+    )
+    return session

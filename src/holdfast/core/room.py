@@ -3,14 +3,12 @@
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
-from holdfast.core.election import Election
-from holdfast.core.handlers import Handler, handlers_of
+from holdfast.core.handlers import Handler, check_room_class, handlers_of
 from holdfast.core.messages import Message, PlayerData, check_message, snake_case
-from holdfast.core.ownership import Orphans, Ownership
-from holdfast.core.player import Player, SeatState
+from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
-from holdfast.core.room_class import check_room_class
 from holdfast.core.room_context import Phase, RoomContext, Timer
+from holdfast.core.session import Player, SeatState
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -22,6 +20,8 @@ Durability = Literal["memory", "checkpoint", "commit"]
 Disconnect = Literal["soft", "hard"]
 DuplicatePolicy = Literal["takeover", "reject", "allow"]
 OtherVersionPolicy = Literal["refuse", "warn"]
+Election = Literal["none", "oldest", "latency"]
+"""none: no host unless the game names one. oldest: who joined first. latency: who has the shortest round trip."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "durability": get_args(Durability),
@@ -101,7 +101,6 @@ class Room(Generic[D]):
     def __init__(self, context: RoomContext) -> None:
         """Called by the server; a game sets itself up in `on_create`."""
         self._holdfast_context = context
-        context.settings = self
         self.state = None
 
     # What a game may do
@@ -166,9 +165,9 @@ class Room(Generic[D]):
         self._holdfast_context.successor = player_id
 
     @property
-    def objects(self) -> Ownership[D]:
+    def objects(self) -> Objects[D]:
         """The objects of the room and their owners; see `own`."""
-        return self._holdfast_context.objects
+        return Objects(self._holdfast_context.objects.owners)
 
     def broadcast(self, message: Message, exclude: Iterable[Player[D]] = ()) -> None:
         """Send reliably to every player of the room, also to those whose seat is held."""
@@ -188,9 +187,9 @@ class Room(Generic[D]):
         context = self._holdfast_context
         if context.phase == "lobby":
             context.phase = "playing"
-            context.runner.started()
-            context.runner.listed()
-            context.runner.follow(self.on_start)
+            context.commands.started()
+            context.commands.listed()
+            context.commands.follow(self.on_start)
 
     def end(self) -> None:
         """End the round: players who are away lose their seat, the others' data is reset."""
@@ -198,24 +197,23 @@ class Room(Generic[D]):
         if context.phase != "playing":
             return
         context.phase = "lobby"
-        context.runner.listed()
+        context.commands.listed()
         failures: list[Exception] = []
         for seat in context.seats.occupied:
             if seat.state is not SeatState.TAKEN:
-                context.runner.free(seat, Reason.ROUND_ENDED)
+                context.commands.free(seat, Reason.ROUND_ENDED, "")
                 continue
             try:
                 seat.player.data.reset()
             except Exception as failure:  # noqa: BLE001 - one player's data must not keep the others from their reset
                 failures.append(failure)
-        context.runner.follow(self.on_end)
+        context.commands.follow(self.on_end)
         if failures:
             raise ExceptionGroup("the round ended, but reset() raised", failures)
 
     def close(self) -> None:
         """End the room: everybody leaves, then it is gone."""
-        self._holdfast_context.is_closing = True
-        self._holdfast_context.runner.close()
+        self._holdfast_context.commands.close()
 
     def lock(self) -> None:
         """Take nobody new; those who have a seat may still return to it."""
@@ -236,13 +234,13 @@ class Room(Generic[D]):
         max_players: int | None = None,
     ) -> None:
         """Change the room's entry in the directory after this turn: its players and who watches it are told."""
-        self._holdfast_context.runner.update(
+        self._holdfast_context.commands.update(
             Update(self.id, name=name, set=dict(set or {}), remove=list(remove), max_players=max_players)
         )
 
     def name_host(self, player: Player[D] | None) -> None:
         """Make a player the host from now on (None: nobody, until the next election)."""
-        self._holdfast_context.runner.name_host(player)
+        self._holdfast_context.commands.name_host(player)
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
         """Make the player the owner of an object (None: the server). `Throttled` if they have too many."""
@@ -254,25 +252,25 @@ class Room(Generic[D]):
 
     def owner_of(self, object_id: str) -> Player[D] | None:
         """Who owns an object; None for the server's and for unknown ones."""
-        return self._holdfast_context.objects.owner_of(object_id)
+        return self._holdfast_context.objects.owners.get(object_id)
 
     def after(self, seconds: float, method: Callable[..., Any], *args: Any) -> Timer:
         """Call one of this room's methods later, as a turn of its own."""
         owner: object = getattr(method, "__self__", None)
         if owner is not self:
             raise TypeError("after() takes a method of this room, as in self.after(5, self.explode, bomb_id)")
-        return self._holdfast_context.runner.after(seconds, method, args)
+        return self._holdfast_context.commands.after(seconds, method, args)
 
     def effect(self, name: str, payload: Any = None) -> None:
         """Have something done outside (a payment, a web hook) once this turn is saved; retried until it succeeds.
 
         Who carries it out is given to the server: `Server(effects={"pay": pay})`.
         """
-        self._holdfast_context.runner.effect(name, payload)
+        self._holdfast_context.commands.effect(name, payload)
 
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None = None) -> None:
         """Do outside work beside the room; `then` gets its result as a turn. Cancelled with the room."""
-        self._holdfast_context.runner.spawn(work, then)
+        self._holdfast_context.commands.spawn(work, then)
 
     # What a game may write. All hooks but `heir`, `snapshot` and `restore` may be `async def`.
 

@@ -1,16 +1,14 @@
-"""The engine's half of a room: its state that is not the game's, and what it asks of the server that runs it."""
+"""The engine's half of a room: its state that is not the game's, and the commands that the server carries out."""
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from holdfast.core.errors import Duplicate, NotFound, RoomFull, RoomLocked
 from holdfast.core.limits import Limits
 from holdfast.core.ownership import Ownership
-from holdfast.core.player import Player, Seat
 from holdfast.core.reasons import Reason
-from holdfast.core.room_listing import PropertyDict, RoomListing
-from holdfast.core.seats import Seats
-from holdfast.core.session import PlaceRunner, PlayerId
+from holdfast.core.room_listing import PropertyDict, RoomListing, RoomStatus
+from holdfast.core.session import Player, PlayerId, Seat, SeatState
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -19,64 +17,262 @@ if TYPE_CHECKING:
 Phase = Literal["lobby", "playing"]
 
 
-class Timer(Protocol):
-    """A pending `after`."""
+class Timer:
+    """A pending `Room.after`."""
+
+    __slots__ = ("_cancelled", "arguments", "due_at", "is_cancelled", "method", "number")
+
+    def __init__(self, number: int, due_at: float, method: str, cancelled: Callable[["Timer"], None]) -> None:
+        self.number = number
+        """Timers of a room are numbered as they are set."""
+        self.due_at = due_at
+        self.method = method
+        self.arguments: list[tuple[str, Any]] = []
+        """Those of the call, as they are saved with a durable room."""
+        self.is_cancelled = False
+        self._cancelled = cancelled
 
     def cancel(self) -> None:
-        """Do not call it any more."""
+        """Do not call the method any more, even if the time is up and the call waits for its turn."""
+        self.is_cancelled = True
+        self._cancelled(self)
 
 
-class Runner(PlaceRunner, Protocol):
-    """What a room asks of the server that runs it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomCommands:
+    """What the calls of a game do: filled by the server that runs the room."""
+
+    follow: Callable[..., None]
+    """Run a hook as a turn of its own, right after the current one."""
+    free: Callable[[Seat, Reason, str], None]
+    """Free a seat, with all that follows."""
+    after: Callable[[float, Callable[..., Any], tuple[Any, ...]], Timer]
+    spawn: Callable[[Coroutine[Any, Any, Any], Callable[[Any], Any] | None], None]
+    effect: Callable[[str, Any], None]
+    started: Callable[[], None]
+    """A round has begun."""
+    close: Callable[[], None]
+    listed: Callable[[], None]
+    """What the directory shows of the room has changed."""
+    update: Callable[[Update], None]
+    name_host: Callable[[Player[Any] | None], None]
+
+
+class Reservation(NamedTuple):
+    """One seat that is kept for a player who has not come yet."""
+
+    until: float
+    by: str = ""
+    """The player who had it reserved; empty for an operator."""
+    is_placed: bool = False
+    """Whether a placement had it reserved in that player's name: it outlives their session."""
 
     @property
-    def limits(self) -> Limits:
-        """The server's."""
-
-    def follow(self, hook: Callable[..., Any], *args: Any) -> None:
-        """Run a hook as a turn of its own, right after the current one."""
-
-    def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
-        """Free a seat, with all that follows."""
-
-    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Timer:
-        """Call a method of the room later, as a turn."""
-
-    def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
-        """Run outside work beside the room; its result comes back as a turn."""
-
-    def effect(self, name: str, payload: Any) -> None:
-        """Have something done outside after the current turn."""
-
-    def started(self) -> None:
-        """A round has begun."""
-
-    def close(self) -> None:
-        """End the room after the current turn."""
-
-    def listed(self) -> None:
-        """What the directory shows of the room has changed."""
-
-    def update(self, request: Update) -> None:
-        """Change the room's entry in the directory."""
-
-    def name_host(self, player: Player[Any] | None) -> None:
-        """Make a player the host."""
+    def needs_maker(self) -> bool:
+        """Whether it ends with the session of the player who made it."""
+        return bool(self.by) and not self.is_placed
 
 
-class RoomSettings(Protocol):
-    """The settings of a room that decide who may take a seat. A game may change them while it runs."""
+class Seats:
+    """All seats of one room, whatever state they are in. Every seat and every open reservation counts as occupied.
 
-    max_players: int
-    duplicate: Any
+    A reservation in use has become a seat of its own, and does not expire. It is remembered until the room has heard of
+    its player: before that they may be turned away, or the server may crash.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """`changed` is called when there is one seat more or less."""
+        self._changed = changed
+        # In the order they were given.
+        self._seats: dict[Seat, None] = {}
+        # Several for a player in a room that allows it.
+        self._of_player: dict[PlayerId, tuple[Seat, ...]] = {}
+        self._last_number = 0
+        self._occupied: tuple[Seat, ...] | None = None
+        self._players: tuple[Player[Any], ...] | None = None
+        self._reservations: dict[PlayerId, Reservation] = {}
+        self._in_use: set[PlayerId] = set()
+        self._waitlist: dict[PlayerId, None] = {}
+
+    # Seats
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def __iter__(self) -> Iterator[Seat]:
+        """A copy: seats may be freed while you look at them."""
+        return iter(tuple(self._seats))
+
+    def __contains__(self, seat: object) -> bool:
+        return seat in self._seats
+
+    @property
+    def used(self) -> int:
+        """Seats and reservations that count against `max_players`."""
+        return len(self._seats) + self.reservations_open
+
+    @property
+    def occupied(self) -> tuple[Seat, ...]:
+        """The seats that are taken or held, in the order the players joined."""
+        if self._occupied is None:
+            self._occupied = tuple(seat for seat in self._seats if seat.state is not SeatState.RESERVED)
+        return self._occupied
+
+    @property
+    def players(self) -> tuple[Player[Any], ...]:
+        """Who is in the room, connected or not, in the order they joined."""
+        if self._players is None:
+            self._players = tuple(seat.player for seat in self.occupied)
+        return self._players
+
+    @property
+    def has_players(self) -> bool:
+        """Whether anybody is in the room."""
+        return any(seat.state is not SeatState.RESERVED for seat in self._seats)
+
+    def of(self, player_id: str) -> Seat | None:
+        """The player's seat in any state, the oldest if they have several."""
+        seats = self._of_player.get(PlayerId(player_id))
+        return seats[0] if seats is not None else None
+
+    def occupied_by(self, player_id: str) -> Seat | None:
+        """The player's seat that is taken or held."""
+        seats = self._of_player.get(PlayerId(player_id), ())
+        return next((seat for seat in seats if seat.state is not SeatState.RESERVED), None)
+
+    def add(self, seat: Seat) -> None:
+        """A seat is given to a newcomer: it counts from now on. A restored one has its number already."""
+        seat.number = seat.number or self._last_number + 1
+        self._last_number = max(self._last_number, seat.number)
+        self._seats[seat] = None
+        self._of_player[seat.player_id] = (*self._of_player.get(seat.player_id, ()), seat)
+        self.occupation_changed()
+        self._changed()
+
+    def occupation_changed(self) -> None:
+        """A newcomer's seat was taken: they are a player now."""
+        self._occupied = self._players = None
+
+    def remove(self, seat: Seat) -> None:
+        """A seat was freed."""
+        self._seats.pop(seat, None)
+        rest = tuple(each for each in self._of_player.get(seat.player_id, ()) if each is not seat)
+        if rest:
+            self._of_player[seat.player_id] = rest
+        else:
+            self._of_player.pop(seat.player_id, None)
+        self.occupation_changed()
+        self._changed()
+
+    # Reservations
+
+    @property
+    def reservations(self) -> dict[PlayerId, Reservation]:
+        """Who a seat is kept for, those in use included: a copy."""
+        return dict(self._reservations)
+
+    @property
+    def reservations_open(self) -> int:
+        """How many reservations wait for their player; one in use has a seat, which counts already."""
+        return len(self._reservations) - len(self._in_use)
+
+    def reservation(self, player_id: str) -> Reservation | None:
+        """What is kept for a player."""
+        return self._reservations.get(PlayerId(player_id))
+
+    def is_reserved(self, player_id: str) -> bool:
+        """Whether a seat is kept for a player, in use or not."""
+        return player_id in self._reservations
+
+    def is_awaited(self, player_id: str) -> bool:
+        """Whether a seat is kept for a player, and not in use."""
+        return player_id in self._reservations and player_id not in self._in_use
+
+    @property
+    def is_room_needed(self) -> bool:
+        """Whether a room that nobody has joined waits for players that an operator or a placement promised a seat."""
+        return any(not kept.needs_maker for _, kept in self._open())
+
+    def reserve(self, player_id: PlayerId, kept: Reservation) -> None:
+        """Keep a seat; a player who has one already keeps it for longer, never for less."""
+        known = self._reservations.get(player_id) or kept
+        self._reservations[player_id] = known._replace(until=max(kept.until, known.until))
+
+    def use(self, player_id: PlayerId) -> bool:
+        """The player takes the reserved seat; False if none waits for them."""
+        if not self.is_awaited(player_id):
+            return False
+        self._in_use.add(player_id)
+        return True
+
+    def put_back(self, player_id: PlayerId) -> None:
+        """The player did not get in: the seat waits for them again, for as long as it would have."""
+        self._in_use.discard(player_id)
+
+    def unreserve(self, player_id: PlayerId) -> Reservation | None:
+        """The player has come, or the seat is given back; what was kept."""
+        self._in_use.discard(player_id)
+        return self._reservations.pop(player_id, None)
+
+    def reserved_by(self, maker: str) -> list[PlayerId]:
+        """For whom this player has reserved seats that wait, and end with the player's session."""
+        return [player_id for player_id, kept in self._open() if kept.by == maker and kept.needs_maker]
+
+    def makers(self) -> set[str]:
+        """The players whose session some of the open reservations depend on."""
+        return {kept.by for _, kept in self._open() if kept.needs_maker}
+
+    def expired(self, now: float) -> list[PlayerId]:
+        """The players whose reservation is over."""
+        return [player_id for player_id, kept in self._open() if kept.until <= now]
+
+    @property
+    def next_expiry(self) -> float | None:
+        """When the next reservation is over."""
+        return min((kept.until for _, kept in self._open()), default=None)
+
+    def _open(self) -> Iterator[tuple[PlayerId, Reservation]]:
+        return ((player_id, kept) for player_id, kept in self._reservations.items() if player_id not in self._in_use)
+
+    # The waitlist, first come first served
+
+    @property
+    def waiting(self) -> list[PlayerId]:
+        """Who waits for a seat, in their order: a copy."""
+        return list(self._waitlist)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many wait for a seat."""
+        return len(self._waitlist)
+
+    def is_waiting(self, player_id: str) -> bool:
+        """Whether a player waits for a seat."""
+        return player_id in self._waitlist
+
+    def wait(self, player_id: PlayerId) -> None:
+        """Join the waitlist at its end; a player who waits already keeps their place."""
+        self._waitlist.setdefault(player_id)
+
+    def position(self, player_id: str) -> int:
+        """1 for the player who is next; 0 for one who does not wait."""
+        return next((place for place, each in enumerate(self._waitlist, 1) if each == player_id), 0)
+
+    def stop_waiting(self, player_id: PlayerId) -> bool:
+        """Leave the waitlist; False if the player was not on it."""
+        return player_id in self._waitlist and self._waitlist.pop(player_id) is None
+
+    def clear_waitlist(self) -> None:
+        """Nobody waits any more."""
+        self._waitlist.clear()
 
 
 class RoomContext:
     """Everything about a room that is not the game's own. The room refers to it; the game never sees it."""
 
     __slots__ = (
+        "commands",
         "host",
-        "is_closing",
         "is_locked",
         "listing",
         "objects",
@@ -84,62 +280,39 @@ class RoomContext:
         "properties",
         "random",
         "room_id",
-        "runner",
         "seats",
-        "settings",
         "successor",
     )
 
-    settings: RoomSettings
-    """The room itself, which sets this when it is made."""
+    commands: RoomCommands
+    """Set once the server is ready to carry them out."""
 
-    def __init__(self, room_id: str, runner: Runner, random: "Random") -> None:
+    def __init__(self, room_id: str, limits: Limits, random: "Random") -> None:
         self.room_id = room_id
-        self.runner = runner
         self.random = random
-        self.seats = Seats(runner.listed)
+        self.seats = Seats(self._listed)
         self.listing = RoomListing()
         self.properties = PropertyDict({}, self.entry_changed)
-        self.objects: Ownership[Any] = Ownership(runner.limits)
+        self.objects: Ownership[Any] = Ownership(limits)
         self.phase: Phase = "lobby"
         self.host: Player[Any] | None = None
         """The player with the host's role; theirs until they leave for good."""
         self.successor = ""
         self.is_locked = False
-        self.is_closing = False
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the room is ending, or has ended."""
+        return self.listing.status not in (RoomStatus.CREATING, RoomStatus.ACTIVE)
 
     def set_properties(self, values: Mapping[str, Any]) -> None:
         """The room begins, or goes on, with these: nothing has changed for anybody."""
         self.properties = PropertyDict(values, self.entry_changed)
 
     def entry_changed(self) -> None:
-        """What the directory shows of the room has changed, by the game's own hand."""
+        """The game changed what the directory shows of the room."""
         self.listing.version += 1
-        self.runner.listed()
+        self.commands.listed()
 
-    # Whether there is a seat for somebody new
-
-    def check_open(self, player_id: PlayerId) -> None:
-        """Refuse a newcomer if the rules say so; nothing changes."""
-        if self.is_closing:
-            raise NotFound("the room is closing")
-        if self.settings.duplicate != "allow" and self.seats.of(player_id) is not None:
-            raise Duplicate("this player is in the room already")
-        if not self.seats.is_awaited(player_id):
-            self.check_space(1)
-
-    def check_space(self, seats: int) -> None:
-        """Refuse if so many newcomers cannot be let in."""
-        if self.is_closing:
-            raise NotFound("the room is closing")
-        if self.is_locked or self.listing.join_policy == "deny_all":
-            raise RoomLocked("the room is locked" if self.is_locked else "the room takes nobody new")
-        if self.seats.used + seats > self.settings.max_players:
-            raise RoomFull(f"all {self.settings.max_players} seats are taken, held or reserved")
-
-    @property
-    def open_seats(self) -> int:
-        """How many newcomers could join now."""
-        if self.is_closing or self.is_locked or self.listing.join_policy == "deny_all":
-            return 0
-        return max(0, self.settings.max_players - self.seats.used)
+    def _listed(self) -> None:
+        self.commands.listed()

@@ -1,22 +1,28 @@
-"""A session: a player's presence on the server. It outlives its connections; each new one raises its epoch."""
+"""A session, and its seat in a room, and the `Player` that the game sees of both.
+
+A session is a player's presence on the server. It outlives its connections; each new one raises its epoch.
+"""
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from enum import Enum, Flag, auto
-from typing import Any, NewType, Protocol
+from typing import Any, Generic, NewType, TypeVar
 
 from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
-from holdfast.core.flood import Flood
-from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits
-from holdfast.core.lineage import Lineage
+from holdfast.core.messages import Message, PlayerData, check_message
 from holdfast.core.outlet import Outlet
+from holdfast.core.rates import Flood
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table
-from holdfast.core.tokens import ResumeTokens
+from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.schemas.frames import Data, Latest, Reply
 from holdfast.schemas.session import Fork, Reached
+
+D = TypeVar("D", bound=PlayerData)
 
 SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
@@ -72,79 +78,35 @@ class SessionFlags(Flag):
 _OF_A_CONNECTION = SessionFlags.ENCRYPTION | SessionFlags.COMPRESSION
 
 
-class SessionCommands(Protocol):
-    """Who carries out what a session is told: the server."""
+class Latency:
+    """Round-trip times in milliseconds, smoothed as in RFC 6298; all zero until the first sample."""
 
-    def disconnect(self, session: "Session", reason: str) -> None:
-        """Close the session's connection."""
+    __slots__ = ("jitter_ms", "last_ms", "samples", "smoothed_ms", "worst_ms")
 
-    def end(self, session: "Session", reason: str) -> None:
-        """End the session."""
+    def __init__(self) -> None:
+        self.last_ms = 0.0
+        self.smoothed_ms = 0.0
+        self.jitter_ms = 0.0
+        self.worst_ms = 0.0
+        self.samples = 0
 
-
-class PlaceRunner(Protocol):
-    """Who runs the room that a place is in. Each call names the place."""
-
-    @property
-    def room(self) -> Any:
-        """The room."""
-
-    def deliver(self, place: Any, frame: Data) -> None:
-        """Give the room the next message."""
-
-    def refuse(self, place: Any, frame: Data) -> None:
-        """The next message is beyond what the client may send: tell them, in its place."""
-
-    def has_read(self, place: Any) -> None:
-        """The client has acknowledged something, and what it said may have its turn."""
-
-    def deliver_latest(self, place: Any, frame: Latest) -> None:
-        """Give the room an unreliable message, if it is free to take one."""
-
-    def let_finish(self, place: Any) -> None:
-        """Everything that was said has its turn, also if the client does not read any more."""
-
-    def dropped(self, place: Any) -> None:
-        """The connection is gone."""
-
-    def returned(self, place: Any, *, is_resynced: bool) -> None:
-        """The session has a connection again; with `is_resynced` its stream begins anew."""
-
-    def leave(self, place: Any) -> None:
-        """Give the place back, when what was said before is applied."""
-
-    def free(self, place: Any, reason: Reason, message: str = "") -> None:
-        """Take the place away now."""
-
-    def kick(self, place: Any, message: str) -> None:
-        """The game takes the place away."""
-
-
-class Place(Protocol):
-    """What a session has in a room: a seat."""
-
-    @property
-    def outlet(self) -> Outlet:
-        """Where messages to the session go."""
-
-    @property
-    def runner(self) -> PlaceRunner:
-        """Who runs the room."""
-
-    @property
-    def player(self) -> Any:
-        """What the game sees of the session."""
-
-    @property
-    def is_joining(self) -> bool:
-        """Whether the room has not heard of the player yet."""
+    def add(self, sample_ms: float) -> None:
+        """Add one measured round trip."""
+        self.last_ms = sample_ms
+        self.worst_ms = max(self.worst_ms, sample_ms)
+        if self.samples == 0:
+            self.smoothed_ms = sample_ms
+            self.jitter_ms = sample_ms / 2
+        else:
+            self.jitter_ms += (abs(sample_ms - self.smoothed_ms) - self.jitter_ms) / 4
+            self.smoothed_ms += (sample_ms - self.smoothed_ms) / 8
+        self.samples += 1
 
 
 class Session:
     """What the server keeps of one player's presence."""
 
     __slots__ = (
-        "_commands",
         "_limits",
         "address",
         "channel",
@@ -158,6 +120,7 @@ class Session:
         "dropped_at",
         "drops",
         "end_reason",
+        "ends",
         "epoch",
         "expires_at",
         "flags",
@@ -233,7 +196,7 @@ class Session:
         self.rewound_s: float | None = None
         """Its room came back from a checkpoint of this age: the client remembers more than we do."""
 
-        self.seat: Place | None = None
+        self.seat: Seat | None = None
         self.channel: Channel | None = None
         self.closing: tuple[Channel, ...] = ()
         """Of seats that are gone: each stays until its last message is acknowledged."""
@@ -243,17 +206,18 @@ class Session:
         self.requests_announced = 0
         self.replies: tuple[Reply, ...] = ()
         """To its last requests, oldest first, in case they are asked again."""
-        self._commands: SessionCommands | None = None
+        self.ends: Callable[[Session, Reason, str], None] | None = None
+        """Set by the server: how `end` is carried out."""
 
     @property
-    def player(self) -> Any:
-        """The `Player` that the session is in its room; None without a seat."""
+    def player(self) -> "Player[Any] | None":
+        """The session as its room sees it; None without a seat."""
         return self.seat.player if self.seat is not None else None
 
     @property
-    def room(self) -> Any:
-        """The `Room` that the session has its seat in; None without one."""
-        return self.seat.runner.room if self.seat is not None else None
+    def room_id(self) -> str:
+        """The room that the session has its seat in; empty without one."""
+        return self.seat.room.id if self.seat is not None else ""
 
     @property
     def status(self) -> str:
@@ -265,21 +229,15 @@ class Session:
         """The smoothed round-trip time."""
         return self.latency.smoothed_ms
 
-    # What the server's commands do is set by the server; a session alone can only be told.
-
     def disconnect(self, reason: str = "") -> None:
         """Close the connection; the session lives on and the player may come back."""
-        if self._commands is not None:
-            self._commands.disconnect(self, reason)
+        if self.connection is not None:
+            self.connection.close(Reason.DISCONNECTED, reason)
 
     def end(self, reason: str = "") -> None:
         """End the session for good: its seat is freed and its token is dead."""
-        if self._commands is not None:
-            self._commands.end(self, reason)
-
-    def obeyed_by(self, commands: SessionCommands) -> None:
-        """Connect `disconnect` and `end` to who can carry them out."""
-        self._commands = commands
+        if self.ends is not None:
+            self.ends(self, Reason.KICKED, reason)
 
     # State. Called by the registry, which keeps its indexes in step.
 
@@ -388,3 +346,172 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self.player_id} {self.status} epoch {self.epoch}>"
+
+
+class SeatState(Enum):
+    """What a seat is to the room: reserved, taken and held ones count against `max_players`."""
+
+    RESERVED = "reserved"
+    TAKEN = "taken"
+    HELD = "held"
+    FREED = "freed"
+    EXPIRED = "expired"
+
+
+class SeatStep(Enum):
+    """What can happen to a seat."""
+
+    TAKEN = "taken"
+    DROPPED = "dropped"
+    RETURNED = "returned"
+    FREED = "freed"
+    EXPIRED = "expired"
+
+
+SEAT_TABLE = Table(
+    "seat",
+    SeatState.RESERVED,
+    {
+        SeatState.RESERVED: {
+            SeatStep.TAKEN: SeatState.TAKEN,
+            SeatStep.FREED: SeatState.FREED,
+            SeatStep.EXPIRED: SeatState.EXPIRED,
+        },
+        SeatState.TAKEN: {SeatStep.DROPPED: SeatState.HELD, SeatStep.FREED: SeatState.FREED},
+        SeatState.HELD: {SeatStep.RETURNED: SeatState.TAKEN, SeatStep.FREED: SeatState.FREED},
+        SeatState.FREED: {},
+        SeatState.EXPIRED: {},
+    },
+)
+
+
+# In the place of a set while a player owns nothing: an empty set takes 216 bytes.
+_NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoomHandle:
+    """A room as sessions and connections see it: which one it is, and what can be done with a seat of it."""
+
+    id: str
+    kind: str
+    is_saved: bool
+    """Whether the room outlives this process."""
+    deliver: Callable[["Seat", Data], None]
+    """Give the room the next message."""
+    refuse: Callable[["Seat", Data], None]
+    """The next message exceeds the client's rate: answer that, in its place in the order."""
+    deliver_latest: Callable[["Seat", Latest], None]
+    """Give the room an unreliable message, if it is free to take one."""
+    has_read: Callable[["Seat"], None]
+    """The client has acknowledged something: messages of its own may have waited for that."""
+    let_finish: Callable[["Seat"], None]
+    """Every message that waits has its turn, even if the client reads nothing any more."""
+    dropped: Callable[["Seat"], None]
+    returned: Callable[["Seat", bool], None]
+    """The session has a connection again; with True, its stream begins anew."""
+    leave: Callable[["Seat"], None]
+    """Free the seat once the messages before are applied."""
+    free: Callable[["Seat", Reason, str], None]
+    """Free the seat now; the text is what the player is told."""
+
+
+class Seat:
+    """One seat of a room: the engine's half of a player. The same object for as long as the seat is theirs."""
+
+    __slots__ = (
+        "is_joining",
+        "number",
+        "outlet",
+        "owned",
+        "player",
+        "player_id",
+        "room",
+        "session",
+        "state",
+        "was_reserved",
+    )
+
+    outlet: Outlet
+    """Set when the seat is taken; until then there is nobody to speak to."""
+
+    def __init__(self, session: Session, data: PlayerData, room: RoomHandle, number: int = 0) -> None:
+        self.session = session
+        self.player_id: PlayerId = session.player_id
+        self.room = room
+        self.state = SEAT_TABLE.start
+        self.number = number
+        """Of the seat, in its room; 0 until the room gives it one."""
+        self.is_joining = False
+        """Whether the seat is taken and `on_join` waits for its turn: the room has not heard of the player."""
+        self.was_reserved = False
+        """Whether a player who joins came with a reservation."""
+        self.owned: AbstractSet[str] = _NOTHING
+        self.player: Player[Any] = Player(self, data)
+
+    def happened(self, event: SeatStep) -> None:
+        """Take one step of the seat's table."""
+        self.state = SEAT_TABLE.after(self.state, event)
+
+    def __repr__(self) -> str:
+        return f"<Seat of {self.player_id} {self.state.value}>"
+
+
+class Player(Generic[D]):
+    """A player in a room. The same object for as long as the seat is theirs; your own attributes on it are yours."""
+
+    def __init__(self, seat: Seat, data: D) -> None:
+        """Called by the server."""
+        # The one attribute here that is not the game's.
+        self._holdfast_seat = seat
+        self.id: PlayerId = seat.player_id
+        self.data = data
+        """What the player keeps across a drop."""
+
+    @property
+    def session(self) -> Session:
+        """The player's session."""
+        return self._holdfast_seat.session
+
+    @property
+    def owned(self) -> AbstractSet[str]:
+        """The ids of the objects that the player owns; see `Room.own`."""
+        return self._holdfast_seat.owned
+
+    @property
+    def connected(self) -> bool:
+        """Whether the player is there now; False while the seat is held for them."""
+        return self._holdfast_seat.state is SeatState.TAKEN
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """What the player may do beyond others, as it was proven when they signed in."""
+        return self._holdfast_seat.session.roles
+
+    @property
+    def latency_ms(self) -> float:
+        """The smoothed round-trip time."""
+        return self._holdfast_seat.session.latency.smoothed_ms
+
+    def send(self, message: Message) -> None:
+        """Send reliably: exactly once, in order, also if the player drops and returns."""
+        check_message(message)
+        self._holdfast_seat.outlet.send(message)
+
+    def send_latest(self, message: Message, key: str = "") -> None:
+        """Send unreliably: never repeated; a newer one with the same type and key takes its place."""
+        check_message(message)
+        self._holdfast_seat.outlet.send_latest(message, key)
+
+    def kick(self, reason: str = "") -> None:
+        """Remove the player from the room; `reason` is the sentence they are told."""
+        seat = self._holdfast_seat
+        seat.room.free(seat, Reason.KICKED, reason)
+
+    def __repr__(self) -> str:
+        return f"<Player {self.id} {self._holdfast_seat.state.value}>"
+
+
+def seat_of(player: Player[Any]) -> Seat:
+    """The engine's half of a player."""
+    return player._holdfast_seat  # noqa: SLF001 - the one way from the game's half to the engine's

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from holdfast.core.connection import Connection, ConnectionState
 from holdfast.core.limits import Limits
-from holdfast.core.player import SeatState
 from holdfast.core.room import Room, context_of
 from holdfast.core.room_context import Phase
-from holdfast.core.session import Session, SessionState
+from holdfast.core.session import SeatState, Session, SessionState
 from holdfast.observability.metrics import OTHER, Counters, Labels, Metrics
 from holdfast.schemas.events import ROOM_FAILURES
 

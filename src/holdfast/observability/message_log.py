@@ -128,9 +128,9 @@ class MessageLog:
             watch.end()
 
     def _add(self, session: Session, codec: Codec, direction: Direction, payload: bytes) -> None:
-        if session.room is None:
+        if not session.room_id:
             return
-        watches = [watch for watch in self._of(session.room.id) if watch.takes(payload)]
+        watches = [watch for watch in self._of(session.room_id) if watch.takes(payload)]
         if not watches:
             return
         try:

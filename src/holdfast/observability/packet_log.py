@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from holdfast.core.addresses import Range, read_address, read_range
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionState
 from holdfast.core.errors import Invalid, NotFound, Throttled
 from holdfast.core.limits import Limits
-from holdfast.core.ranges import Range, read_address, read_range
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import Session, SessionFlags
 from holdfast.logs import Block, get_logger

@@ -32,9 +32,8 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError("traces need OpenTelemetry: pip install holdfast[telemetry]") from missing
 
 from holdfast.core.errors import Refused
-from holdfast.core.player import Player
 from holdfast.core.room import Room, room_handlers
-from holdfast.core.session import Session
+from holdfast.core.session import Player, Session
 from holdfast.schemas.frames import Data
 
 Run = Callable[..., Any]

@@ -11,9 +11,8 @@ from holdfast.core.connection import Connection, ConnectionId, ConnectionStep
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.core.outlet import Backlog
-from holdfast.core.player import Seat
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Session, SessionState
+from holdfast.core.session import Seat, Session, SessionState
 from holdfast.identity.port import Identity
 from holdfast.schemas.events import Resumed, SessionOpened
 from holdfast.schemas.requests import Create

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.address_quota import AddressQuota, AddressShares
-from holdfast.core.flood import Rates
-from holdfast.core.ids import new_id
+from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
+from holdfast.core.rates import Rates
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session
-from holdfast.core.tokens import printable
+from holdfast.core.tokens import new_id, printable
 from holdfast.identity.port import Authenticator
 from holdfast.observability.bus import EventBus, EventLog
 from holdfast.observability.exposition import Exposition, NodeView

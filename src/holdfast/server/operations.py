@@ -53,7 +53,6 @@ class Operations:
             restore=parts.stored.restore,
             end=parts.lifecycle.end_session,
             saved_end=saved_end,
-            disconnect=parts.lifecycle.disconnect,
             now=clock.now,
             limits=settings.limits,
         )

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import structs
 
-from holdfast.core.address_quota import AddressQuota
+from holdfast.core.addresses import AddressQuota
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused, Throttled
 from holdfast.core.placement import (
     PLACEMENT_TABLE,

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
 
-from holdfast.core.address_quota import AddressShares
+from holdfast.core.addresses import AddressShares
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import Invalid
 from holdfast.core.limits import Limits

@@ -17,8 +17,8 @@ def generous(limits: Limits | None = None) -> Limits:
         limits or Limits(),
         address_share=1.0,
         resume_reserve=0.0,
-        strangers_per_address_max=_PLENTY,
-        strangers_max=_PLENTY,
+        unauthenticated_per_address_max=_PLENTY,
+        unauthenticated_max=_PLENTY,
         hellos_per_address_burst=_PLENTY,
         hellos_per_address_per_s=_PLENTY,
         failures_per_address_burst=_PLENTY,
@@ -37,7 +37,7 @@ def generous(limits: Limits | None = None) -> Limits:
         requests_per_s=_PLENTY,
         bytes_burst=_PLENTY,
         bytes_per_s=_PLENTY,
-        lane_frames_max=_PLENTY,
+        fair_queue_frames_max=_PLENTY,
         rooms_per_player_max=_PLENTY,
     )
 

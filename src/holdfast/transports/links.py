@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ParamSpec
 
-from holdfast.core.silence import Traffic
+from holdfast.core.connection import Traffic
 from holdfast.logs import get_logger
 from holdfast.transports.port import BROKEN, INTERNAL, NO_STATUS, DialError, Transport
 

@@ -19,7 +19,7 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any
 
-from holdfast.core.address_quota import AddressShares
+from holdfast.core.addresses import AddressShares
 from holdfast.logs import get_logger
 from holdfast.transports.links import abort
 from holdfast.transports.port import TransportLimits

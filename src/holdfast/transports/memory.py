@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from holdfast.core.silence import Traffic
+from holdfast.core.connection import Traffic
 from holdfast.transports.links import shorten, tell
 from holdfast.transports.port import (
     TOO_BIG,

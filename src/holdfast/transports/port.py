@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.core.address_quota import share_of
+from holdfast.core.addresses import share_of
+from holdfast.core.connection import Traffic
 from holdfast.core.limits import Limits
-from holdfast.core.silence import Traffic
 
 NORMAL = 1000
 GOING_AWAY = 1001

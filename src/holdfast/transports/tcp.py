@@ -13,7 +13,7 @@ from ssl import SSLContext, create_default_context
 from typing import Final, cast
 from urllib.parse import urlsplit
 
-from holdfast.core.silence import Traffic
+from holdfast.core.connection import Traffic
 from holdfast.transports.http_upgrade import Directions, bad_request
 from holdfast.transports.links import (
     CLOSE_BYTES_MAX,

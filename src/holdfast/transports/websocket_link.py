@@ -15,7 +15,7 @@ from typing import Final
 from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport
 from picows.picows import WSCloseHandshake
 
-from holdfast.core.silence import Traffic
+from holdfast.core.connection import Traffic
 from holdfast.transports.deflate import Agreement, Inflater, NotDeflated, deflated, wire_bytes_max
 from holdfast.transports.links import abort, failed, pack_close, peer_name, shorten, tell, traffic, unpack_close
 from holdfast.transports.port import (

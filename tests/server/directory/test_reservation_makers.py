@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import Message, Player, PlayerData, Queue, Room, on
 from holdfast.core.errors import NotAllowed
-from holdfast.core.room import context_of
+from holdfast.core.listed_room import open_seats
 from holdfast.schemas.requests import Reserve
 from holdfast.server.durability.recovery import Pace
 from holdfast.testing import FaultyStore, MemoryServer
@@ -130,7 +130,7 @@ async def test_they_end_with_their_makers_session_or_seat(end: str) -> None:
         await a_moment(1.5)
 
         assert seats(server, room.id) == {"ada": "taken"}
-        assert context_of(room).open_seats == 3
+        assert open_seats(room) == 3
 
 
 @in_virtual_time

@@ -173,7 +173,7 @@ def test_an_address_that_guesses_at_one_room_is_no_slower_at_another_nor_is_anot
 
 
 def test_what_is_remembered_of_guesses_is_bounded() -> None:
-    guesses = Guesses(Limits(guess_places_max=10))
+    guesses = Guesses(Limits(guess_counters_max=10))
 
     for number in range(100):
         guesses.wait_s(cast("Session", Guesser("192.0.2.1")), f"room {number}", 0.0)

@@ -328,7 +328,7 @@ async def test_rooms_that_have_changed_are_caught_up_with_in_slices(world: World
 
 
 async def test_a_search_that_looks_at_too_many_rooms_gives_a_short_page_and_goes_on_from_there(world: World) -> None:
-    limits = Limits(search_slice_max=5, search_looked_max=20)
+    limits = Limits(search_slice_max=5, search_examined_max=20)
     server = await world.serve(chat(), limits=generous(limits))
     session = await world.connect(server)
     made = [(await session.create("chat", name="x" if n % 12 == 11 else "")).id for n in range(60)]

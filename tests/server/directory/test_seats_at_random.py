@@ -129,7 +129,7 @@ def _check_books(server: MemoryServer) -> None:
     assert {each: directory.reserved.count(each) for each in PLAYERS} == {each: by[each] for each in PLAYERS}
     assert {each: {runner.room.id for runner in directory.rooms_of(each)} for each in directory.players()} == where
     for session in server.sessions:
-        assert session.seat is None or session.seat in context_of(session.room).seats
+        assert session.seat is None or session.seat in directory.runner(session.room_id).seats
 
 
 def _check_makers(server: MemoryServer) -> None:

@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast import Player, Reason, Room
-from holdfast.core.player import Seat
-from holdfast.core.room_context import RoomContext
-from holdfast.core.seats import Seats
-from holdfast.core.session import Session
+from holdfast.core.room_context import RoomContext, Seats
+from holdfast.core.session import Seat, Session
 from holdfast.server.rooms.runner import RoomRunner
 from tests.server.durability.bench import Bench, in_virtual_time, until
 from tests.server.durability.rooms import Do, Hero, Say, Table, table

@@ -12,14 +12,14 @@ from tests.server.limits.street import ELSEWHERE, HOME, later, refused, town
 
 @in_virtual_time
 async def test_from_one_address_only_so_many_may_be_unauthenticated() -> None:
-    async with town(strangers_per_address_max=3) as server:
+    async with town(unauthenticated_per_address_max=3) as server:
         silent = [await server.knock() for _ in range(3)]
 
         await refused(await server.knock(), Reason.THROTTLED)
 
         assert server.counters.connections_refused == 1
         assert (await server.guest("bob", ELSEWHERE)).welcome.player == "bob"
-        assert server.limits_told() == [("strangers_per_address_max", "refused")]
+        assert server.limits_told() == [("unauthenticated_per_address_max", "refused")]
         silent[0].cut()
         await later()
         assert (await server.guest("ada")).welcome.player == "ada"
@@ -27,14 +27,14 @@ async def test_from_one_address_only_so_many_may_be_unauthenticated() -> None:
 
 @in_virtual_time
 async def test_who_has_said_who_they_are_no_longer_counts_as_unauthenticated() -> None:
-    async with town(strangers_per_address_max=1) as server:
+    async with town(unauthenticated_per_address_max=1) as server:
         for number in range(5):
             await server.guest(f"player {number}")
 
 
 @in_virtual_time
 async def test_a_network_of_ipv6_is_one_address() -> None:
-    async with town(strangers_per_address_max=2) as server:
+    async with town(unauthenticated_per_address_max=2) as server:
         await server.knock("2001:db8:0:1::1")
         await server.knock("2001:db8:0:1:ffff::2")
 
@@ -45,18 +45,18 @@ async def test_a_network_of_ipv6_is_one_address() -> None:
 
 @in_virtual_time
 async def test_in_all_only_so_many_may_be_unauthenticated() -> None:
-    async with town(strangers_max=3) as server:
+    async with town(unauthenticated_max=3) as server:
         for number in range(3):
             await server.knock(f"10.0.0.{number}")
 
         await refused(await server.knock("10.0.0.99"), Reason.BUSY)
 
-        assert server.limits_told() == [("strangers_max", "refused")]
+        assert server.limits_told() == [("unauthenticated_max", "refused")]
 
 
 @in_virtual_time
 async def test_those_who_are_refused_are_cut_when_there_are_too_many_of_them_too() -> None:
-    async with town(strangers_max=2, close_s=60.0) as server:
+    async with town(unauthenticated_max=2, close_s=60.0) as server:
         # As long as the answer is on its way, they hold on to their links.
         server.street.latency_s = 5.0
         for _ in range(2):
@@ -75,7 +75,7 @@ async def test_those_who_are_refused_are_cut_when_there_are_too_many_of_them_too
 
 @in_virtual_time
 async def test_beyond_its_hellos_an_address_is_heard_late_and_told_when_to_come_back() -> None:
-    async with town(hellos_per_address_burst=3, hellos_per_address_per_s=0.5, late_hello_s=1.0) as server:
+    async with town(hellos_per_address_burst=3, hellos_per_address_per_s=0.5, hello_delay_s=1.0) as server:
         for number in range(3):
             await server.guest(f"player {number}")
         began_at = asyncio.get_running_loop().time()
@@ -116,7 +116,7 @@ async def test_another_address_is_not_held_up() -> None:
 @in_virtual_time
 async def test_five_hundred_players_behind_one_address_come_back_after_a_cut() -> None:
     async with town(
-        hellos_per_address_burst=100, hellos_per_address_per_s=100.0, strangers_per_address_max=64
+        hellos_per_address_burst=100, hellos_per_address_per_s=100.0, unauthenticated_per_address_max=64
     ) as server:
         guests = []
         for number in range(500):
@@ -149,7 +149,7 @@ async def test_a_token_that_proves_nothing_costs_the_address_a_hello() -> None:
 
 @in_virtual_time
 async def test_who_says_nothing_but_rubbish_uses_up_the_hellos_of_its_address() -> None:
-    async with town(hellos_per_address_burst=3, hellos_per_address_per_s=0.01, late_hello_s=1.0) as server:
+    async with town(hellos_per_address_burst=3, hellos_per_address_per_s=0.01, hello_delay_s=1.0) as server:
         for _ in range(3):
             stranger = await server.knock()
             stranger.link.send(b"rubbish")
@@ -252,7 +252,7 @@ async def test_in_a_storm_those_who_come_back_are_let_in_first_and_nobody_new() 
 
 @in_virtual_time
 async def test_a_storm_of_clients_that_come_when_they_are_told_is_over_soon() -> None:
-    async with town(resumes_per_s=50.0, sign_ins_per_s=1000.0, strangers_per_address_max=1000) as server:
+    async with town(resumes_per_s=50.0, sign_ins_per_s=1000.0, unauthenticated_per_address_max=1000) as server:
         sessions = [await server.connect(f"player {number}") for number in range(200)]
         began_at = asyncio.get_running_loop().time()
 

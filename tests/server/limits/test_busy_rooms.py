@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from holdfast import Message, MessageRefused, Player, PlayerData, Reason, Room, on
 from holdfast.core.codec import MSGPACK
-from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES
+from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES
 from holdfast.schemas.frames import Ack, Data, Latest
 from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import Guest, Town, later, patient

@@ -5,7 +5,7 @@ from holdfast.schemas.frames import Bye, Reply
 from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import later, town
 
-PORTIONS = {"lane_frames_max": 8, "lane_portion_max": 2}
+PORTIONS = {"fair_queue_frames_max": 8, "fair_queue_portion_max": 2}
 
 
 @in_virtual_time
@@ -86,7 +86,7 @@ async def test_what_waits_of_a_connection_that_the_server_closes_is_not_heard() 
 
 @in_virtual_time
 async def test_who_is_ahead_is_not_read_and_others_are() -> None:
-    async with town(lane_ahead_s=0.01) as server:
+    async with town(fair_queue_ahead_s=0.01) as server:
         ada, bob = await server.seated("ada"), await server.seated("bob")
 
         ada.say(500)
@@ -102,7 +102,7 @@ async def test_who_is_ahead_is_not_read_and_others_are() -> None:
 
 @in_virtual_time
 async def test_a_link_that_breaks_while_it_must_not_be_heard_is_forgotten() -> None:
-    async with town(hellos_per_address_burst=1, hellos_per_address_per_s=0.01, late_hello_s=1.0) as server:
+    async with town(hellos_per_address_burst=1, hellos_per_address_per_s=0.01, hello_delay_s=1.0) as server:
         await server.guest("ada")
         late = [await server.call(f"late {number}") for number in range(5)]
         await later(0.1)

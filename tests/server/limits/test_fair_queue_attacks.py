@@ -9,14 +9,14 @@ from msgspec import Raw
 
 from holdfast import MessageRefused, Player, PlayerData, Reason, on
 from holdfast.core.codec import MSGPACK
-from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES
+from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES
 from holdfast.core.session import Session
 from holdfast.schemas.frames import Data, Position, Welcome
 from holdfast.server.connection.connection import LiveConnection
 from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import Guest, Hall, Say, Town, later, patient, town
 
-PORTIONS: dict[str, Any] = {"lane_frames_max": 8, "lane_portion_max": 2}
+PORTIONS: dict[str, Any] = {"fair_queue_frames_max": 8, "fair_queue_portion_max": 2}
 
 
 def connection_of(server: Town, guest: Guest) -> LiveConnection:
@@ -47,16 +47,16 @@ async def test_what_was_read_and_waits_is_bounded_in_bytes_and_in_number(payload
 
         server.machine.call(one_read_of_a_socket)
 
-        assert 0 < most <= server.limits.lane_bytes_max + len(payload) + PAYLOAD_OVERHEAD_BYTES
+        assert 0 < most <= server.limits.fair_queue_bytes_max + len(payload) + PAYLOAD_OVERHEAD_BYTES
         assert (await ada.client.closed()).reason == Reason.FLOODING
         await later()
-        assert server.limits_told() == [("lane_bytes_max", "disconnected")]
+        assert server.limits_told() == [("fair_queue_bytes_max", "disconnected")]
         assert connection.backlog is None
 
 
 @in_virtual_time
 async def test_what_waits_of_an_unauthenticated_client_is_hardly_more_than_a_hello() -> None:
-    async with town(hellos_per_address_burst=1, hellos_per_address_per_s=0.01, late_hello_s=1.0) as server:
+    async with town(hellos_per_address_burst=1, hellos_per_address_per_s=0.01, hello_delay_s=1.0) as server:
         await server.guest("ada")
         stranger = await server.knock()
         await later()
@@ -99,7 +99,7 @@ async def test_who_sends_a_whole_window_at_once_is_only_slowed_down() -> None:
 @in_virtual_time
 async def test_who_waits_to_be_heard_is_not_taken_for_silent() -> None:
     # As slow as a lane with thousands in it.
-    async with town(**PORTIONS, lane_pause_s=40.0, ping_s=5.0, silence_s=16.0) as server:
+    async with town(**PORTIONS, fair_queue_pause_s=40.0, ping_s=5.0, silence_s=16.0) as server:
         ada = await server.seated()
 
         ada.say_at_once(9)

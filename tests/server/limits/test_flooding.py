@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from holdfast import MessageRefused, Reason
 from holdfast.core.codec import MSGPACK
-from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES
+from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES
 from holdfast.schemas.frames import Ack, Data, Position, Reply, Request, Welcome
 from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import Guest, Say, Town, later, refused, town

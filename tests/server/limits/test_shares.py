@@ -277,14 +277,14 @@ SHARED = {"unopened_max", "connections_max", "sessions_max", "rooms_max", "watch
 """Pools of the node that strangers draw from: one address has a share."""
 
 COUNTED_BY_ADDRESS = {
-    "strangers_max": "strangers_per_address_max",
+    "unauthenticated_max": "unauthenticated_per_address_max",
     "password_checks_waiting_max": "password_checks_per_address_max",
 }
 """Those with a limit of their own for each address."""
 
 GIVES_WAY = {
     *("addresses_max", "ended_kept_max", "timelines_kept_max", "events_kept_max", "lockouts_max", "sign_outs_max"),
-    *("closing_channels_max", "retired_tokens_max", "replies_kept_max", "forks_kept_max", "guess_places_max"),
+    *("closing_channels_max", "retired_tokens_max", "replies_kept_max", "forks_kept_max", "guess_counters_max"),
 }
 """What is remembered: the oldest gives way, or it is forgotten with time. Nobody is refused for want of it."""
 
@@ -306,7 +306,13 @@ def is_of_one(name: str) -> bool:
     """Whether it limits one message, connection, session, player, room or search, or one piece of the node's work."""
     return any(part in name for part in ("_bytes_", "_per_", "_s_max", "bytes_max")) or name in {
         *("fragments_max", "nesting_max", "window_messages_max", "kept_messages_max", "latest_kept_max"),
-        *("violations_warned_max", "violations_max", "lane_frames_max", "lane_portion_max", "requests_in_flight_max"),
+        *(
+            "violations_warned_max",
+            "violations_max",
+            "fair_queue_frames_max",
+            "fair_queue_portion_max",
+            "requests_in_flight_max",
+        ),
         *("wrong_guesses_max", "wrong_passwords_max", "wrong_passwords_elsewhere_max", "watch_rooms_max"),
         *(
             "turns_waiting_max",
@@ -317,6 +323,12 @@ def is_of_one(name: str) -> bool:
             "timeline_max",
             "events_waiting_max",
         ),
-        *("commit_turns_max", "commit_batches_max", "search_slice_max", "search_looked_max", "indexed_properties_max"),
+        *(
+            "commit_turns_max",
+            "commit_batches_max",
+            "search_slice_max",
+            "search_examined_max",
+            "indexed_properties_max",
+        ),
         *("password_checks_max", "issuer_keys_max", "packet_frames_max", "packet_read_frames_max"),
     }

@@ -6,7 +6,7 @@ from functools import wraps
 from itertools import count, groupby
 from typing import Any
 
-from holdfast.core.address_quota import AddressQuota, AddressShares
+from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.placement import Queue
 from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.placement import PlacementInfo

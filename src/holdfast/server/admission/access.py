@@ -8,9 +8,9 @@ player counts as a sign-out, so that none of their sessions becomes valid again 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
+from holdfast.core.addresses import Range, read_address
 from holdfast.core.connection import Connection
 from holdfast.core.errors import Throttled
-from holdfast.core.ranges import Range, read_address
 from holdfast.core.reasons import Reason
 from holdfast.core.records import Unreadable, decode_standing, encode
 from holdfast.core.session import Session

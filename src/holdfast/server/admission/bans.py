@@ -6,8 +6,8 @@ import heapq
 from datetime import UTC, datetime
 from math import inf
 
+from holdfast.core.addresses import Range, RangeTable, read_range
 from holdfast.core.errors import Invalid, NotFound, Throttled
-from holdfast.core.ranges import Range, RangeTable, read_range
 from holdfast.core.records import Unreadable, decode_ban, encode
 from holdfast.core.tokens import printable
 from holdfast.logs import get_logger

@@ -8,10 +8,9 @@ and the server little. Refused clients are told when to return, each at a differ
 
 from collections.abc import Callable
 
-from holdfast.core.address_quota import AddressQuota, AddressShares, share_of
-from holdfast.core.addresses import address_group
-from holdfast.core.admission import AddressTable, AdmissionRate
+from holdfast.core.addresses import AddressQuota, AddressShares, address_group, share_of
 from holdfast.core.connection import Connection
+from holdfast.core.rates import AddressTable, AdmissionRate
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
 from holdfast.server.connection.connection import LiveConnection
@@ -64,24 +63,24 @@ class ConnectionLimiter:
         if self._quota.is_full(connection.address, limits.connections_max):
             self._refuse(connection, "address_share", Reason.THROTTLED, activity.retry_after_s(now))
             return False
-        if self._addresses.strangers >= limits.strangers_max:
-            self._refuse(connection, "strangers_max", Reason.BUSY, self._rate.refused_retry_s(now))
+        if self._addresses.unauthenticated >= limits.unauthenticated_max:
+            self._refuse(connection, "unauthenticated_max", Reason.BUSY, self._rate.refused_retry_s(now))
             return False
-        if activity.strangers >= limits.strangers_per_address_max:
-            self._refuse(connection, "strangers_per_address_max", Reason.THROTTLED, activity.retry_after_s(now))
+        if activity.unauthenticated >= limits.unauthenticated_per_address_max:
+            self._refuse(connection, "unauthenticated_per_address_max", Reason.THROTTLED, activity.retry_after_s(now))
             return False
         self._quota.take(connection, connection.address)
         self._addresses.came(name)
         has_paid = activity.hellos.take(now)
         self._unauthenticated[connection] = (name, has_paid)
         if not has_paid or activity.blocked_s(now):
-            self._pause(connection, limits.late_hello_s)
+            self._pause(connection, limits.hello_delay_s)
         return True
 
     def _refuse(self, connection: LiveConnection, limit: str, reason: Reason, wait_s: float) -> None:
         self._counters.connections_refused += 1
         self._alarms.report(limit, "refused", address=connection.address)
-        if len(self._refused) < self._limits.strangers_max:
+        if len(self._refused) < self._limits.unauthenticated_max:
             self._refused.add(connection)
             connection.close(reason, "too many connections at once; come back later", retry_after_s=wait_s)
         else:

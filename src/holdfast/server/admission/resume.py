@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import ProtocolError
-from holdfast.core.lineage import LINEAGE_BYTES
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
-from holdfast.core.tokens import TOKEN_BYTES, Verdict, printable
+from holdfast.core.tokens import LINEAGE_BYTES, TOKEN_BYTES, Verdict, printable
 from holdfast.schemas.events import Resumed, TokenReused
 from holdfast.schemas.frames import Outcome, Position, Resume
 from holdfast.server.admission.access import Access

@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from holdfast.core.errors import Refused, Throttled
-from holdfast.core.ids import new_id
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
-from holdfast.core.tokens import TOKEN_BYTES
+from holdfast.core.tokens import TOKEN_BYTES, new_id
 from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotAuthentic, checked_identity
 from holdfast.schemas.events import Authenticated, SessionOpened, SignInFailed
 from holdfast.schemas.frames import Auth, Outcome
@@ -57,8 +56,7 @@ class SessionMaker:
         session.data = identity.data
         session.signed_in_at = self._clock.wall_clock()
         session.sign_outs = self._access.sign_outs
-        session.obeyed_by(self._lifecycle)
-        self._lifecycle.registry.add(session)
+        self._lifecycle.add(session)
         self._counters.sessions += 1
         return session
 

@@ -34,8 +34,8 @@ class Welcomer:
         )
         channels = []
         for channel in session.channels():
-            room = session.room if channel is session.channel else None
-            room_id, kind = (room.id, room.kind) if room is not None else ("", "")
+            seat = session.seat if channel is session.channel else None
+            room_id, kind = (seat.room.id, seat.room.kind) if seat is not None else ("", "")
             accepted = channel.accepted if channel.accepted > channel.applied else 0
             channels.append(ChannelInfo(channel.number, channel.generation, channel.applied, room_id, kind, accepted))
         self._limiter.known(connection, is_resumed=outcome.kind in {"resumed", "resynced"})

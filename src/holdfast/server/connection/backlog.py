@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES
+from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES
 from holdfast.schemas.frames import FromClient
 
 

@@ -10,16 +10,14 @@ from typing import Any, ClassVar
 
 from msgspec import Raw
 
-from holdfast.core.buckets import Bucket
 from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS, MSGPACK, Codec
-from holdfast.core.connection import Connection, ConnectionId, ConnectionState, ConnectionStep
+from holdfast.core.connection import Connection, ConnectionId, ConnectionState, ConnectionStep, Look
 from holdfast.core.errors import ProtocolError
-from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Flood, Rates, Step
 from holdfast.core.limits import Limits
+from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES, Bucket, Flood, Rates, Step
 from holdfast.core.reasons import CLOSE_CODES, Reason, reason_of
-from holdfast.core.session import Place, Session, SessionFlags
-from holdfast.core.silence import Look
+from holdfast.core.session import Seat, Session, SessionFlags
 from holdfast.observability.metrics import Counters
 from holdfast.observability.packet_log import Sink
 from holdfast.schemas.frames import (
@@ -78,7 +76,7 @@ class ConnectionServices:
     received_more: Callable[["LiveConnection", bytes], None]
     first_portion: Callable[["LiveConnection", list[FromClient]], list[FromClient]]
     over: Callable[["LiveConnection", str], Step]
-    over_message: Callable[["LiveConnection", Place, Data], bool]
+    over_message: Callable[["LiveConnection", Seat, Data], bool]
     allows_latest: Callable[["LiveConnection"], bool]
     allows_request: Callable[["LiveConnection"], bool]
 
@@ -135,7 +133,7 @@ class LiveConnection(Connection):
         # From the client
         self.allowed_bytes = self._messages = Bucket(services.rates.hello)
         """The allowance: a small one before sign-in, then that of the session."""
-        self.portion_max = limits.lane_frames_max
+        self.portion_max = limits.fair_queue_frames_max
         self.backlog: InputBacklog | None = None
         """What was received and not processed yet, while the client is in the fair queue."""
         self.is_confirmed = False
@@ -194,7 +192,7 @@ class LiveConnection(Connection):
         """No payload came for a while: the client counts as alive if the link still carries traffic."""
         assert self._transport is not None
         looked, self._looked = self._looked, Look(now, self._transport.traffic)
-        if self._looked.is_alive(looked, self.heard_at, self._limits.life_bytes_per_s):
+        if self._looked.is_alive(looked, self.heard_at, self._limits.liveness_bytes_per_s):
             self.heard_at = now
 
     def process(self, payload: bytes, rest: list[FromClient] | None = None) -> None:  # noqa: PLR0912 - on one screen
@@ -293,7 +291,7 @@ class LiveConnection(Connection):
         if frame.ack > channel.acked:
             channel.acknowledge(frame.ack)
             if seat.outlet.backlog is not None:
-                seat.runner.has_read(seat)
+                seat.room.has_read(seat)
         if channel.accept(frame.seq):
             session.last_active_at = now = self.heard_at
             allowance = self._messages
@@ -301,7 +299,7 @@ class LiveConnection(Connection):
                 allowance.full_at = now + allowance.step_s
             elif not allowance.take(now) and self._services.over_message(self, seat, frame):
                 return
-            seat.runner.deliver(seat, frame)
+            seat.room.deliver(seat, frame)
         else:
             self._counters.duplicates_ignored += 1
 
@@ -317,7 +315,7 @@ class LiveConnection(Connection):
         if seat is not None and session.channel is not None and frame.channel == session.channel.number:
             session.last_active_at = self.heard_at
             if self._services.allows_latest(self):
-                seat.runner.deliver_latest(seat, frame)
+                seat.room.deliver_latest(seat, frame)
 
     def _on_ack(self, frame: Ack | Pong | Data) -> None:
         session = self.session
@@ -331,7 +329,7 @@ class LiveConnection(Connection):
         if channel.is_over:
             session.channel_over(channel)
         elif session.seat is not None and session.seat.outlet.backlog is not None:
-            session.seat.runner.has_read(session.seat)
+            session.seat.room.has_read(session.seat)
 
     def _on_pong(self, frame: Pong) -> None:
         self._on_ack(frame)
@@ -471,8 +469,8 @@ class LiveConnection(Connection):
     def _announce(self, transport: Transport, size: int) -> None:
         """Browsers report whole payloads only: the client has to know of one that may take longer than `silence_s`."""
         limits = self._limits
-        if size > limits.life_bytes_per_s * limits.silence_s and self.session is not None:
-            ping = self._next_ping(self.session, self._now(), size / limits.life_bytes_per_s)
+        if size > limits.liveness_bytes_per_s * limits.silence_s and self.session is not None:
+            ping = self._next_ping(self.session, self._now(), size / limits.liveness_bytes_per_s)
             self._send(transport, self.codec.payload(ping))
 
     def _send(self, transport: Transport, payload: bytes) -> None:

@@ -10,8 +10,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from holdfast.core.flood import PAYLOAD_OVERHEAD_BYTES, Step
 from holdfast.core.limits import Limits
+from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES, Step
 from holdfast.schemas.frames import FromClient
 from holdfast.server.connection.backlog import InputBacklog
 from holdfast.server.connection.connection import LiveConnection
@@ -40,7 +40,7 @@ class FairQueue:
 
     def received(self, connection: LiveConnection, payload: bytes) -> None:
         """A payload of a client that sent another one a moment ago: process it now unless it is too much."""
-        if connection.allowed_bytes.full_at - connection.heard_at <= self._limits.lane_ahead_s:
+        if connection.allowed_bytes.full_at - connection.heard_at <= self._limits.fair_queue_ahead_s:
             self._process_payload(connection, payload)
         else:
             self._enter(connection).add(payload)
@@ -49,7 +49,7 @@ class FairQueue:
         """A payload of a queued client, read before reading was paused."""
         backlog = connection.backlog
         assert backlog is not None
-        limit, most = "lane_bytes_max", self._limits.lane_bytes_max
+        limit, most = "fair_queue_bytes_max", self._limits.fair_queue_bytes_max
         if connection.session is None:
             # Nothing may follow a hello before the sign-in is complete.
             limit, most = "hello_bytes_max", self._limits.hello_bytes_max
@@ -77,7 +77,7 @@ class FairQueue:
     def _enter(self, connection: LiveConnection) -> InputBacklog:
         if connection.backlog is None:
             connection.backlog = InputBacklog()
-            connection.portion_max = self._limits.lane_portion_max
+            connection.portion_max = self._limits.fair_queue_portion_max
             connection.pause_reading()
             self._wait(connection)
         return connection.backlog
@@ -85,13 +85,13 @@ class FairQueue:
     def _wait(self, connection: LiveConnection) -> None:
         self._waiting.append(connection)
         if self._timer is None:
-            self._timer = self._loop.call_later(self._limits.lane_pause_s, self._serve)
+            self._timer = self._loop.call_later(self._limits.fair_queue_pause_s, self._serve)
 
     def _serve(self) -> None:
         """Process queued clients in turn, until their part of the time is used up."""
         self._timer = None
         now = self._now()
-        enough_at = now + self._limits.lane_turn_s
+        enough_at = now + self._limits.fair_queue_turn_s
         is_enough = False
         try:
             while self._waiting and now < enough_at and not is_enough:
@@ -100,7 +100,7 @@ class FairQueue:
         finally:
             # Also after an exception, which is our bug: the other clients must not wait forever.
             if self._waiting and self._timer is None:
-                self._timer = self._loop.call_later(self._limits.lane_pause_s, self._serve)
+                self._timer = self._loop.call_later(self._limits.fair_queue_pause_s, self._serve)
 
     def _process(self, connection: LiveConnection, now: float) -> bool:
         """Process the next portion of a client; True if that is enough for now."""
@@ -133,7 +133,7 @@ class FairQueue:
 
     def _leave(self, connection: LiveConnection, backlog: InputBacklog) -> None:
         connection.backlog = None
-        connection.portion_max = self._limits.lane_frames_max
+        connection.portion_max = self._limits.fair_queue_frames_max
         if backlog.end is not None:
             connection.lost(*backlog.end)
         else:

@@ -1,7 +1,7 @@
 """Pings: every connection is pinged every `ping_s`, and dropped after `silence_s` of silence.
 
-A connection is silent if it neither delivers a payload nor carries `life_bytes_per_s`, in either direction. One timer
-serves all connections: they are visited in slices, so that ten thousand are not pinged at once.
+A connection is silent if it neither delivers a payload nor carries `liveness_bytes_per_s`, in either direction. One
+timer serves all connections: they are visited in slices, so that ten thousand are not pinged at once.
 """
 
 import asyncio

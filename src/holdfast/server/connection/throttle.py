@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from holdfast.core.flood import Step
+from holdfast.core.rates import Step
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Place
+from holdfast.core.session import Seat
 from holdfast.schemas.frames import Data
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
@@ -55,13 +55,13 @@ class Throttle:
         self._act(connection, limit, step)
         return step
 
-    def over_message(self, connection: LiveConnection, place: Place, frame: Data) -> bool:
+    def over_message(self, connection: LiveConnection, seat: Seat, frame: Data) -> bool:
         """A reliable message exceeded its allowance; False if it is carried out nevertheless."""
         step = self._step(connection)
         if step != "warn":
             # Also before a disconnect: the message was accepted, and a returning client will not send it again.
             self._counters.messages_throttled += 1
-            place.runner.refuse(place, frame)
+            seat.room.refuse(seat, frame)
         self._act(connection, "messages_per_s", step)
         return step != "warn"
 

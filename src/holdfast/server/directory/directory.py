@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from holdfast.core.address_quota import AddressQuota, AddressShares
+from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
-from holdfast.core.ids import new_id
-from holdfast.core.player import SeatState
+from holdfast.core.listed_room import check_role
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.roles import check_role
 from holdfast.core.room import Room, context_of
 from holdfast.core.room_listing import RoomListing, RoomStep, check_properties, check_request
-from holdfast.core.session import Session
+from holdfast.core.session import SeatState, Session
+from holdfast.core.tokens import new_id
 from holdfast.schemas.events import (
     RoomCreated,
     RoomEnded,
@@ -394,19 +393,19 @@ class Directory:
     def session_dropped(self, session: Session) -> None:
         """A session lost its connection: its seat is held or freed."""
         if session.seat is not None:
-            session.seat.runner.dropped(session.seat)
+            session.seat.room.dropped(session.seat)
 
     def session_returned(self, session: Session, is_resynced: bool) -> None:
         """A session is connected again: its player is back on the seat."""
         if session.seat is not None:
-            session.seat.runner.returned(session.seat, is_resynced=is_resynced)
+            session.seat.room.returned(session.seat, is_resynced)
 
     def session_ended(self, session: Session, reason: Reason, message: str) -> None:
         seat = session.seat
         if seat is not None and reason is Reason.BYE:
-            seat.runner.leave(seat)
+            seat.room.leave(seat)
         elif seat is not None:
-            seat.runner.free(seat, reason, message)
+            seat.room.free(seat, reason, message)
         player_id = session.player_id
         if not self._sessions.of_player(player_id):
             # Without a session, the seats that they reserved are freed, except those of a placement.

@@ -91,7 +91,7 @@ class DirectoryOperations:
         """Change a room's listing: allowed to its creator and its host."""
         runner = self._rooms.runner(request.room)
         context = runner.context
-        is_member = session.room is runner.room
+        is_member = session.room_id == runner.room.id
         if is_member:
             # The answer is saved together with the change: repeated after a crash, the request is not carried out
             # twice.
@@ -146,9 +146,9 @@ class DirectoryOperations:
         seat = session.seat
         if seat is None:
             raise NotSeated("this session has no seat to leave")
-        runner = self._doors[session] = self._rooms.runner(session.room.id)
+        runner = self._doors[session] = self._rooms.runner(seat.room.id)
         runner.persistence.leaving(session)
-        seat.runner.let_finish(seat)
+        seat.room.let_finish(seat)
         await runner.call(runner.free, seat, Reason.LEFT)
 
     async def reserve(self, session: Session, request: Reserve) -> ReservationInfo:
@@ -227,8 +227,8 @@ class DirectoryOperations:
             await asyncio.sleep(wait_s)
 
     def _check_free(self, session: Session) -> None:
-        room = session.room
-        if room is not None:
+        if session.seat is not None:
+            room = session.seat.room
             raise AlreadySeated(f"this session already has a seat in room {room.id} ({room.kind}); leave it first")
         if self.is_stopped:
             raise Throttled("this node is stopping")

@@ -6,8 +6,8 @@ from contextlib import aclosing
 from msgspec import structs
 
 from holdfast.core.errors import NotAllowed, Refused
+from holdfast.core.listed_room import check_open, check_role
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.roles import check_role
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, JoinOrCreate, fingerprint
@@ -111,7 +111,7 @@ class QuickJoin:
             return True
         try:
             runner.joining.check_role(session)
-            runner.context.check_open(player_id)
+            check_open(runner.room, player_id)
             runner.reservations.reserve_own(player_id)
         except Refused:
             return False

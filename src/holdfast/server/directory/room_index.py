@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from itertools import islice, takewhile
 
-from holdfast.core.address_quota import AddressShares
+from holdfast.core.addresses import AddressShares
 from holdfast.core.errors import NotFound
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
@@ -141,7 +141,7 @@ class RoomIndex:
                 rooms.append(info)
                 last = row
             cursor, looked = found.cursor, looked + found.looked
-            if len(rooms) >= request.limit or not cursor or looked >= self._limits.search_looked_max:
+            if len(rooms) >= request.limit or not cursor or looked >= self._limits.search_examined_max:
                 return RoomPage(rooms, cursor)
 
     async def openings(self, wanted: Query) -> AsyncGenerator[RoomRunner]:
@@ -165,11 +165,11 @@ class RoomIndex:
             for row in found.rows:
                 yield self._runners[row.id]
             cursor, looked = found.cursor, looked + found.looked
-            if not cursor or looked >= self._limits.search_looked_max:
+            if not cursor or looked >= self._limits.search_examined_max:
                 break
             await self._caught_up()
         looked = 0
-        while looked < self._limits.search_looked_max:
+        while looked < self._limits.search_examined_max:
             changed = list(islice(self._opened_since(since), self._limits.search_slice_max))
             since, looked = self._touches, looked + len(changed)
             for number, runner in enumerate(changed, 1):

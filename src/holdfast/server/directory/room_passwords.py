@@ -10,9 +10,9 @@ import hmac
 from random import Random
 
 from holdfast.core.addresses import address_group
-from holdfast.core.buckets import Bucket, Rate
 from holdfast.core.errors import Throttled
 from holdfast.core.limits import Limits
+from holdfast.core.rates import Bucket, Rate
 from holdfast.core.room_listing import RoomListing
 from holdfast.core.session import Session
 from holdfast.identity.hashing import Argon2Hashing, Argon2Settings, Hashing
@@ -132,6 +132,6 @@ class Guesses:
     def _bucket(self, place: tuple[str, str], rate: Rate) -> Bucket:
         bucket = self._buckets.pop(place, None) or Bucket(rate)
         self._buckets[place] = bucket
-        if len(self._buckets) > self._limits.guess_places_max:
+        if len(self._buckets) > self._limits.guess_counters_max:
             del self._buckets[next(iter(self._buckets))]
         return bucket

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from holdfast.core.address_quota import AddressQuota, AddressShares
+from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.limits import KIB

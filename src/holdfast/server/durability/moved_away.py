@@ -40,10 +40,10 @@ class MovedAway:
     def lost(self, session: Session) -> None:
         """Another server has written the session, or its room: it continues there."""
         self.add(session.id)
-        seat, room = session.seat, session.room
+        seat = session.seat
         self._lifecycle.release(session, Reason.MOVED)
-        if seat is not None and room.durability == "memory":
-            seat.runner.free(seat, Reason.MOVED)
+        if seat is not None and not seat.room.is_saved:
+            seat.room.free(seat, Reason.MOVED, "")
 
     def returned(self, session_id: str) -> None:
         """The session is on this server again."""

@@ -11,10 +11,9 @@ from msgspec import Raw
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
 from holdfast.core.messages import SeatLeft
-from holdfast.core.player import Player
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, context_of
-from holdfast.core.session import Place, Session
+from holdfast.core.session import Player, Seat, Session
 from holdfast.schemas.events import RoomReleased
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import EffectRecord
@@ -46,7 +45,7 @@ class StorePersistence:
         self._overflowed = overflowed
         # Clients that asked for a seat, or to give it back, and were not answered yet.
         self._arriving: set[Session] = set()
-        self._leaving: dict[Session, Place] = {}
+        self._leaving: dict[Session, Seat] = {}
         # Clients that have changed the room's entry, and were not answered yet.
         self._changing: set[Session] = set()
 

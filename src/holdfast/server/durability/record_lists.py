@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Raw
 
 from holdfast.core.ownership import Ownership
-from holdfast.core.player import seat_of
 from holdfast.core.records import SERVER, ListName, encode_listed
+from holdfast.core.room_context import Timer
+from holdfast.core.session import seat_of
 from holdfast.schemas.room import ObjectsRecord, TimerRecord
 from holdfast.server.durability.record_parts import PartChanges, RecordParts
-from holdfast.server.rooms.timers import RoomTimer
 from holdfast.stores.port import Entry
 
 # An entry may be spilled once this many commits have not changed it.
@@ -101,7 +101,7 @@ class RecordLists:
         self._objects = SpillingList("@objects", parts, inline_bytes_max=inline_bytes_max)
         self._timers = SpillingList("@timers", parts, inline_bytes_max=inline_bytes_max)
         self._encoded_groups: dict[int, tuple[int, bytes]] = {}
-        self._encoded_timers: dict[RoomTimer, bytes] = {}
+        self._encoded_timers: dict[Timer, bytes] = {}
 
     def restored(self, room_key: str, parts: list[Entry]) -> None:
         """Continue from what a former server has saved."""
@@ -127,14 +127,14 @@ class RecordLists:
         numbers = {object_id: SERVER if owner is None else seat_of(owner).number for object_id, owner in owners}
         return version, encode_listed(ObjectsRecord(group, numbers))
 
-    def cut_timers(self, timers: list[RoomTimer], changes: PartChanges) -> list[Raw]:
+    def cut_timers(self, timers: list[Timer], changes: PartChanges) -> list[Raw]:
         """The same for timers."""
         known = self._encoded_timers
         self._encoded_timers = {timer: known.get(timer) or _encode_timer(timer) for timer in timers}
         return _raw(self._timers.cut({timer.number: each for timer, each in self._encoded_timers.items()}, changes))
 
 
-def _encode_timer(timer: RoomTimer) -> bytes:
+def _encode_timer(timer: Timer) -> bytes:
     return encode_listed(TimerRecord(timer.number, timer.due_at, timer.method, timer.arguments))
 
 

@@ -11,14 +11,22 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Literal
 
-from holdfast.core.ids import new_id
 from holdfast.core.listed_room import restored_listing
 from holdfast.core.reasons import Reason
-from holdfast.core.records import SERVER, Unreadable, decode_effect, decode_session, room_key, session_key
+from holdfast.core.records import (
+    SERVER,
+    Unreadable,
+    decode_effect,
+    decode_session,
+    restored_channel,
+    restored_session,
+    room_key,
+    session_key,
+)
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
-from holdfast.core.saving import restored_channel, restored_session
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
+from holdfast.core.tokens import new_id
 from holdfast.logs import get_logger
 from holdfast.schemas.events import Restored, RoomFailed, RoomRecovered
 from holdfast.schemas.player import SeatRecord

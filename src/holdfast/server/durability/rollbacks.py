@@ -25,7 +25,7 @@ class Rollbacks:
             # It was not restored since its client was heard: the client is mistaken, or lies.
             return
         self._counters.clients_rolled_back += 1
-        room = session.room.id if session.room is not None else ""
+        room = session.room_id
         age_s = session.lineage.age_s(resume.lineage)
         age_s = round(age_s, 3) if age_s is not None else None
         self._publish(

@@ -11,12 +11,10 @@ from msgspec import Raw
 from holdfast.core.errors import Failed, NotFound
 from holdfast.core.limits import Limits
 from holdfast.core.listed_room import room_record
-from holdfast.core.player import Seat
-from holdfast.core.records import digest, encode, encode_listed, room_key
+from holdfast.core.records import channel_record, digest, encode, encode_listed, room_key
 from holdfast.core.room import player_data_type
 from holdfast.core.saved_types import saved_type, state_reader, unsavable_field
-from holdfast.core.saving import channel_record
-from holdfast.core.session import Session
+from holdfast.core.session import Seat, Session
 from holdfast.logs import get_logger
 from holdfast.observability.metrics import Metrics
 from holdfast.schemas.player import SeatRecord
@@ -131,7 +129,7 @@ class RoomWriter:
     def has_seat_of(self, session: Session) -> bool:
         """Whether the session's seat is in this room, and the room has heard of it."""
         seat = session.seat
-        return seat is not None and seat.runner is self._runner and not seat.is_joining
+        return seat is not None and seat.room is self._runner.handle and not seat.is_joining
 
     def staged(self, outlet: GatedOutlet) -> None:
         """An outlet has something that waits for the next commit."""

@@ -7,10 +7,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.core.messages import PlayerData
-from holdfast.core.parts import parts_of
 from holdfast.core.records import Unreadable, decode_room, owners_of, parts_sum, seats_of, timers_of
 from holdfast.core.room import Room, player_data_type
-from holdfast.core.saved_types import empty_parts, parts_fields, saved_type
+from holdfast.core.saved_types import empty_parts, parts_fields, parts_of, saved_type
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomRecord, TimerRecord
 from holdfast.stores.port import Entry

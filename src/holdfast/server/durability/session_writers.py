@@ -9,8 +9,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.connection import Connection
 from holdfast.core.errors import NotFound, Refused
 from holdfast.core.reasons import Reason
-from holdfast.core.records import encode, session_key
-from holdfast.core.saving import channel_record, session_record
+from holdfast.core.records import channel_record, encode, session_key, session_record
 from holdfast.core.session import Session
 from holdfast.schemas.session import ChannelRecord
 from holdfast.server.context import Clock

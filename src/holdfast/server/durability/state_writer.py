@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from holdfast.core.parts import Parts, parts_of
 from holdfast.core.records import digest
-from holdfast.core.saved_types import parts_fields, state_reader
+from holdfast.core.saved_types import Parts, parts_fields, parts_of, state_reader
 from holdfast.core.tokens import printable
 from holdfast.server.durability.record_parts import PartChanges, RecordParts
 

@@ -10,12 +10,11 @@ import msgspec
 from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED, Message
-from holdfast.core.parts import Parts
-from holdfast.core.player import SeatState
 from holdfast.core.reasons import Reason
+from holdfast.core.records import describe_player, seconds_until
 from holdfast.core.room import Room, context_of
-from holdfast.core.saving import describe_player, seconds_until
-from holdfast.core.session import PlayerId
+from holdfast.core.saved_types import Parts
+from holdfast.core.session import PlayerId, SeatState
 from holdfast.logs import get_logger
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo

@@ -7,8 +7,8 @@ from typing import TypeVar
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
+from holdfast.core.records import describe_session
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.saving import describe_session
 from holdfast.core.session import Session
 from holdfast.identity.password import Password
 from holdfast.identity.port import Authenticator, Busy
@@ -39,7 +39,6 @@ class SessionOperations:
         restore: Callable[[str], object],
         end: Callable[[Session, Reason, str], None],
         saved_end: Callable[[Session], Awaitable[None] | None],
-        disconnect: Callable[[Session, str], None],
         now: Callable[[], float],
         limits: Limits,
     ) -> None:
@@ -50,7 +49,6 @@ class SessionOperations:
         self._restore = restore
         self._end = end
         self._saved_end = saved_end
-        self._disconnect = disconnect
         self._now = now
         self._limits = limits
 
@@ -81,7 +79,7 @@ class SessionOperations:
         session = self._registry.get(session_id)
         if session is None:
             raise NotFound(f"there is no session {session_id!r}; it may have ended")
-        self._disconnect(session, reason or "an operator closed this connection")
+        session.disconnect(reason or "an operator closed this connection")
 
     def timeline(self, session_id: str) -> TimelineInfo:
         """What happened to a session, and why; also for one that ended recently."""
@@ -125,8 +123,7 @@ class SessionOperations:
 
 
 def _matches(session: Session, search: str) -> bool:
-    room = session.room
-    return search in session.id or search in session.player_id or (room is not None and search in room.id)
+    return any(search in text for text in (session.id, session.player_id, session.room_id))
 
 
 class PlayerOperations:

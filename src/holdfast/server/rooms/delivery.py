@@ -9,8 +9,8 @@ from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused,
 from holdfast.core.handlers import Handler, bounded
 from holdfast.core.messages import Message, MessageRefused
 from holdfast.core.outlet import Backlog, Outlet, Waiting
-from holdfast.core.player import Seat, SeatState
 from holdfast.core.room import Room, room_handlers
+from holdfast.core.session import Seat, SeatState
 from holdfast.schemas.frames import Data, Latest, sentence
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomGone, Turns

@@ -6,14 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.election import elect
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.listed_room import apply_update, describe_room, open_seats
+from holdfast.core.listed_room import apply_update, describe_room, elect, open_seats
 from holdfast.core.messages import HostChanged, RoomUpdated
-from holdfast.core.player import Player, SeatState, seat_of
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
 from holdfast.core.room_listing import RoomStatus, check_properties
+from holdfast.core.session import Player, SeatState, seat_of
 from holdfast.logs import get_logger
 from holdfast.schemas import events
 from holdfast.schemas.projection import project

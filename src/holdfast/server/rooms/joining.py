@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.errors import AlreadySeated, Failed, NotFound, Refused, Throttled
-from holdfast.core.player import Seat, SeatState, SeatStep
-from holdfast.core.roles import check_role
+from holdfast.core.listed_room import check_open, check_role
 from holdfast.core.room import Room, player_data_type
-from holdfast.core.room_context import RoomContext, Runner
-from holdfast.core.session import Session, SessionState
+from holdfast.core.room_context import RoomContext
+from holdfast.core.session import RoomHandle, Seat, SeatState, SeatStep, Session, SessionState
 from holdfast.server.rooms.reservations import Reservations
 
 
@@ -48,13 +47,13 @@ class Joining:
         """Refuse a player without the role that a seat here needs."""
         check_role(self._room.join_role, session.roles, f"a seat in a {self._room.kind}")
 
-    async def admitted(self, session: Session, runner: Runner) -> Seat:
+    async def admitted(self, session: Session, handle: RoomHandle) -> Seat:
         """A seat for a newcomer whom the game has approved."""
         context, reservations = self._context, self._reservations
         # Those who wait come first.
         reservations.offer_seats()
-        context.check_open(session.player_id)
-        seat = Seat(session, player_data_type(type(self._room))(), runner)
+        check_open(self._room, session.player_id)
+        seat = Seat(session, player_data_type(type(self._room))(), handle)
         seat.was_reserved = context.seats.use(seat.player_id)
         context.seats.add(seat)
         self._changed()

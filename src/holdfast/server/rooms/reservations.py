@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.core.address_quota import AddressQuota
+from holdfast.core.addresses import AddressQuota
 from holdfast.core.errors import AlreadySeated, Invalid, NotAllowed, NotFound, Throttled
-from holdfast.core.player import SeatState
+from holdfast.core.listed_room import check_space, open_seats
 from holdfast.core.room import Room
-from holdfast.core.room_context import RoomContext
-from holdfast.core.seats import Reservation
-from holdfast.core.session import PlayerId
+from holdfast.core.room_context import Reservation, RoomContext
+from holdfast.core.session import PlayerId, SeatState
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.server.rooms.services import RoomServices
 
@@ -93,7 +92,7 @@ class Reservations:
         fresh = [each for each in coming if not self._seats.is_reserved(each)]
         self._reserved.check(by, len(fresh) + sum(self._becomes_own(each, by) for each in coming))
         if self._context.is_closing or fresh:
-            self._context.check_space(len(fresh))
+            check_space(self._room, len(fresh))
         for player_id in coming:
             self._keep(player_id, Reservation(self._clock.now() + ttl_s, by, is_placed))
         # A player on a seat has it without an end.
@@ -108,7 +107,7 @@ class Reservations:
         """Keep a seat for a player who is about to join; it ends with their session, or with the usual time."""
         self.offer_seats()
         if not self._seats.is_reserved(player_id):
-            self._context.check_space(1)
+            check_space(self._room, 1)
         self._keep(player_id, Reservation(self._clock.now() + self._usual_s(), player_id))
 
     def restored(self, player_id: PlayerId, seconds: float, by: str, *, is_placed: bool) -> None:
@@ -276,7 +275,7 @@ class Reservations:
     def seats_changed(self) -> None:
         """The room may have a seat for a player who waits."""
         # Not now: it is in the middle of something.
-        if self._seats.waiting_count and not self._is_offering and self._context.open_seats > 0:
+        if self._seats.waiting_count and not self._is_offering and open_seats(self._room) > 0:
             self._is_offering = True
             self._clock.loop.call_soon(self._offer_soon)
 
@@ -286,13 +285,12 @@ class Reservations:
 
     def offer_seats(self) -> None:
         """Offer free seats to the players who wait, in their order."""
-        context = self._context
-        if not self._seats.waiting_count or context.open_seats == 0:
+        if not self._seats.waiting_count or open_seats(self._room) == 0:
             return
         self._drop_ended()
         until = self._clock.now() + self._usual_s()
         for player_id in self._seats.waiting:
-            if context.open_seats == 0:
+            if open_seats(self._room) == 0:
                 return
             # A player who has as many seats reserved as one may is passed over, and keeps their place.
             if self._seats.of(player_id) is None and not self._reserved.is_full(player_id):

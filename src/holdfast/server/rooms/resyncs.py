@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.messages import RoomUpdated
-from holdfast.core.player import Seat
 from holdfast.core.room import Room
+from holdfast.core.session import Seat
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.rooms.turns import Turns
 

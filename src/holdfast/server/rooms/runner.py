@@ -14,12 +14,11 @@ from holdfast.core.errors import Failed, NotFound, NotSeated, Refused
 from holdfast.core.limits import Limits
 from holdfast.core.messages import PlayerData, SeatLeft
 from holdfast.core.outlet import Outlet
-from holdfast.core.player import Seat, SeatState, SeatStep
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
-from holdfast.core.room_context import RoomContext
+from holdfast.core.room_context import RoomCommands, RoomContext, Timer
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
-from holdfast.core.session import PlayerId, Session
+from holdfast.core.session import PlayerId, RoomHandle, Seat, SeatState, SeatStep, Session
 from holdfast.schemas import frames
 from holdfast.schemas.events import PlayerJoined, PlayerLeft, RoomStarted
 from holdfast.schemas.frames import sentence
@@ -36,7 +35,7 @@ from holdfast.server.rooms.reservations import Reservations
 from holdfast.server.rooms.resyncs import Resyncs
 from holdfast.server.rooms.saves import Saves
 from holdfast.server.rooms.services import RoomServices
-from holdfast.server.rooms.timers import EmptyTimer, RoomTimer, RoomTimers
+from holdfast.server.rooms.timers import EmptyTimer, RoomTimers
 from holdfast.server.rooms.turns import RoomGone, Turns
 
 OutletOf = Callable[[Session], Outlet]
@@ -87,18 +86,14 @@ class RoomRunner:
             turn_s=services.context.limits.turn_s,
             turn_ended=persistence.turn_ended,
         )
-        self.context = context = RoomContext(room_id, self, random)
+        self.context = context = RoomContext(room_id, self.limits, random)
         self.seats = context.seats
         self.room: Room[Any] = room_type(context)
         delivery = Delivery(self.room, services, self.turns, self.failed)
-        self.deliver = delivery.deliver
-        self.refuse = delivery.refuse
         self.has_read = delivery.has_read
         self.let_finish = delivery.let_finish
-        self.deliver_latest = delivery.deliver_latest
         self.deliver_native = delivery.deliver_native
         self.timers = RoomTimers(self.room, services, self.turns, self.failed)
-        self.spawn = self.timers.spawn
         self._saves = Saves(self.room, services.saving, timeout_s=services.context.limits.effect_s, failed=self.failed)
         self.was_joined = False
         self.is_closing = False
@@ -132,8 +127,33 @@ class RoomRunner:
             follow=self.follow,
             take_turn=self._take_turn,
         )
-        self.name_host = self.entry.name_host
         self.resyncs = Resyncs(self.room, self.turns, info=partial(self.entry.info, sees_code=True), failed=self.failed)
+        context.commands = RoomCommands(
+            follow=self.follow,
+            free=self.free,
+            after=self.after,
+            spawn=self.timers.spawn,
+            effect=self.effect,
+            started=self.started,
+            close=partial(self.end, "closed"),
+            listed=self.listed,
+            update=self.update,
+            name_host=self.entry.name_host,
+        )
+        self.handle = RoomHandle(
+            id=room_id,
+            kind=self.room.kind,
+            is_saved=self.room.durability != "memory",
+            deliver=delivery.deliver,
+            refuse=delivery.refuse,
+            deliver_latest=delivery.deliver_latest,
+            has_read=delivery.has_read,
+            let_finish=delivery.let_finish,
+            dropped=self.dropped,
+            returned=self.returned,
+            leave=self.leave,
+            free=self.free,
+        )
 
     # Life
 
@@ -158,15 +178,11 @@ class RoomRunner:
         self._saves.start()
         self.check_empty()
 
-    def close(self) -> None:
-        """The game ends the room."""
-        self.end("closed")
-
     def end(self, reason: str, seats: Reason = Reason.ROOM_CLOSED) -> None:
         """End the room after the current turn: everybody leaves, for the reason of `seats`; then it is gone."""
         if self.is_closing:
             return
-        self.is_closing = self.context.is_closing = True
+        self.is_closing = True
         self.context.listing.happened(RoomStep.CLOSED, reason)
         self.listed()
         for seat in self.seats:
@@ -244,7 +260,7 @@ class RoomRunner:
             # What was said before the takeover may have cost the seat; then this is a join like any other.
             if existing.state is not SeatState.FREED:
                 return self._take_over(existing, session, outlet_of)
-        seat = await self.joining.admitted(session, self)
+        seat = await self.joining.admitted(session, self.handle)
         # `on_join` has to wait for its turn: if they go before it, the room never hears of them.
         seat.is_joining = True
         seat.happened(SeatStep.TAKEN)
@@ -298,7 +314,7 @@ class RoomRunner:
 
     def restore_seat(self, session: Session, data: PlayerData, number: int) -> None:
         """Hold a seat as the store has it, for its player to return to."""
-        seat = Seat(session, data, self, number)
+        seat = Seat(session, data, self.handle, number)
         self.seats.add(seat)
         seat.happened(SeatStep.TAKEN)
         seat.happened(SeatStep.DROPPED)
@@ -336,7 +352,7 @@ class RoomRunner:
             self._hold(seat)
         if seat.state is SeatState.FREED:
             raise NotSeated("the game freed the seat when it heard of the drop; join again")
-        self.returned(seat, is_resynced=True)
+        self.returned(seat, True)
         return seat
 
     # Away from the seat, and back
@@ -360,7 +376,7 @@ class RoomRunner:
         self._seat_hook_ended(error, None, seat, "on_drop")
         self._saves.save(seat.player)
 
-    def returned(self, seat: Seat, *, is_resynced: bool) -> None:
+    def returned(self, seat: Seat, is_resynced: bool) -> None:
         """The player is back on their seat."""
         seat.happened(SeatStep.RETURNED)
         self.seat_changed(seat.player_id, seat.state)
@@ -375,10 +391,6 @@ class RoomRunner:
         """The player leaves on purpose: what they said before is applied before."""
         self.let_finish(seat)
         self.turns.take(self.free, (seat, Reason.LEFT))
-
-    def kick(self, seat: Seat, message: str) -> None:
-        """Remove a player; they are told why."""
-        self.free(seat, Reason.KICKED, message)
 
     def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
         """The player is out, now; `on_leave` follows as a turn, and the stream's last message after it."""
@@ -467,7 +479,7 @@ class RoomRunner:
         self.entry.apply(request, password)
         self.reservations.offer_seats()
 
-    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> RoomTimer:
+    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Timer:
         """Call a method of the room later."""
         return self.timers.after(seconds, method, args, self.persistence.timer_arguments(method.__name__, args))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.player import Player
 from holdfast.core.room import Room, player_data_type
+from holdfast.core.session import Player
 
 Failure = Callable[[Exception, str, str], None]
 Save = Callable[[], Coroutine[Any, Any, None]]

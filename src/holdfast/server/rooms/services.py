@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.core.address_quota import AddressShares
+from holdfast.core.addresses import AddressShares
 from holdfast.observability.metrics import TurnMeter
 from holdfast.server.context import Context
 from holdfast.server.rooms.effects import Outbox

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.core.errors import Throttled
 from holdfast.core.room import Room
-from holdfast.core.seats import Seats
+from holdfast.core.room_context import Seats, Timer
 from holdfast.logs import get_logger
 from holdfast.server.context import Clock
 from holdfast.server.rooms.services import RoomServices
@@ -20,28 +20,6 @@ Failure = Callable[[Exception, str], None]
 _COMPLAINT_S = 10.0
 
 
-class RoomTimer:
-    """A pending `after`: `method` will be called at `due_at`, with what `arguments` says if the room is durable."""
-
-    def __init__(
-        self, handle: asyncio.TimerHandle, forget: Callable[["RoomTimer"], None], due_at: float, method: str
-    ) -> None:
-        self._handle = handle
-        self._forget = forget
-        self.due_at = due_at
-        self.method = method
-        self.number = 0
-        """Timers of a room are numbered as they are set."""
-        self.arguments: list[tuple[str, Any]] = []
-        self.is_cancelled = False
-
-    def cancel(self) -> None:
-        """Do not call it any more, also if it has rung and waits for its turn."""
-        self.is_cancelled = True
-        self._handle.cancel()
-        self._forget(self)
-
-
 class RoomTimers:
     """The tick, timers and tasks of one room."""
 
@@ -53,8 +31,8 @@ class RoomTimers:
         self._counters = services.context.counters
         self._turns = turns
         self._failed = failed
-        # In the order they were set: a set's order would differ from run to run.
-        self._timers: dict[RoomTimer, None] = {}
+        # In the order they were set.
+        self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._timers_set = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._tick_handle: asyncio.TimerHandle | None = None
@@ -126,11 +104,10 @@ class RoomTimers:
 
     def after(
         self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], saved: list[tuple[str, Any]]
-    ) -> RoomTimer:
+    ) -> Timer:
         """Call a method later, as a turn; `saved` is what is kept of its arguments."""
         if len(self._timers) >= self._limits.timers_max:
             raise Throttled(f"this room has {len(self._timers)} timers pending; cancel some or raise Limits.timers_max")
-        timer: RoomTimer
 
         def ring() -> None:
             self._turns.take(run, (), self._turn_ended, (method.__name__,))
@@ -139,19 +116,18 @@ class RoomTimers:
             self._timers.pop(timer, None)
             return None if timer.is_cancelled else method(*args)
 
-        due_at = self._now() + seconds
-        timer = RoomTimer(self._loop.call_later(seconds, ring), self._forget, due_at, method.__name__)
         self._timers_set += 1
-        timer.number = self._timers_set
+        timer = Timer(self._timers_set, self._now() + seconds, method.__name__, self._cancelled)
         timer.arguments = saved
-        self._timers[timer] = None
+        self._timers[timer] = self._loop.call_later(seconds, ring)
         return timer
 
-    def _forget(self, timer: RoomTimer) -> None:
-        self._timers.pop(timer, None)
+    def _cancelled(self, timer: Timer) -> None:
+        if (handle := self._timers.pop(timer, None)) is not None:
+            handle.cancel()
 
     @property
-    def pending(self) -> list[RoomTimer]:
+    def pending(self) -> list[Timer]:
         """The timers that are pending, or have rung and wait for their turn."""
         return list(self._timers)
 

@@ -6,7 +6,7 @@ listener returns at once and does not raise.
 
 from collections.abc import Callable
 
-from holdfast.core.address_quota import AddressQuota, AddressShares
+from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.connection import Connection
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
@@ -33,6 +33,8 @@ class SessionLifecycle:
         self.quota: AddressQuota[Session] = AddressQuota(shares)
         """Counted by the address at which each session began."""
         self.graces = Graces(context.clock, lambda session: self.end_session(session, Reason.GRACE_ENDED))
+        # One object for all sessions: reading `self.end_session` makes a new one each time.
+        self._ends = self.end_session
         self.on_drop: list[Callable[[Session], None]] = []
         """A connection was lost."""
         self.on_detach: list[Callable[[Session], None]] = []
@@ -43,6 +45,11 @@ class SessionLifecycle:
         """This server forgets a session that lives on in the store."""
         self.close_connection: Callable[[Session, Connection, Reason, str], None] = _close
         """Closes the connection of an ended session: at once, unless the end has to be saved first."""
+
+    def add(self, session: Session) -> None:
+        """A session begins, or is restored."""
+        session.ends = self._ends
+        self.registry.add(session)
 
     # Connections
 
@@ -124,25 +131,13 @@ class SessionLifecycle:
 
     def restore(self, session: Session) -> None:
         """A session was restored from the store: its player has a new grace to return."""
-        session.obeyed_by(self)
-        self.registry.add(session)
+        self.add(session)
         self.quota.take(session, session.address)
         if session.signed_in_at:
             # Its age counts from its start on the first server.
             session.created_at = self._clock.now() - max(0.0, self._clock.wall_clock() - session.signed_in_at)
         session.restored(self._clock.now())
         self.graces.begin(session)
-
-    # Requests of games and operators (`SessionCommands`)
-
-    def disconnect(self, session: Session, reason: str) -> None:
-        """Close the session's connection; the player may return."""
-        connection = session.connection
-        if connection is not None:
-            connection.close(Reason.DISCONNECTED, reason)
-
-    def end(self, session: Session, reason: str) -> None:
-        self.end_session(session, Reason.KICKED, reason)
 
 
 def _close(_session: Session, connection: Connection, reason: Reason, message: str) -> None:
