@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,6 +14,7 @@ import pytest
 
 import holdfast
 from holdfast import ClientSession, Message
+from holdfast.cli import reload
 from holdfast.cli.reload import PortOption, changed, free_ports, snapshot, syntax_errors
 from holdfast.transports.port import DialError
 from tests.cases import every_case
@@ -177,6 +179,26 @@ async def test_code_that_cannot_be_read_leaves_the_old_server_running(game: Path
     assert "SyntaxError: unterminated string literal" in said
     assert "The server keeps running the old code" in said
     assert (meanwhile.by, after) == ("old", Sum([1, 2], "mended"))
+
+
+def test_a_broken_file_that_is_deleted_again_changes_nothing(
+    game: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = write(game.parent, "NAME = 'unfinished\n", "broken.py")
+    with_it = snapshot(game.parent)
+    before = {file: state for file, state in with_it.items() if file != broken}
+    seen = iter([before, with_it, before, before])
+    monkeypatch.setattr(reload, "snapshot", lambda _folder: next(seen))
+    monkeypatch.setattr(reload, "POLL_S", 0.01)
+    reloader = reload.Reloader([sys.executable, "-c", "import sys; sys.stdin.read()"], game.parent)
+
+    with pytest.raises(StopIteration):
+        reloader.run()
+
+    reloader.stop()
+    said = capsys.readouterr()
+    assert "until this is fixed" in said.err
+    assert "Restarting" not in said.out
 
 
 async def test_code_that_fails_is_shown_and_the_next_change_is_waited_for(game: Path) -> None:

@@ -21,12 +21,40 @@ from holdfast.stores.port import Broken, StoreError
 from holdfast.transports.listeners import Listen
 
 Command = Callable[..., None]
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_PORT = click.IntRange(0, 65535)
+Option = Callable[[Any], Any]
 
 
-def _with_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+def port(name: str, default: int, about: str) -> Option:
+    """An option for a port to listen on."""
+    kind = click.IntRange(0, 65_535)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="PORT", help=about)
+
+
+def address(name: str, default: str, about: str) -> Option:
+    """An option for an address to listen on."""
+    return click.option(name, default=default, show_default=True, metavar="ADDRESS", help=about)
+
+
+def seconds(name: str, default: float, about: str) -> Option:
+    """An option for a duration."""
+    kind = click.FloatRange(0)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="SECONDS", help=about)
+
+
+def flag(name: str, about: str) -> Option:
+    """An option without a value."""
+    return click.option(name, is_flag=True, help=about)
+
+
+def _file(name: str, about: str) -> Option:
+    return click.option(name, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=about)
+
+
+def _repeatable(name: str, metavar: str, about: str) -> Option:
+    return click.option(name, multiple=True, metavar=metavar, help=about)
+
+
+def _with_options(command: Command, options: Sequence[Option]) -> Command:
     # A decorator that is applied last is listed first in the help.
     for option in reversed(options):
         command = option(command)
@@ -77,6 +105,37 @@ class ListenOptions:
             raise click.ClickException(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
 
 
+_LISTEN = (
+    address("--host", "127.0.0.1", "The address to listen on; 0.0.0.0 means all interfaces."),
+    port("--port", 7777, "The WebSocket port; 0 picks a free one."),
+    port("--tcp-port", 7779, "The TCP port; 0 picks a free one."),
+    flag("--compression", "Compress WebSocket connections to clients that offer permessage-deflate, as browsers do."),
+    _file(
+        "--tls-cert",
+        "Serve wss:// and tcps:// with this certificate chain, and the HTTP API too unless it listens on loopback. The"
+        " file is read again when it changes and on SIGHUP.",
+    ),
+    _file("--tls-key", "The private key of the certificate."),
+    _repeatable(
+        *("--origin", "ORIGIN"),
+        "Accept browsers only from this site, as in https://game.example or https://*.game.example; repeatable. By"
+        " default pages of all sites may connect. Clients outside browsers are not affected.",
+    ),
+    _repeatable(
+        *("--trusted-proxy", "ADDRESS"),
+        "Take client addresses from this proxy or network of proxies (10.0.0.0/8); repeatable.",
+    ),
+    flag("--proxy-protocol", "The trusted proxies send client addresses with the PROXY protocol."),
+    _repeatable(
+        *("--full-share", "NETWORK"),
+        "Exempt an address or a network (198.51.100.0/24) from the limit per address (--limit address_share=0.25): its"
+        " players may use all of the server's connections, sessions and rooms. For a tournament venue or a load test;"
+        " repeatable.",
+    ),
+    flag("--insecure", "Allow unencrypted connections from other machines: for a LAN or a container network."),
+)
+
+
 def listen_options(command: Command) -> Command:
     """Add the options of `ListenOptions` to a command, which gets them as `listening`."""
 
@@ -85,84 +144,7 @@ def listen_options(command: Command) -> Command:
         options = ListenOptions(**{field.name: arguments.pop(field.name) for field in fields(ListenOptions)})
         command(*args, listening=options, **arguments)
 
-    return _with_options(
-        with_options,
-        [
-            click.option(
-                "--host",
-                default="127.0.0.1",
-                show_default=True,
-                metavar="ADDRESS",
-                help="The address to listen on; 0.0.0.0 means all interfaces.",
-            ),
-            click.option(
-                "--port",
-                type=_PORT,
-                default=7777,
-                show_default=True,
-                metavar="PORT",
-                help="The WebSocket port; 0 picks a free one.",
-            ),
-            click.option(
-                "--tcp-port",
-                type=_PORT,
-                default=7779,
-                show_default=True,
-                metavar="PORT",
-                help="The TCP port; 0 picks a free one.",
-            ),
-            click.option(
-                "--compression",
-                is_flag=True,
-                help="Compress WebSocket connections to clients that offer permessage-deflate, as browsers do.",
-            ),
-            click.option(
-                "--tls-cert",
-                type=_FILE,
-                metavar="FILE",
-                help=(
-                    "Serve wss:// and tcps:// with this certificate chain, and the HTTP API too unless it listens on"
-                    " loopback. The file is read again when it changes and on SIGHUP."
-                ),
-            ),
-            click.option("--tls-key", type=_FILE, metavar="FILE", help="The private key of the certificate."),
-            click.option(
-                "--origin",
-                multiple=True,
-                metavar="ORIGIN",
-                help=(
-                    "Accept browsers only from this site, as in https://game.example or https://*.game.example;"
-                    " repeatable. By default pages of all sites may connect. Clients outside browsers are not affected."
-                ),
-            ),
-            click.option(
-                "--trusted-proxy",
-                multiple=True,
-                metavar="ADDRESS",
-                help="Take client addresses from this proxy or network of proxies (10.0.0.0/8); repeatable.",
-            ),
-            click.option(
-                "--proxy-protocol",
-                is_flag=True,
-                help="The trusted proxies send client addresses with the PROXY protocol.",
-            ),
-            click.option(
-                "--full-share",
-                multiple=True,
-                metavar="NETWORK",
-                help=(
-                    "Exempt an address or a network (198.51.100.0/24) from the limit per address (--limit"
-                    " address_share=0.25): its players may use all of the server's connections, sessions and rooms."
-                    " For a tournament venue or a load test; repeatable."
-                ),
-            ),
-            click.option(
-                "--insecure",
-                is_flag=True,
-                help="Allow unencrypted connections from other machines: for a LAN or a container network.",
-            ),
-        ],
-    )
+    return _with_options(with_options, _LISTEN)
 
 
 EXPOSED_ADVICE = (
@@ -194,25 +176,21 @@ def _assignment(text: str) -> tuple[str, Any]:
         near = get_close_matches(name, _LIMIT_TYPES, n=1)
         advice = f"did you mean {near[0]}?" if near else "docs/guide/limits.md lists all of them."
         raise ValueError(f"there is no limit {name!r}: {advice}")
+    example = f"as in {name}={getattr(Limits(), name)}"
     if not equals or not value:
-        raise ValueError(f"{name} needs a value, as in {name}={getattr(Limits(), name)}")
-    return name, _limit_value(name, value)
-
-
-def _limit_value(name: str, text: str) -> Any:
+        raise ValueError(f"{name} needs a value, {example}")
     kind = _LIMIT_TYPES[name]
     if kind == tuple[str, ...]:
-        return tuple(each.strip() for each in text.split(","))
+        return name, tuple(each.strip() for each in value.split(","))
     if choices := get_args(kind):
-        if text not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {text!r}")
-        return text
-    number = int if kind is int else float
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+        return name, value
+    number, what = (int, "a whole number") if kind is int else (float, "a number")
     try:
-        return number(text.replace("_", ""))
+        return name, number(value.replace("_", ""))
     except ValueError:
-        what = "a whole number" if number is int else "a number"
-        raise ValueError(f"{name} must be {what}, as in {name}={getattr(Limits(), name)}; got {text!r}") from None
+        raise ValueError(f"{name} must be {what}, {example}; got {value!r}") from None
 
 
 limit_option = click.option(
@@ -234,6 +212,23 @@ LOG_OPTIONS = frozenset({"verbose", "log_format", "log_no_addresses", "packet_lo
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
+_LOG = (
+    click.option(
+        "-v", "--verbose", count=True, help="Log every event, not only problems; -vv logs debug messages too."
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(FORMATS),
+        envvar="HOLDFAST_LOG_FORMAT",
+        default="console",
+        show_default=True,
+        help="Log to stderr as text, or as one JSON object per line; also $HOLDFAST_LOG_FORMAT.",
+    ),
+    flag("--log-no-addresses", "Do not log players' addresses."),
+    _file("--packet-log", "Write what `holdfast packets on` records to this file instead of the log."),
+)
+
+
 def log_options(command: Command) -> Command:
     """Add the log options to a command, and set up the log before it is called; of them it gets `verbose`."""
 
@@ -248,29 +243,7 @@ def log_options(command: Command) -> Command:
             raise click.ClickException(f"The packet log {packet_log} cannot be written: {error.strerror}.") from None
         command(*args, verbose=verbose, **arguments)
 
-    return _with_options(
-        with_log,
-        [
-            click.option(
-                "-v", "--verbose", count=True, help="Log every event, not only problems; -vv logs debug messages too."
-            ),
-            click.option(
-                "--log-format",
-                type=click.Choice(FORMATS),
-                envvar="HOLDFAST_LOG_FORMAT",
-                default="console",
-                show_default=True,
-                help="Log to stderr as text, or as one JSON object per line; also $HOLDFAST_LOG_FORMAT.",
-            ),
-            click.option("--log-no-addresses", is_flag=True, help="Do not log players' addresses."),
-            click.option(
-                "--packet-log",
-                type=_FILE,
-                metavar="FILE",
-                help="Write what `holdfast packets on` records to this file instead of the log.",
-            ),
-        ],
-    )
+    return _with_options(with_log, _LOG)
 
 
 # Secrets: options would show them to everybody who can list processes.
@@ -342,13 +315,11 @@ def key(arguments: tuple[str, ...]) -> NoReturn:
 
 def removed_options(command: Command) -> Command:
     """Let a command reject --tcp-key and --tcp-plain with what to use instead."""
-    hidden: dict[str, Any] = {"hidden": True, "expose_value": False, "callback": _reject_removed}
-    return _with_options(
-        command,
-        [click.option("--tcp-key", multiple=True, **hidden), click.option("--tcp-plain", is_flag=True, **hidden)],
-    )
 
+    def reject(_: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value:
+            raise click.UsageError(f"{parameter.opts[0]} was removed; {_INSTEAD}.")
 
-def _reject_removed(_: click.Context, parameter: click.Parameter, value: Any) -> None:
-    if value:
-        raise click.UsageError(f"{parameter.opts[0]} was removed; {_INSTEAD}.")
+    hidden: dict[str, Any] = {"hidden": True, "expose_value": False, "callback": reject}
+    key, plain = click.option("--tcp-key", multiple=True, **hidden), click.option("--tcp-plain", is_flag=True, **hidden)
+    return key(plain(command))

@@ -15,11 +15,11 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.abc import InspectLoader
+from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 import click
@@ -48,7 +48,7 @@ def supervise(game: str, ports: Iterable[PortOption]) -> int:
         command = [sys.executable, "-P", "-m", "holdfast", *arguments, "--supervised", scratch]
         reloader = Reloader(command, folder)
         # Like Ctrl-C: stopping the parent stops the server.
-        before = signal.signal(signal.SIGTERM, _interrupt)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             return reloader.run()
         except KeyboardInterrupt:
@@ -100,8 +100,10 @@ class Reloader:
             if now == seen:
                 continue
             seen = now
-            if self._can_be_compiled(changed(served, now)):
-                click.echo(f"Restarting: {self._names(changed(served, now))} changed.")
+            files = changed(served, now)
+            if files and self._can_be_compiled(files):
+                more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+                click.echo(f"Restarting: {files[0].relative_to(self._folder)}{more} changed.")
                 self.stop()
                 served = now
                 self._start()
@@ -162,14 +164,6 @@ class Reloader:
             click.echo(f"{state} until this is fixed.", err=True)
         return not errors
 
-    def _names(self, files: list[Path]) -> str:
-        first = files[0].relative_to(self._folder)
-        return str(first) if len(files) == 1 else f"{first} and {len(files) - 1} more"
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
 
 # The server's side
 
@@ -189,7 +183,16 @@ class Supervised:
         """Stop this process, as Ctrl-C would, when its standard input ends: the parent closed it or is gone."""
         # Until the server runs and handles the signal itself. Silent, because the parent says why.
         signal.signal(signal.SIGINT, lambda _number, _frame: sys.exit(1))
-        threading.Thread(target=_stop_with_parent, args=(patience_s,), name="supervised", daemon=True).start()
+
+        def stop_with_parent() -> None:
+            while os.read(sys.stdin.fileno(), 1024):
+                pass
+            os.kill(os.getpid(), signal.SIGINT)
+            # A game in an endless loop does not handle the signal, and a killed parent cannot end this process.
+            time.sleep(patience_s)
+            os._exit(1)
+
+        threading.Thread(target=stop_with_parent, name="supervised", daemon=True).start()
 
     def facts(self, rooms: Sequence[type[Room[Any]]]) -> list[tuple[str, str]]:
         """What the startup message says about restarts."""
@@ -200,15 +203,6 @@ class Supervised:
                 ("", f'restarts end rooms in memory: {", ".join(forgotten)}; durability = "commit" keeps them')
             )
         return facts
-
-
-def _stop_with_parent(patience_s: float) -> None:
-    while os.read(sys.stdin.fileno(), 1024):
-        pass
-    os.kill(os.getpid(), signal.SIGINT)
-    # A game in an endless loop does not handle the signal, and a parent that was killed cannot end this process.
-    time.sleep(patience_s)
-    os._exit(1)
 
 
 # The project's files
@@ -229,15 +223,19 @@ Snapshot = dict[Path, tuple[int, int]]
 def snapshot(folder: Path) -> Snapshot:
     """The Python files of a project as they are now."""
     found: Snapshot = {}
-    for file in _python_files(folder):
-        try:
-            state = file.stat()
-        except OSError:
-            # An editor is replacing the file at this moment.
+    for here, below, files in islice(os.walk(folder), FOLDERS_MAX):
+        if _ENVIRONMENT in files:
+            below.clear()
             continue
-        found[file] = (state.st_mtime_ns, state.st_size)
-        if len(found) >= FILES_MAX:
-            break
+        below[:] = sorted(name for name in below if name not in _NOT_OURS and not name.startswith("."))
+        for name in sorted(files):
+            # A file is missing while an editor replaces it.
+            with suppress(OSError):
+                if name.endswith(".py"):
+                    state = (file := Path(here, name)).stat()
+                    found[file] = (state.st_mtime_ns, state.st_size)
+            if len(found) >= FILES_MAX:
+                return found
     return found
 
 
@@ -263,16 +261,3 @@ def syntax_errors(files: Iterable[Path]) -> Iterator[SyntaxError]:
         except (OSError, ValueError, RecursionError):
             # Gone, not text, or nested too deeply: the server reports it if it imports the file.
             continue
-
-
-def _python_files(folder: Path) -> Iterator[Path]:
-    folders = 0
-    for here, below, files in os.walk(folder):
-        folders += 1
-        if folders > FOLDERS_MAX:
-            return
-        if _ENVIRONMENT in files:
-            below.clear()
-            continue
-        below[:] = sorted(name for name in below if name not in _NOT_OURS and not name.startswith("."))
-        yield from (Path(here, name) for name in sorted(files) if name.endswith(".py"))

@@ -20,12 +20,16 @@ from holdfast.cli.options import (
     LOG_OPTIONS,
     SECRET_VARIABLE,
     ListenOptions,
+    address,
+    flag,
     limit_option,
     listen_options,
     log_options,
+    port,
     read_api_keys,
     read_secret,
     removed_options,
+    seconds,
     store_failed,
 )
 from holdfast.cli.reload import PortOption, Supervised, supervise
@@ -45,31 +49,17 @@ from holdfast.transports.listeners import Exposed
 @click.argument("game")
 @listen_options
 @removed_options
-@click.option(
-    "--http-port",
-    type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    metavar="PORT",
-    help="The port of the HTTP API; 0 picks a free one.",
+@port("--http-port", DEFAULT_PORT, "The port of the HTTP API; 0 picks a free one.")
+@address(
+    *("--http-host", DEFAULT_HOST),
+    f"The address of the HTTP API; any but a loopback address needs a key in ${API_KEY_VARIABLE}.",
 )
-@click.option(
-    "--http-host",
-    default=DEFAULT_HOST,
-    show_default=True,
-    metavar="ADDRESS",
-    help=f"The address of the HTTP API; any but a loopback address needs a key in ${API_KEY_VARIABLE}.",
-)
-@click.option("--no-http", is_flag=True, help="Do not start the HTTP API.")
+@flag("--no-http", "Do not start the HTTP API.")
 @click.option("--name", default="", help="The name of this node, for the destinations of queues.")
 @click.option("--region", default="local", show_default=True, help="The region of this node, for players' latencies.")
-@click.option(
-    "--grace",
-    type=click.FloatRange(0),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a disconnected session without a seat is kept; in a room, the room's grace_s applies.",
+@seconds(
+    *("--grace", 30.0),
+    "How long a disconnected session without a seat is kept; in a room, the room's grace_s applies.",
 )
 @click.option(
     "--secret-file",
@@ -91,18 +81,13 @@ from holdfast.transports.listeners import Exposed
     show_default=True,
     help="Recover saved rooms before the server listens (eager), or each when it is first requested (lazy).",
 )
-@click.option(
+@flag(
     "--takeover",
-    is_flag=True,
-    help="If another server uses the --store, take over its durable rooms; by default this server does not start.",
+    "If another server uses the --store, take over its durable rooms; by default this server does not start.",
 )
-@click.option(
-    "--drain",
-    type=click.FloatRange(0),
-    default=Limits().drain_s,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long rooms that are not durable may go on after SIGTERM; Ctrl-C ends them at once.",
+@seconds(
+    *("--drain", Limits().drain_s),
+    "How long rooms that are not durable may go on after SIGTERM; Ctrl-C ends them at once.",
 )
 @click.option(
     "--web",
@@ -110,13 +95,10 @@ from holdfast.transports.listeners import Exposed
     metavar="FOLDER",
     help=f"Serve the game's own pages on the HTTP port under {PLAY}, to this machine only: for development.",
 )
-@click.option(
+@flag(
     "--reload",
-    is_flag=True,
-    help=(
-        "Restart when a .py file in the game's folder changes. Durable rooms go on and players reconnect; without"
-        " --store they are kept until this command ends."
-    ),
+    "Restart when a .py file in the game's folder changes. Durable rooms go on and players reconnect; without --store"
+    " they are kept until this command ends.",
 )
 @click.option("--supervised", type=click.Path(path_type=Path), hidden=True)
 @limit_option
@@ -224,13 +206,24 @@ def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
 
 
 def _start_failed(error: OSError | ValueError | StoreError, game: Game, store_info: StoreInfo) -> click.ClickException:
-    match error:
-        case StoreError():
-            return store_failed(store_info.store or f"of {game.name}", error)
-        case OSError():
-            return click.ClickException(_not_listening(error, game))
+    """What went wrong, and what to do about it."""
+    if isinstance(error, StoreError):
+        return store_failed(store_info.store or f"of {game.name}", error)
+    if not isinstance(error, OSError):
+        return click.ClickException(f"{game.name}: {error}")
+    found = re.search(r"\('(?P<host>[^']*)', (?P<port>\d+)", str(error))
+    if found is None or error.errno is None:
+        return click.ClickException(f"Cannot listen: {error.strerror}. Is --host an address of this machine?")
+    address = f"{found['host']}:{found['port']}"
+    where = "with --port, --tcp-port or --http-port" if game.server is None else f"in {game.name}"
+    match error.errno:
+        case errno.EADDRINUSE:
+            words = f"{address} is in use, perhaps by another server: stop it, or choose another port {where}."
+        case errno.EACCES:
+            words = f"This user may not listen on {address}: choose a port above 1023 {where}."
         case _:
-            return click.ClickException(f"{game.name}: {error}")
+            words = f"Cannot listen on {address}: {os.strerror(error.errno)}."
+    return click.ClickException(words)
 
 
 def _reject_options(context: click.Context, game: str) -> None:
@@ -249,17 +242,3 @@ def _api(host: str, port: int, tls: Tls | None, web: Path | None) -> HttpApi:
     except ValueError as error:
         advice = f"set ${API_KEY_VARIABLE}" if web is None else "remove --web or --http-host"
         raise click.ClickException(f"{error} On the command line: {advice}.") from None
-
-
-def _not_listening(error: OSError, game: Game) -> str:
-    """Which address could not be opened, and what to do about it."""
-    found = re.search(r"\('(?P<host>[^']*)', (?P<port>\d+)", str(error))
-    if found is None or error.errno is None:
-        return f"Cannot listen: {error.strerror}. Is --host an address of this machine?"
-    address = f"{found['host']}:{found['port']}"
-    where = "with --port, --tcp-port or --http-port" if game.server is None else f"in {game.name}"
-    if error.errno == errno.EADDRINUSE:
-        return f"{address} is in use, perhaps by another server: stop it, or choose another port {where}."
-    if error.errno == errno.EACCES:
-        return f"This user may not listen on {address}: choose a port above 1023 {where}."
-    return f"Cannot listen on {address}: {os.strerror(error.errno)}."
