@@ -25,9 +25,7 @@ COLUMN = 12.2
 
 
 class Camera:
-    """A screen that keeps one moment."""
-
-    draw_s = 0.05
+    """Keeps one moment."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -35,17 +33,10 @@ class Camera:
 
     def draw(self, show: Show) -> None:
         """Print the moment to the console, which records it."""
-        is_good = (
-            show.elapsed_s >= LOOK_AT_S
-            and show.server.ready
-            and 1 <= Totals.of(show.bots).disconnected <= DISCONNECTED_MAX
-        )
-        if is_good and not self._has_seen:
+        is_good = show.elapsed_s >= LOOK_AT_S and show.server.ready and 1 <= Totals(show.bots).disconnected <= DISCONNECTED_MAX
+        if is_good and not self._has_seen and show.phase != "over":
             self._has_seen = True
             self._console.print(picture(show, self._console))
-
-    def finish(self, show: Show) -> None:
-        """Nothing more to see."""
 
 
 class Unattended(Show):
@@ -59,7 +50,7 @@ def main() -> None:
     """Play, and draw."""
     console = Console(record=True, width=104, height=24, file=io.StringIO(), force_terminal=True, highlight=False)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(Unattended(SETTINGS, Camera(console)).run())
+        runner.run(Unattended(SETTINGS, Camera(console).draw, draw_s=0.05).run())
     console.save_svg(str(PICTURE), title="make demo")
     PICTURE.write_text(_tidied(PICTURE.read_text("utf-8")), "utf-8")
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.limits import KIB
 from holdfast.http.app import App
-from holdfast.http.connections import ConnectionLimits
 from holdfast.http.limits import HttpLimits
-from holdfast.http.serving import HttpServer
+from holdfast.http.serving import Connection, ConnectionLimits, HttpServer
 from tests.deadlines import DEADLINE_S
 from tests.http.world import World
 from tests.transports.harness import client_context, server_context
@@ -25,10 +24,14 @@ IDLE = 560
 PROBES = ("/livez", "/readyz")
 
 
-class FakeConnection:
+class FakeConnection(Connection):
     def __init__(self, *, is_idle: bool = True) -> None:
-        self.is_idle = is_idle
+        self._is_idle = is_idle
         self.is_cut = False
+
+    @property
+    def is_idle(self) -> bool:
+        return self._is_idle
 
     def cut(self) -> None:
         self.is_cut = True

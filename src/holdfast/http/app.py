@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 from litestar import Litestar, Request, Response
 from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.routes import HTTPRoute
 
 from holdfast.core.addresses import is_host_header
 from holdfast.http import docs
-from holdfast.http.auth import admit
 from holdfast.http.errors import ProblemError, respond_with_problem
 from holdfast.http.keys import ApiKey
 from holdfast.http.limits import HttpLimits
@@ -21,20 +21,22 @@ from holdfast.http.requests import (
     CONTEXT,
     ApiContext,
     ApiRequest,
+    admit,
     escape_path,
     provide_operations,
     provide_params,
     unescape,
 )
-from holdfast.http.responses import Answer
-from holdfast.http.routes import access, node, pages, placements, rooms, sessions
+from holdfast.http.responses import Answer, Streams
+from holdfast.http.routes import access, node, rooms, sessions
 from holdfast.http.static import Folder, Site
-from holdfast.http.streams import Streams
 from holdfast.server.operations import Operations
 
 _HANDLERS = [
-    *(*rooms.HANDLERS, *sessions.HANDLERS, *access.HANDLERS, *placements.HANDLERS),
-    *(*node.HANDLERS, *pages.HANDLERS),
+    handler
+    for module in (rooms, sessions, access, node)
+    for handler in vars(module).values()
+    if isinstance(handler, HTTPRouteHandler)
 ]
 # On every response, errors too: the data changes all the time, and browsers must not guess its type.
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]

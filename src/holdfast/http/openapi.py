@@ -19,7 +19,7 @@ from litestar.openapi.spec import Components, SecurityScheme, Tag
 from msgspec import Struct
 
 from holdfast.http.errors import Problem
-from holdfast.http.streams import MEDIA_TYPE as EVENT_STREAM
+from holdfast.http.responses import EVENT_STREAM
 from holdfast.schemas.node import EventInfo
 
 TAGS = {

@@ -1,4 +1,7 @@
-"""The input of routes: the server's operations, and the request's body and parameters as validated structs."""
+"""The input of routes: who may call them, and the request's body and parameters as validated structs.
+
+Authorized is an API key with the right scope or, where there are no keys, a request from this machine.
+"""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -10,19 +13,23 @@ import msgspec
 from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.exceptions import InternalServerException
+from litestar.handlers.base import BaseRouteHandler
 from msgspec import Struct
 from msgspec.inspect import ListType, StructType, type_info
 
+from holdfast.core.addresses import hostname, is_loopback
 from holdfast.http.errors import Mistaken, ProblemError, mistaken
-from holdfast.http.keys import ApiKey
+from holdfast.http.keys import ApiKey, Scope, find_key
 from holdfast.http.limits import HttpLimits
+from holdfast.http.responses import Streams
 from holdfast.http.static import Site
-from holdfast.http.streams import Streams
 from holdfast.server.operations import Operations
 
 CONTEXT = "holdfast"
 """The key of an ASGI scope under which its `ApiContext` is."""
 _JSON = "application/json"
+_CHALLENGE = 'Bearer realm="holdfast"'
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +116,6 @@ async def provide_params(request: ApiRequest) -> Any:
         raise mistaken("query", error) from None
 
 
-def check_no_query(request: Request[Any, Any, Any]) -> None:
-    """Refuse parameters where there are none: a client that sends some expects them to matter."""
-    for name, _ in _query(request):
-        raise Mistaken("query", name, "unknown; this path has no parameters")
-
-
 def _query(request: Request[Any, Any, Any]) -> list[tuple[str, str]]:
     query = request.scope["query_string"].decode("ascii", "replace")
     return parse_qsl(query, keep_blank_values=True)
@@ -137,3 +138,58 @@ def escape_path(raw: bytes) -> str:
 def unescape(value: str) -> str:
     """The id in a segment of a path that `escape_path` wrote."""
     return value.replace("%2F", "/").replace("%25", "%")
+
+
+# Authorization
+
+
+def admit(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Litestar's guard for every route: refuse before the body is read."""
+    request = cast("Request[Any, Any, Any]", connection)
+    keys = context_of(request).keys
+    scope: Scope | None = handler.opt.get("scope")
+    if not keys:
+        _check_is_local(request)
+    elif scope is not None:
+        _check_key(request, keys, scope)
+    if "params" not in handler.parsed_fn_signature.parameters:
+        # A client that sends parameters where there are none expects them to matter.
+        for name, _ in _query(request):
+            raise Mistaken("query", name, "unknown; this path has no parameters")
+
+
+def _check_key(request: Request[Any, Any, Any], keys: tuple[ApiKey, ...], scope: Scope) -> None:
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not secret:
+        raise ProblemError(
+            "not_authenticated",
+            "send an API key, as in Authorization: Bearer <key>",
+            headers={"WWW-Authenticate": _CHALLENGE},
+        )
+    key = find_key(keys, secret.strip())
+    if key is None:
+        raise ProblemError(
+            "not_authenticated",
+            "unknown API key",
+            headers={"WWW-Authenticate": f'{_CHALLENGE}, error="invalid_token"'},
+        )
+    if not key.opens(scope):
+        raise ProblemError(
+            "not_allowed",
+            f"a key with the scope {scope.value} is required",
+            headers={"WWW-Authenticate": f'{_CHALLENGE}, error="insufficient_scope", scope="{scope.value}"'},
+        )
+
+
+def _check_is_local(request: Request[Any, Any, Any]) -> None:
+    """Without keys, every program on this machine may do everything, but no web page in one of its browsers."""
+    client = request.client
+    if client is not None and not is_loopback(client.host):
+        raise ProblemError("not_allowed", "without an API key, only this machine may use the API")
+    host = request.headers.get("host", "")
+    if not is_loopback(hostname(host)):
+        # A page whose own name was made to point here (DNS rebinding) still sends that name.
+        raise ProblemError("not_allowed", "without an API key, use localhost or 127.0.0.1 in the Host header")
+    origin = request.headers.get("origin")
+    if request.method not in _SAFE and origin is not None and origin.partition("://")[2] != host:
+        raise ProblemError("not_allowed", "without an API key, web pages from elsewhere may not change anything")

@@ -1,11 +1,12 @@
-"""The API on a socket: uvicorn in the running event loop, beside a game. Signals, logging and the loop's policy are
-left as they are."""
+"""The API on a socket: uvicorn's protocol in the running event loop, beside a game, with limits on connections.
+
+uvicorn and the event loop's own servers have no such limits, and would do a TLS handshake before any of our code runs.
+"""
 
 import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from ssl import SSLContext
@@ -15,12 +16,18 @@ import h11
 import msgspec
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
+from holdfast.core.addresses import address_group
 from holdfast.http.app import App
-from holdfast.http.connections import Acceptor, ConnectionLimits
 from holdfast.http.errors import MEDIA_TYPE, problem
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT, check_binding
-from holdfast.http.streams import ABORT
+from holdfast.http.responses import ABORT
+from holdfast.logs import get_logger
+
+_log = get_logger("holdfast.http")
+# How long to wait when descriptors or memory run out, as asyncio does.
+_EXHAUSTED_S = 1.0
 
 
 class HttpServer:
@@ -29,14 +36,36 @@ class HttpServer:
     def __init__(
         self, app: App, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, ssl: SSLContext | None = None
     ) -> None:
+        self.limits = app.context.limits
+        self.connections = ConnectionLimits(
+            per_address_max=self.limits.connections_per_address_max, total_max=self.limits.connections_max
+        )
+        self.config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            proxy_headers=False,
+            timeout_keep_alive=self.limits.idle_s,
+            h11_max_incomplete_event_size=self.limits.head_bytes_max,
+        )
+        self.config.load()
+        self.state = ServerState()
+        """uvicorn's: the open connections, and the tasks of their requests."""
+        self.one_gone = asyncio.Event()
         self._app = app
-        self._ssl = ssl
         self._has_keys = bool(app.context.keys)
         check_binding(host, has_keys=self._has_keys)
         self._host = host
         self._port = port
-        self._server: uvicorn.Server | None = None
-        self._acceptor: Acceptor | None = None
+        options = {"ssl": ssl, "ssl_handshake_timeout": self.limits.request_s}
+        self._transport_options: dict[str, Any] = {} if ssl is None else options
+        self._listening: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        # The tasks that make transports, each with its socket until it has started.
+        self._opening: dict[asyncio.Task[None], socket.socket | None] = {}
         self._address: tuple[str, int] | None = None
 
     @property
@@ -47,46 +76,35 @@ class HttpServer:
 
     async def start(self) -> None:
         """Listen; raises `OSError` if the address is taken."""
-        assert self._server is None, "the server has been started already"
-        sock = await self._bind()
-        config = _Config(self._app)
-        config.load()
-        server = uvicorn.Server(config)
-        server.lifespan = config.lifespan_class(config)
-
-        def connection() -> _Connection:
-            return _Connection(config=config, server_state=server.server_state, app_state=server.lifespan.state)
-
-        sock.listen(config.backlog)
-        self._acceptor = Acceptor(
-            sock, config.connections, connection, ssl=self._ssl, handshake_s=config.limits.request_s
-        )
-        self._server = server
-        self._address = sock.getsockname()[:2]
+        assert self._accepting is None, "the server has been started already"
+        self._listening = await self._bind()
+        self._listening.listen(self.config.backlog)
+        self._address = self._listening.getsockname()[:2]
+        self._accepting = asyncio.create_task(self._accept(self._listening), name="accepting HTTP")
 
     async def stop(self) -> None:
         """Stop listening; streams end, responses that are being sent get a moment, then everything is cut."""
-        if self._server is None:
+        if self._accepting is None or self._listening is None:
             return
-        server, self._server = self._server, None
-        config = server.config
-        assert isinstance(config, _Config)
-        state = server.server_state
-        assert self._acceptor is not None
-        await self._acceptor.close()
+        accepting, self._accepting = self._accepting, None
+        for task in (accepting, *self._opening):
+            task.cancel()
+        await asyncio.wait({accepting, *self._opening})
+        self._listening.close()
         self._app.context.streams.end()
-        for connection in list(state.connections):
+        open_connections = self.state.connections
+        for connection in list(open_connections):
             connection.shutdown()
         with suppress(TimeoutError):
-            async with asyncio.timeout(config.limits.stop_s):
-                while state.connections:
-                    config.one_gone.clear()
-                    await config.one_gone.wait()
-        for connection in list(state.connections):
+            async with asyncio.timeout(self.limits.stop_s):
+                while open_connections:
+                    self.one_gone.clear()
+                    await self.one_gone.wait()
+        for connection in list(open_connections):
             connection.transport.abort()
         # Streams end by themselves once their connection is cut; requests that still wait for the node are cancelled.
-        if tasks := set(state.tasks):
-            _, tasks = await asyncio.wait(tasks, timeout=config.limits.stop_s)
+        if tasks := set(self.state.tasks):
+            _, tasks = await asyncio.wait(tasks, timeout=self.limits.stop_s)
         if tasks:
             for task in tasks:
                 task.cancel()
@@ -112,45 +130,61 @@ class HttpServer:
             raise OSError(error.errno, message) from None
         return sock
 
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, address = await loop.sock_accept(listening)
+            except ConnectionError:
+                continue  # the client has already disconnected
+            except OSError as error:
+                _log.warning("cannot accept connections at the moment", error=error)
+                await asyncio.sleep(_EXHAUSTED_S)
+                continue
+            connection = Connection(self, str(address[0]))
+            if not self.connections.admit(connection, connection.host):
+                sock.close()
+                continue
+            sock.setblocking(False)
+            task = connection.opening = asyncio.create_task(self._open(connection))
+            self._opening[task] = sock
+            task.add_done_callback(self._opened)
 
-class _Config(uvicorn.Config):
-    """uvicorn's settings, and what its connections share."""
+    async def _open(self, connection: "Connection") -> None:
+        """Make a transport of a connection's socket."""
+        loop, task = asyncio.get_running_loop(), connection.opening
+        assert task is not None
+        sock, self._opening[task] = self._opening[task], None
+        assert sock is not None
+        try:
+            # A failed handshake is the peer's fault, as with the loop's own servers.
+            with suppress(OSError):
+                await loop.connect_accepted_socket(lambda: connection, sock, **self._transport_options)
+                connection.opening = None
+        finally:
+            if connection.opening is not None:
+                self.connections.remove(connection, connection.host)
 
-    def __init__(self, app: App) -> None:
-        limits = app.context.limits
-        super().__init__(
-            app,
-            http=_Connection,
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            workers=1,
-            proxy_headers=False,
-            timeout_keep_alive=limits.idle_s,
-            h11_max_incomplete_event_size=limits.head_bytes_max,
-        )
-        self.limits = limits
-        self.connections = ConnectionLimits(
-            per_address_max=limits.connections_per_address_max, total_max=limits.connections_max
-        )
-        self.one_gone = asyncio.Event()
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        sock = self._opening.pop(task)
+        if sock is not None:
+            # Closed before it started. Afterwards the loop closes the socket, whatever happens.
+            sock.close()
 
 
-class _Connection(H11Protocol):
+class Connection(H11Protocol):
     """uvicorn's connection, with a deadline for each request, counted by address, and with problem documents."""
 
-    config: _Config
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, server: HttpServer, host: str) -> None:
+        super().__init__(server.config, server.state, app_state={})
         # The setting of this name would change the logger, which is the whole process's.
         self.access_log = False
-        self._deadline: asyncio.TimerHandle | None = None
-        self.host = ""
-        """The client's address; set when it is accepted."""
+        self.host = host
+        """The client's address."""
         self.opening: asyncio.Task[None] | None = None
         """What makes a transport of its socket, until there is one."""
+        self._http_server = server
+        self._deadline: asyncio.TimerHandle | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -169,17 +203,18 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        self.app = _with_abort(self.app, transport.abort)
+        # Each request's scope gets a copy of it.
+        self.app_state = {ABORT: transport.abort}
         self._watch_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.config.connections.remove(self, self.host)
+        self._http_server.connections.remove(self, self.host)
         self._unwatch_request()
-        self.config.one_gone.set()
+        self._http_server.one_gone.set()
 
     def data_received(self, data: bytes) -> None:
-        self.config.connections.heard(self, self.host)
+        self._http_server.connections.heard(self, self.host)
         # No Server header; and the date when it is needed, where uvicorn's main loop would wake ten times a second.
         self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().data_received(data)
@@ -208,7 +243,7 @@ class _Connection(H11Protocol):
 
     def _watch_request(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(self.config.limits.request_s, self.transport.abort)
+            self._deadline = self.loop.call_later(self._http_server.limits.request_s, self.transport.abort)
 
     def _unwatch_request(self) -> None:
         if self._deadline is not None:
@@ -216,9 +251,58 @@ class _Connection(H11Protocol):
             self._deadline = None
 
 
-def _with_abort(app: Callable[..., Any], abort: Callable[[], None]) -> Callable[..., Any]:
-    async def run(scope: Any, receive: Any, send: Any) -> None:
-        scope["extensions"] = {ABORT: abort}
-        await app(scope, receive, send)
+class ConnectionLimits:
+    """Counts connections by address, or by IPv6 network of 64 bits.
 
-    return run
+    A full server must not refuse a probe or an operator: the longest idle connection is closed for it. If there are too
+    many in total, it is one of the address that has most, so that a few addresses cannot displace the rest.
+    """
+
+    def __init__(self, *, per_address_max: int, total_max: int) -> None:
+        self._per_address_max = per_address_max
+        self._total_max = total_max
+        self._total = 0
+        # For each address, the most recently active connection is last. There are no empty entries.
+        self._by_address: dict[str, dict[Connection, None]] = {}
+
+    def admit(self, connection: Connection, host: str) -> bool:
+        """Whether a new connection may stay. An idle one may be closed for it."""
+        address = address_group(host)
+        own = self._by_address.get(address, {})
+        if len(own) >= self._per_address_max and not self._make_room(address):
+            return False
+        if self._total >= self._total_max:
+            largest = max(self._by_address, key=lambda each: len(self._by_address[each]))
+            # An address that has as many as the largest closes one of its own.
+            if len(own) >= len(self._by_address[largest]):
+                largest = address
+            if not self._make_room(largest):
+                return False
+        self._by_address.setdefault(address, {})[connection] = None
+        self._total += 1
+        return True
+
+    def _make_room(self, address: str) -> bool:
+        idle = next((each for each in self._by_address.get(address, {}) if each.is_idle), None)
+        if idle is None:
+            return False
+        self.remove(idle, address)
+        idle.cut()
+        return True
+
+    def heard(self, connection: Connection, host: str) -> None:
+        """A client has sent something."""
+        own = self._by_address.get(address_group(host), {})
+        if connection in own:
+            del own[connection]
+            own[connection] = None
+
+    def remove(self, connection: Connection, host: str) -> None:
+        """A connection is closed, or is about to be."""
+        address = address_group(host)
+        own = self._by_address.get(address, {})
+        if connection in own:
+            del own[connection]
+            self._total -= 1
+            if not own:
+                del self._by_address[address]

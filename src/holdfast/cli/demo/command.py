@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.live import Live
 
-from holdfast.cli.demo.screen import LiveScreen, PlainScreen, Totals, open_console, verdict
-from holdfast.cli.demo.show import DemoSettings, Screen, Show, are_there_keys
+from holdfast.cli.demo.screen import Totals, live_screen, open_console, plain_screen, verdict
+from holdfast.cli.demo.show import DemoSettings, Draw, Show, are_there_keys
 from holdfast.http.limits import DEFAULT_PORT
 from holdfast.server.run import event_loop
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.cli.demo.page import Page
 
 _CUT_EVERY_S = 0.5
+_LIVE_DRAW_S = 0.125
+_PLAIN_DRAW_S = 1.0
 # Fewer cuts beside a page, so that its player can follow the game.
 _CALM_CUT_EVERY_S = 3.0
 
@@ -95,24 +97,21 @@ def demo(
     settings = DemoSettings(
         bots, seconds, cut_every, crash_every, seed, has_keys=is_live and are_there_keys(), http_port=http_port
     )
-    if page is not None and opens and is_live and _has_desktop():
+    # A text browser in this terminal would be in the way.
+    has_desktop = sys.platform in {"darwin", "win32"} or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if page is not None and opens and is_live and has_desktop:
         webbrowser.open(page.url)
     try:
         if is_live:
             with Live(console=console, auto_refresh=False) as live:
-                show = _run(settings, LiveScreen(console, live), page)
+                show = _run(settings, live_screen(console, live), _LIVE_DRAW_S, page)
         else:
-            show = _run(settings, PlainScreen(console), page)
+            show = _run(settings, plain_screen(console), _PLAIN_DRAW_S, page)
     except asyncio.CancelledError:
         raise click.Abort from None
     console.print(verdict(show), soft_wrap=True)
-    if seconds is not None and not Totals.of(show.bots).is_whole:
+    if seconds is not None and not Totals(show.bots).is_whole:
         raise SystemExit(1)
-
-
-def _has_desktop() -> bool:
-    """Whether a browser would open a window; a text browser in this terminal would be in the way."""
-    return sys.platform in {"darwin", "win32"} or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 def _page(seed: int | None, port: int) -> "Page | None":
@@ -125,8 +124,8 @@ def _page(seed: int | None, port: int) -> "Page | None":
     return None
 
 
-def _run(settings: DemoSettings, screen: Screen, page: "Page | None") -> Show:
-    show = Show(settings, screen, page)
+def _run(settings: DemoSettings, draw: Draw, draw_s: float, page: "Page | None") -> Show:
+    show = Show(settings, draw, draw_s, page)
     try:
         with asyncio.Runner(loop_factory=event_loop()) as runner:
             runner.run(show.run())

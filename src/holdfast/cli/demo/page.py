@@ -17,11 +17,11 @@ import uvicorn
 from litestar import Litestar, Request, Response, get, post
 from litestar.exceptions import NotFoundException
 from litestar.static_files import create_static_files_router
-from litestar.types import ASGIApp, Receive, Scope, Send
 from litestar.types import Message as LitestarMessage
+from litestar.types import Scope
 
 from holdfast.cli.demo.proxy import Proxy
-from holdfast.cli.demo.server import ServerProcess, listening_at
+from holdfast.cli.demo.server import Ready, ServerProcess, listening_at
 from holdfast.core.addresses import hostname, is_loopback
 
 SITE = Path(__file__).with_name("site")
@@ -42,47 +42,6 @@ _BODY_BYTES_MAX = 1_024
 _STOP_S = 5.0
 # Each is a listening socket; the least recently used one is closed when there are more.
 LINKS_MAX = 64
-
-
-class Links:
-    """The visitors' proxies, by a secret name: a page that is reloaded finds its own again."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._proxies: dict[str, Proxy] = {}
-        self._target = ("127.0.0.1", 0)
-
-    def moved(self, host: str, port: int) -> None:
-        """The server listens at this address from now on."""
-        self._target = (host, port)
-        for proxy in self._proxies.values():
-            proxy.target = self._target
-
-    async def open(self, name: str = "") -> tuple[str, Proxy]:
-        """The proxy of that name, or a new one; plugged in and without delay."""
-        proxy = self._proxies.pop(name, None)
-        if proxy is None:
-            name = secrets.token_urlsafe(12)
-            proxy = Proxy(*self._target, random=self._random)
-            await proxy.start()
-        self._proxies[name] = proxy
-        # The server may have moved while the proxy was started.
-        proxy.target = self._target
-        proxy.plug()
-        proxy.delay_s = 0.0
-        while len(self._proxies) > LINKS_MAX:
-            await self._proxies.pop(next(iter(self._proxies))).stop()
-        return name, proxy
-
-    def get(self, name: str) -> Proxy | None:
-        """The proxy of that name."""
-        return self._proxies.get(name)
-
-    async def close(self) -> None:
-        """Close them all."""
-        proxies, self._proxies = self._proxies, {}
-        for proxy in proxies.values():
-            await proxy.stop()
 
 
 class LinkChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -111,14 +70,15 @@ class Status(msgspec.Struct):
 
 
 class Page:
-    """Serves the page within `async with`, and keeps the visitors' links."""
+    """Serves the page within `async with`, and keeps the visitors' proxies."""
 
     def __init__(self, random: Random, port: int) -> None:
-        self.links = Links(random)
+        self._random = random
         self._socket = listening_at(HOST, port)
         self._process: ServerProcess | None = None
-        self._room = ""
-        self._dashboard = ""
+        self._ready: Ready | None = None
+        # By a secret name: a page that is reloaded finds its own again.
+        self._links: dict[str, Proxy] = {}
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -136,9 +96,26 @@ class Page:
     def moved(self, process: ServerProcess) -> None:
         """The server was started or restarted."""
         assert process.ready is not None
-        self._process = process
-        self._room, self._dashboard = process.ready.room, process.ready.http
-        self.links.moved(process.ready.host, process.ready.port)
+        self._process, self._ready = process, process.ready
+        for proxy in self._links.values():
+            proxy.target = (process.ready.host, process.ready.port)
+
+    async def _open_link(self, name: str) -> tuple[str, Proxy]:
+        """The proxy of that name, or a new one; plugged in and without delay."""
+        assert self._ready is not None
+        proxy = self._links.pop(name, None)
+        if proxy is None:
+            name = secrets.token_urlsafe(12)
+            proxy = Proxy(self._ready.host, self._ready.port, random=self._random)
+            await proxy.start()
+        self._links[name] = proxy
+        # The server may have moved while the proxy was started.
+        proxy.target = (self._ready.host, self._ready.port)
+        proxy.plug()
+        proxy.delay_s = 0.0
+        while len(self._links) > LINKS_MAX:
+            await self._links.pop(next(iter(self._links))).stop()
+        return name, proxy
 
     async def __aenter__(self) -> Self:
         config = uvicorn.Config(self._app(), log_config=None, lifespan="off", ws="none", proxy_headers=False)
@@ -147,7 +124,8 @@ class Page:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.links.close()
+        for proxy in self._links.values():
+            await proxy.stop()
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             with suppress(TimeoutError):
@@ -157,20 +135,21 @@ class Page:
     def _app(self) -> Litestar:
         @get("/status", sync_to_thread=False)
         def status() -> Status:
-            process = self._process
+            process, latest = self._process, self._ready
             assert process is not None
+            assert latest is not None
             pid = process.ready.pid if process.ready is not None else None
-            return Status(self._room, pid, process.crashes, process.back_after_s, self._dashboard)
+            return Status(latest.room, pid, process.crashes, process.back_after_s, latest.http)
 
         @post("/link")
         async def link(data: LinkChange) -> VisitorLink:
-            name, proxy = await self.links.open(data.link)
+            name, proxy = await self._open_link(data.link)
             host, port = proxy.address
             return VisitorLink(name, f"ws://{host}:{port}")
 
         @post("/link/change", sync_to_thread=False, status_code=204)
         def change(data: LinkChange) -> None:
-            proxy = self.links.get(data.link)
+            proxy = self._links.get(data.link)
             if proxy is None:
                 raise NotFoundException("this page's link was closed: reload the page")
             if data.is_plugged is not None:
@@ -186,7 +165,7 @@ class Page:
         return Litestar(
             [status, link, change, crash, create_static_files_router("/", [SITE], html_mode=True)],
             before_request=_only_own_page,
-            middleware=[_with_headers],
+            before_send=[_add_headers],
             request_max_body_size=_BODY_BYTES_MAX,
             openapi_config=None,
             logging_config=None,
@@ -202,18 +181,10 @@ def _only_own_page(request: Request[Any, Any, Any]) -> Response[str] | None:
     return None
 
 
-def _with_headers(app: ASGIApp) -> ASGIApp:
+async def _add_headers(message: LitestarMessage, _scope: Scope) -> None:
     """Add the security headers to every answer."""
-
-    async def middleware(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: LitestarMessage) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_HEADERS]
-            await send(message)
-
-        await app(scope, receive, send_with_headers)
-
-    return middleware
+    if message["type"] == "http.response.start":
+        message["headers"] = [*message["headers"], *_HEADERS]
 
 
 class _Server(uvicorn.Server):

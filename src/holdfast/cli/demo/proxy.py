@@ -31,11 +31,10 @@ class Cut(Enum):
 class Relay:
     """One proxied connection: a socket to the client and one to the server."""
 
-    def __init__(self, random: Random, delay_s: float) -> None:
+    def __init__(self, proxy: "Proxy") -> None:
         self.was_cut = False
-        self.delay_s = delay_s
         self.ended = asyncio.Event()
-        self._random = random
+        self._proxy = proxy
         self._cut: Cut | None = None
         self._writers: list[StreamWriter] = []
 
@@ -67,25 +66,25 @@ class Relay:
 
     async def _pump(self, reader: StreamReader, writer: StreamWriter) -> None:
         while chunk := await reader.read(_CHUNK_BYTES):
-            if self.delay_s:
-                await asyncio.sleep(self.delay_s)
+            if self._proxy.delay_s:
+                await asyncio.sleep(self._proxy.delay_s)
             if self._cut is Cut.SILENT:
                 continue
             if self._cut is Cut.TORN:
-                writer.write(chunk[: self._random.randrange(len(chunk))])
+                writer.write(chunk[: self._proxy.random.randrange(len(chunk))])
                 await writer.drain()
                 self.was_cut = True
                 return
             writer.write(chunk)
             await writer.drain()
 
-    def cut(self, how: Cut, *, silent_s: float) -> None:
+    def cut(self, how: Cut) -> None:
         """Start to cut; `ended` is set when it is done."""
         self._cut = how
         if how is Cut.RESET:
             self.reset()
         elif how is Cut.SILENT:
-            asyncio.get_running_loop().call_later(silent_s, self.reset)
+            asyncio.get_running_loop().call_later(self._proxy.silent_s, self.reset)
 
     def reset(self) -> None:
         """Reset both sockets at once."""
@@ -100,14 +99,14 @@ class Proxy:
     """A proxy to one server for one client: `async with Proxy(host, port) as proxy:`, then dial its address."""
 
     def __init__(self, host: str, port: int, *, random: Random, delay_s: float = 0.0, silent_s: float = 0.3) -> None:
-        """Bytes are delayed by `delay_s`; a connection that is cut silently is reset after `silent_s`."""
+        """Bytes are delayed by `delay_s` each way; a connection that is cut silently is reset after `silent_s`."""
         self.cuts = 0
         """How many connections were cut."""
         self.target = (host, port)
         """The server's address, for new connections."""
-        self._random = random
-        self._delay_s = delay_s
-        self._silent_s = silent_s
+        self.random = random
+        self.delay_s = delay_s
+        self.silent_s = silent_s
         self._is_plugged = True
         self._refusals = 0
         self._refused = asyncio.Event()
@@ -136,24 +135,13 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    @property
-    def delay_s(self) -> float:
-        """The delay of bytes, each way."""
-        return self._delay_s
-
-    @delay_s.setter
-    def delay_s(self, delay_s: float) -> None:
-        self._delay_s = delay_s
-        if self._newest is not None:
-            self._newest.delay_s = delay_s
-
     async def cut(self, how: Cut = Cut.RESET) -> None:
         """Cut the client's connection, or its next one if it has none now; returns when that is done."""
         while True:
             await self._connected.wait()
             relay = self._newest
             assert relay is not None
-            relay.cut(how, silent_s=self._silent_s)
+            relay.cut(how)
             await relay.ended.wait()
             if relay.was_cut:
                 return
@@ -185,7 +173,7 @@ class Proxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _forward(self, reader: StreamReader, writer: StreamWriter) -> None:
-        relay = self._newest = Relay(self._random, self._delay_s)
+        relay = self._newest = Relay(self)
         self._relays.add(relay)
         self._connected.set()
         try:

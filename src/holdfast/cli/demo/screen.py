@@ -3,7 +3,6 @@
 import io
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.demo.bots import Bot
-from holdfast.cli.demo.show import Show
+from holdfast.cli.demo.show import Draw, Show
 
 # From this width on, the table also has the latency and the coins.
 _WIDE_COLUMNS = 100
@@ -27,46 +26,25 @@ _STATUS_STYLES = {"connected": "green", "disconnected": "yellow", "ended": "red"
 _OUTCOME_STYLES = {"resumed": "green", "resynced": "yellow", "reset": "red"}
 
 
-@dataclass(frozen=True, slots=True)
 class Totals:
     """The sums over all sessions."""
 
-    sessions: int
-    disconnected: int
-    drops: int
-    resumes: int
-    sent: int
-    received: int
-    replayed: int
-    lost: int
-    duplicated: int
-    refused: int
-    ended: int
-    latency_ms: float
-
-    @classmethod
-    def of(cls, bots: Sequence[Bot]) -> "Totals":
-        """The sums over these bots."""
+    def __init__(self, bots: Sequence[Bot]) -> None:
+        self.sessions = len(bots)
+        self.disconnected = sum(bot.status != "connected" for bot in bots)
+        self.drops = sum(bot.session.drops for bot in bots)
+        self.resumes = sum(bot.resumes for bot in bots)
+        self.sent = sum(bot.sent for bot in bots)
+        self.received = sum(bot.received for bot in bots)
+        self.replayed = sum(bot.replayed for bot in bots)
+        self.lost = sum(bot.lost for bot in bots)
+        self.duplicated = sum(bot.duplicated for bot in bots)
+        self.refused = sum(bot.refused for bot in bots)
         latencies = [bot.session.latency_ms for bot in bots if bot.session.latency_ms]
-        return cls(
-            sessions=len(bots),
-            disconnected=sum(bot.status != "connected" for bot in bots),
-            drops=sum(bot.session.drops for bot in bots),
-            resumes=sum(bot.resumes for bot in bots),
-            sent=sum(bot.brain.sent for bot in bots),
-            received=sum(bot.brain.received for bot in bots),
-            replayed=sum(bot.replayed for bot in bots),
-            lost=sum(bot.lost for bot in bots),
-            duplicated=sum(bot.duplicated for bot in bots),
-            refused=sum(bot.brain.refused for bot in bots),
-            ended=sum(bot.error is not None for bot in bots),
-            latency_ms=sum(latencies) / len(latencies) if latencies else 0.0,
-        )
-
-    @property
-    def is_whole(self) -> bool:
+        self.latency_ms = sum(latencies) / len(latencies) if latencies else 0.0
+        has_ended = any(bot.error is not None for bot in bots)
+        self.is_whole = not (self.lost or self.duplicated or self.refused or has_ended)
         """Whether no message was lost, duplicated or refused and no session ended early."""
-        return not (self.lost or self.duplicated or self.refused or self.ended)
 
 
 def picture(show: Show, console: Console) -> RenderableType:
@@ -74,12 +52,13 @@ def picture(show: Show, console: Console) -> RenderableType:
     bots = show.bots
     rows_max = max(console.height - _FRAME_LINES, 3) if console.is_terminal else len(bots)
     hidden = max(len(bots) - rows_max, 0)
-    total = Totals.of(bots)
+    total = Totals(bots)
     table = _table(bots[: len(bots) - hidden], total, is_wide=console.width >= _WIDE_COLUMNS, hidden=hidden)
     parts: list[RenderableType] = [_title(show), *places(show), table, server_line(show)]
     parts.append(Text(_EXPLANATION, style="dim"))
     if show.settings.has_keys and show.phase != "over":
-        parts.append(_keys())
+        keys = ("c", "bold"), " crash the server (kill -9)   ", ("q", "bold"), " quit (or Ctrl-C)"
+        parts.append(Text.assemble(*keys))
     return Group(*parts)
 
 
@@ -93,7 +72,7 @@ def places(show: Show) -> list[Text]:
 
 def line(show: Show) -> str:
     """The current state in one line."""
-    total = Totals.of(show.bots)
+    total = Totals(show.bots)
     return (
         f"{show.elapsed_s:5.1f} s  sessions {total.sessions} · disconnected {total.disconnected} · drops {total.drops}"
         f" · sent {total.sent} · received {total.received} · replayed {total.replayed}"
@@ -104,7 +83,7 @@ def line(show: Show) -> str:
 
 def verdict(show: Show) -> Text:
     """The result of the run."""
-    total = Totals.of(show.bots)
+    total = Totals(show.bots)
     text = Text(
         f"{show.elapsed_s:.0f} s: {total.drops:,} drops, {total.resumes:,} resumes, {total.sent:,} messages sent,"
         f" {total.received:,} received, {total.replayed:,} replayed.\n"
@@ -133,7 +112,7 @@ def _title(show: Show) -> Text:
 
 def server_line(show: Show) -> Text:
     """The state of the server."""
-    server, total = show.server, Totals.of(show.bots)
+    server, total = show.server, Totals(show.bots)
     if server.ready is None:
         return Text(f"Server killed {_times(server.crashes + server.is_dying)}, restarting …", style="bold yellow")
     if not server.crashes:
@@ -144,10 +123,6 @@ def server_line(show: Show) -> Text:
         f"Server killed {_times(server.crashes)}, back after {server.back_after_s:.1f} s, {what}.",
         style="bold green" if total.is_whole else "bold red",
     )
-
-
-def _keys() -> Text:
-    return Text.assemble(("c", "bold"), " crash the server (kill -9)   ", ("q", "bold"), " quit (or Ctrl-C)")
 
 
 def _times(number: int) -> str:
@@ -180,29 +155,25 @@ def _table(bots: Sequence[Bot], total: Totals, *, is_wide: bool, hidden: int) ->
 
 
 def _row(bot: Bot, *, is_wide: bool) -> list[RenderableType]:
-    brain = bot.brain
+    dash = Text("–", style="dim")
+    outcome = bot.session.outcome
+    last_return = dash
+    if outcome is not None and outcome.kind != "new":
+        style = _OUTCOME_STYLES.get(outcome.kind, "red")
+        last_return = Text.assemble((outcome.kind, style), f" +{outcome.replayed}")
     cells: list[RenderableType] = [
         bot.name or "…",  # until its ship has one
         Text(bot.status, style=_STATUS_STYLES[bot.status]),
         str(bot.session.drops),
-        _last_return(bot),
-        str(bot.replayed),
-        str(brain.sent),
-        str(brain.received),
+        last_return,
+        *map(str, (bot.replayed, bot.sent, bot.received)),
         _count(bot.lost),
         _count(bot.duplicated),
     ]
     if is_wide:
-        latency = f"{bot.session.latency_ms:.1f}" if bot.session.latency_ms else Text("–", style="dim")
-        cells += [latency, brain.ship, str(bot.coins)]
+        latency = f"{bot.session.latency_ms:.1f}" if bot.session.latency_ms else dash
+        cells += [latency, bot.ship, str(bot.own.coins if bot.own is not None else 0)]
     return cells
-
-
-def _last_return(bot: Bot) -> Text:
-    outcome = bot.session.outcome
-    if outcome is None or outcome.kind == "new":
-        return Text("–", style="dim")
-    return Text.assemble((outcome.kind, _OUTCOME_STYLES.get(outcome.kind, "red")), f" +{outcome.replayed}")
 
 
 def _count(wrong: int) -> Text:
@@ -220,42 +191,23 @@ def open_console() -> Console:
     return Console(file=out, highlight=False)
 
 
-class LiveScreen:
+def live_screen(console: Console, live: Live) -> Draw:
     """A table that is redrawn in place."""
-
-    draw_s = 0.125
-
-    def __init__(self, console: Console, live: Live) -> None:
-        self._console = console
-        self._live = live
-
-    def draw(self, show: Show) -> None:
-        """Redraw the table."""
-        self._live.update(picture(show, self._console), refresh=True)
-
-    def finish(self, show: Show) -> None:
-        """Leave the last table on the screen."""
-        self.draw(show)
+    return lambda show: live.update(picture(show, console), refresh=True)
 
 
-class PlainScreen:
-    """A line per second, and a table at the end."""
+def plain_screen(console: Console) -> Draw:
+    """A line for each draw, and a table at the end."""
+    has_begun = False
 
-    draw_s = 1.0
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._has_begun = False
-
-    def draw(self, show: Show) -> None:
-        """Print one line."""
-        if not self._has_begun:
-            self._has_begun = True
+    def draw(show: Show) -> None:
+        nonlocal has_begun
+        if not has_begun:
+            has_begun = True
             for text in (*places(show), server_line(show)):
-                self._console.print(text, soft_wrap=True)
-        self._console.print(line(show), soft_wrap=True)
+                console.print(text, soft_wrap=True)
+        console.print(line(show), soft_wrap=True)
+        if show.phase == "over":
+            console.print(picture(show, console))
 
-    def finish(self, show: Show) -> None:
-        """Print the table."""
-        self.draw(show)
-        self._console.print(picture(show, self._console))
+    return draw

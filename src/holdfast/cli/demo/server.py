@@ -14,7 +14,6 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -173,27 +172,10 @@ class ServerProcess:
 
 def listening_at(host: str, port: int) -> socket.socket:
     """A socket that listens on this port, or on a free one if this is taken."""
-    with suppress(OSError):
-        return _listening(host, port)
-    return _listening(host, 0)
-
-
-def free_port(host: str, port: int) -> int:
-    """This port, or a free one if it is taken, for a process that is started later."""
-    with listening_at(host, port) as sock:
-        return int(sock.getsockname()[1])
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    sock = socket.socket()
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen()
+        return socket.create_server((host, port))
     except OSError:
-        sock.close()
-        raise
-    return sock
+        return socket.create_server((host, 0))
 
 
 if __name__ == "__main__":

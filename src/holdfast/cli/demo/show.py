@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from holdfast.cli.demo.bots import Bot, Brain
+from holdfast.cli.demo.bots import Bot
 from holdfast.cli.demo.proxy import Cut, Proxy
-from holdfast.cli.demo.server import Ready, ServerProcess, free_port
+from holdfast.cli.demo.server import Ready, ServerProcess, listening_at
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
 
 try:
@@ -47,18 +47,8 @@ class DemoSettings:
     http_port: int = DEFAULT_PORT
 
 
-class Screen(Protocol):
-    """Displays a run."""
-
-    @property
-    def draw_s(self) -> float:
-        """The time between two draws."""
-
-    def draw(self, show: "Show") -> None:
-        """Show the current state."""
-
-    def finish(self, show: "Show") -> None:
-        """Show the result."""
+Draw = Callable[["Show"], None]
+"""Shows the current state of a run; when its phase is "over", the result."""
 
 
 class Show:
@@ -66,8 +56,8 @@ class Show:
 
     server: ServerProcess
 
-    def __init__(self, settings: DemoSettings, screen: Screen, page: "Page | None" = None) -> None:
-        """With a page, visitors play too."""
+    def __init__(self, settings: DemoSettings, draw: Draw, draw_s: float, page: "Page | None" = None) -> None:
+        """It is drawn at this interval. With a page, visitors play too."""
         self.settings = settings
         self.page = page
         self.bots: list[Bot] = []
@@ -75,7 +65,8 @@ class Show:
         self.phase = ""
         self.log = ""
         """The server's log; empty if there were no errors."""
-        self._screen = screen
+        self._draw = draw
+        self._draw_s = draw_s
         self._random = Random(settings.seed)  # noqa: S311 - not for secrets: where bots go, which connections are cut
 
     async def run(self) -> None:
@@ -85,15 +76,18 @@ class Show:
             _signals(stop),
             TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as folder,
         ):
-            options = (
-                (str(free_port(DEFAULT_HOST, self.settings.http_port)), self.page.url) if self.page is not None else ()
-            )
+            options: list[str] = []
+            if self.page is not None:
+                with listening_at(DEFAULT_HOST, self.settings.http_port) as sock:
+                    options = [str(sock.getsockname()[1]), self.page.url]
             self.server = ServerProcess(Path(folder), self._moved, options)
             async with self.server, self.page or nullcontext(), asyncio.TaskGroup() as tasks:
                 # From now on the server may be killed, also while the bots are joining.
                 supervising = tasks.create_task(self.server.keep_running())
                 try:
-                    await self._join()
+                    ready = self.server.ready
+                    assert ready is not None
+                    self.bots = await asyncio.gather(*(self._bot(ready) for _ in range(self.settings.bots)))
                     with self._keys(stop):
                         await self._play(stop)
                 finally:
@@ -112,15 +106,10 @@ class Show:
         for bot in self.bots:
             bot.proxy.target = (ready.host, ready.port)
 
-    async def _join(self) -> None:
-        ready = self.server.ready
-        assert ready is not None
-        self.bots = await asyncio.gather(*(self._bot(ready) for _ in range(self.settings.bots)))
-
     async def _bot(self, ready: Ready) -> Bot:
         delay_s = self._random.uniform(*_DELAY_S_RANGE)
         proxy = Proxy(ready.host, ready.port, random=self._random, delay_s=delay_s)
-        return await Bot.join(Brain(self._random), proxy, ready.room)
+        return await Bot.join(self._random, proxy, ready.room)
 
     async def _play(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -139,7 +128,7 @@ class Show:
             await asyncio.wait(playing)
             drawing.cancel()
         self.phase = "over"
-        self._screen.finish(self)
+        self._draw(self)
 
     async def _break_links(self) -> None:
         """Cut the connection of a random bot whose connection is up, at random times."""
@@ -173,8 +162,8 @@ class Show:
         try:
             while True:
                 self.elapsed_s = loop.time() - began_at
-                self._screen.draw(self)
-                await asyncio.sleep(self._screen.draw_s)
+                self._draw(self)
+                await asyncio.sleep(self._draw_s)
         finally:
             self.elapsed_s = loop.time() - began_at
 

@@ -6,8 +6,8 @@ from litestar.params import JSONBody
 
 from holdfast.http.bodies import NewAccount, NewPassword, NewTicket, PageQuery
 from holdfast.http.keys import Scope
-from holdfast.http.responses import Answer, path_to
-from holdfast.http.routes.shared import BODY, LOCATION, PATH, AccountPath, BanPath, Server, operation
+from holdfast.http.responses import Answer
+from holdfast.http.routes.shared import LOCATION, AccountPath, BanPath, Server, location, route
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.requests import Ban
@@ -20,15 +20,15 @@ _ADA = {"name": "ada", "password": "correct horse battery staple", "roles": ["te
 _TICKET = {"player": "ada", "roles": ["tester"], "ttl_s": 30}
 
 
-@get(_BANS, **operation("bans", "List bans", Scope.ADMIN, "expired"))
+@route(get, _BANS, "bans", "List bans", Scope.ADMIN, "expired")
 async def list_bans(server: Server, params: NamedDependency[PageQuery]) -> BanPage:
     """The bans in force; an `until` of 0 means permanent."""
     return server.access.ban_page(params.limit, params.cursor)
 
 
-@post(
-    _BANS,
-    **operation("bans", "Ban a player or an address", Scope.ADMIN, *BODY, "throttled", example=_TWO_HOURS),
+@route(
+    *(post, _BANS, "bans", "Ban a player or an address", Scope.ADMIN, "throttled"),
+    example=_TWO_HOURS,
     response_headers=[LOCATION],
 )
 async def ban(server: Server, data: JSONBody[Ban]) -> Answer[BanInfo]:
@@ -37,44 +37,36 @@ async def ban(server: Server, data: JSONBody[Ban]) -> Answer[BanInfo]:
     It replaces a former ban of the same player or range.
     """
     made = await server.access.ban(data)
-    return Answer(made, status_code=201, headers={"Location": path_to("bans", made.subject)})
+    return Answer(made, status_code=201, headers=location("bans", made.subject))
 
 
-@delete(f"{_BANS}/{{subject:str}}", **operation("bans", "Lift a ban", Scope.ADMIN, *PATH, "throttled"))
+@route(delete, f"{_BANS}/{{subject:str}}", "bans", "Lift a ban", Scope.ADMIN, "throttled")
 async def unban(server: Server, subject: BanPath) -> None:
     """They may sign in again; sessions that the ban has ended stay ended."""
     await server.access.unban(subject)
 
 
-@post(
-    _ACCOUNTS,
-    **operation(
-        "accounts", "Create an account", Scope.ADMIN, *BODY, "not_found", "conflict", "throttled", example=_ADA
-    ),
+@route(
+    *(post, _ACCOUNTS, "accounts", "Create an account", Scope.ADMIN, "not_found", "conflict", "throttled"),
+    example=_ADA,
     response_headers=[LOCATION],
 )
 async def create_account(server: Server, data: JSONBody[NewAccount]) -> Answer[AccountInfo]:
     """With a player, its owner signs in as that player; without, as a new player from the first sign-in on, unless a
     guest is linked to the account before. A guest who is named here signs in with it from now on."""
     account = await server.accounts.create(data.name, data.password, player=data.player, roles=data.roles)
-    return Answer(account, status_code=201, headers={"Location": path_to("accounts", account.name)})
+    return Answer(account, status_code=201, headers=location("accounts", account.name))
 
 
-@get(_ACCOUNT, **operation("accounts", "Get an account", Scope.ADMIN, *PATH))
+@route(get, _ACCOUNT, "accounts", "Get an account", Scope.ADMIN)
 async def get_account(server: Server, account_name: AccountPath) -> AccountInfo:
     """Everything but the password, of which only a hash is kept."""
     return await server.accounts.get(account_name)
 
 
-@put(
-    f"{_ACCOUNT}/password",
-    **operation(
-        "accounts",
-        "Change a password",
-        Scope.ADMIN,
-        *(*BODY, *PATH, "throttled"),
-        example={"password": "correct horse battery staple"},
-    ),
+@route(
+    *(put, f"{_ACCOUNT}/password", "accounts", "Change a password", Scope.ADMIN, "throttled"),
+    example={"password": "correct horse battery staple"},
     status_code=204,
 )
 async def set_password(server: Server, account_name: AccountPath, data: JSONBody[NewPassword]) -> None:
@@ -82,18 +74,15 @@ async def set_password(server: Server, account_name: AccountPath, data: JSONBody
     await server.accounts.set_password(account_name, data.password)
 
 
-@delete(_ACCOUNT, **operation("accounts", "Delete an account", Scope.ADMIN, *PATH, "throttled"))
+@route(delete, _ACCOUNT, "accounts", "Delete an account", Scope.ADMIN, "throttled")
 async def delete_account(server: Server, account_name: AccountPath) -> None:
     """Its player is signed out everywhere."""
     await server.accounts.delete(account_name)
 
 
 # A key that may do this can sign in as any player.
-@post("/v1/tickets", **operation("tickets", "Issue a ticket", Scope.ADMIN, *BODY, "not_found", example=_TICKET))
+@route(post, "/v1/tickets", "tickets", "Issue a ticket", Scope.ADMIN, "not_found", example=_TICKET)
 async def issue_ticket(server: Server, data: JSONBody[NewTicket]) -> Answer[TicketInfo]:
     """Hand it to the player, who signs in with it once: the scheme is `ticket`, the credential the ticket."""
     ticket = server.accounts.issue_ticket(data.player, roles=data.roles, ttl_s=data.ttl_s)
     return Answer(ticket, status_code=201)
-
-
-HANDLERS = [list_bans, ban, unban, create_account, get_account, set_password, delete_account, issue_ticket]

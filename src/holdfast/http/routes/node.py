@@ -1,16 +1,20 @@
-"""The node itself: its health, numbers and settings, its events, its metrics, and the packet log."""
+"""The node itself: its health, numbers and settings, its events, its metrics, the packet log, and pages for people."""
+
+import asyncio
+from typing import Any
 
 from litestar import Response, delete, get, put
 from litestar.di import NamedDependency
 from msgspec import UNSET
 
 from holdfast.http.bodies import EventQuery, Health, PacketQuery, PacketTargetList
+from holdfast.http.docs import SECURITY_POLICY
 from holdfast.http.errors import ProblemError
 from holdfast.http.keys import Scope
 from holdfast.http.requests import ApiRequest, context_of
-from holdfast.http.routes.shared import PATH, LastEventId, Server, TargetPath, number_in, operation
-from holdfast.http.streams import MEDIA_TYPE as EVENT_STREAM
-from holdfast.http.streams import EventAnswer, EventStream
+from holdfast.http.responses import EVENT_STREAM, EventAnswer, EventStream
+from holdfast.http.routes.shared import AssetPath, LastEventId, Server, TargetPath, number_in, route
+from holdfast.http.static import HEADERS
 from holdfast.schemas.node import NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
 
 # Every Prometheus reads this version, whatever it asks for. Litestar adds the charset.
@@ -18,15 +22,15 @@ _PROMETHEUS = "text/plain; version=0.0.4"
 _PACKET_LOG = "/v1/packet-log"
 
 
-@get("/v1/node", **operation("node", "Get the node's status", Scope.READ))
+@route(get, "/v1/node", "node", "Get the node's status", Scope.READ)
 async def get_node(server: Server) -> NodeInfo:
     """How full it is, and whether it takes new rooms."""
     return server.health.info()
 
 
-@get(
-    "/v1/events",
-    **operation("node", "Follow events", Scope.READ, "throttled", example={"after": 41}),
+@route(
+    *(get, "/v1/events", "node", "Follow events", Scope.READ, "throttled"),
+    example={"after": 41},
     media_type=EVENT_STREAM,
 )
 async def read_events(
@@ -44,13 +48,13 @@ async def read_events(
     return EventAnswer(EventStream(context_of(request).streams, server.events.read(after)))
 
 
-@get("/livez", **operation("node", "Check liveness", None))
+@route(get, "/livez", "node", "Check liveness", None)
 async def livez() -> Health:
     """Answered as long as the node answers at all. Needs no key."""
     return Health("live")
 
 
-@get("/readyz", **operation("node", "Check readiness", None, "not_ready"))
+@route(get, "/readyz", "node", "Check readiness", None, "not_ready")
 async def readyz(server: Server) -> Health:
     """Whether the node is healthy and takes new rooms, and if not, why. Needs no key."""
     node = server.health.info()
@@ -60,20 +64,20 @@ async def readyz(server: Server) -> Health:
     return Health("ready")
 
 
-@get("/metrics", **operation("node", "Get metrics", Scope.READ), media_type=_PROMETHEUS)
+@route(get, "/metrics", "node", "Get metrics", Scope.READ, media_type=_PROMETHEUS)
 async def read_metrics(server: Server, request: ApiRequest) -> Response[bytes]:
     """Everything that the node counts and measures, in the text format of Prometheus."""
     text = await server.metrics.text(sessions_max=context_of(request).limits.metrics_sessions_max)
     return Response(text, media_type=_PROMETHEUS)
 
 
-@get("/v1/overview", **operation("node", "Get an overview", Scope.READ))
+@route(get, "/v1/overview", "node", "Get an overview", Scope.READ)
 async def get_overview(server: Server) -> OverviewInfo:
     """Players, sessions and rooms, and what has been counted and measured since the start."""
     return await server.node.overview()
 
 
-@get("/v1/overview/live", **operation("node", "Follow the overview", Scope.READ, "throttled"), media_type=EVENT_STREAM)
+@route(get, "/v1/overview/live", "node", "Follow the overview", Scope.READ, "throttled", media_type=EVENT_STREAM)
 async def watch_overview(server: Server, request: ApiRequest) -> EventAnswer:
     """Server-sent events: now and every second an "overview", whose body is an OverviewInfo; after each, the newest
     events of that second, at most a hundred.
@@ -83,7 +87,7 @@ async def watch_overview(server: Server, request: ApiRequest) -> EventAnswer:
     return EventAnswer(EventStream(context_of(request).streams, server.node.watch(), waits=True))
 
 
-@get("/v1/settings", **operation("node", "Get the settings", Scope.READ))
+@route(get, "/v1/settings", "node", "Get the settings", Scope.READ)
 async def get_settings(server: Server) -> SettingsInfo:
     """Where clients connect, how they sign in, what is kept, and every limit. No secrets."""
     return server.node.settings()
@@ -92,15 +96,15 @@ async def get_settings(server: Server) -> SettingsInfo:
 # Packets are written to the node's log, and never sent over HTTP.
 
 
-@get(_PACKET_LOG, **operation("node", "List whose packets are logged", Scope.ADMIN))
+@route(get, _PACKET_LOG, "node", "List whose packets are logged", Scope.ADMIN)
 async def list_packet_targets(server: Server) -> PacketTargetList:
     """Each ends automatically."""
     return PacketTargetList(server.packets.targets())
 
 
-@put(
-    f"{_PACKET_LOG}/{{target:str}}",
-    **operation("node", "Log packets", Scope.ADMIN, *PATH, "throttled", example={"for_s": 60}),
+@route(
+    *(put, f"{_PACKET_LOG}/{{target:str}}", "node", "Log packets", Scope.ADMIN, "throttled"),
+    example={"for_s": 60},
     status_code=200,
 )
 async def log_packets(server: Server, target: TargetPath, params: NamedDependency[PacketQuery]) -> PacketTarget:
@@ -111,14 +115,44 @@ async def log_packets(server: Server, target: TargetPath, params: NamedDependenc
     return server.packets.follow(target, None if params.for_s is UNSET else params.for_s)
 
 
-@delete(f"{_PACKET_LOG}/{{target:str}}", **operation("node", "Stop logging packets", Scope.ADMIN, *PATH))
+@route(delete, f"{_PACKET_LOG}/{{target:str}}", "node", "Stop logging packets", Scope.ADMIN)
 async def stop_logging_packets(server: Server, target: TargetPath) -> None:
     """Before it ends automatically."""
     server.packets.leave(target)
 
 
-HANDLERS = [
-    *(get_node, read_events, livez, readyz, read_metrics),
-    *(get_overview, watch_overview, get_settings),
-    *(list_packet_targets, log_packets, stop_logging_packets),
-]
+# Pages and documents hold no secrets and need no key; the dashboard asks the API for what it shows.
+
+
+@route(get, "/openapi.json", "documents", "Get the OpenAPI document", None)
+async def openapi(request: ApiRequest) -> Response[Any]:
+    """OpenAPI 3.1. Needs no key."""
+    # In a thread: it is created for the first reader, who needs no key, and must not block the event loop.
+    text = await asyncio.to_thread(context_of(request).document)
+    return Response(text, media_type="application/json")
+
+
+@route(get, "/docs", "documents", "Read the documentation", None, media_type="text/html")
+async def docs(request: ApiRequest) -> Response[str]:
+    """A page for people, which loads nothing from elsewhere. Needs no key."""
+    # Not the Host header, which anybody may set.
+    host, port = request.scope["server"] or ("localhost", None)
+    address = f"[{host}]" if ":" in host else host
+    base_url = f"http://{address}:{port}" if port else f"http://{address}"
+    text = await asyncio.to_thread(context_of(request).docs, base_url)
+    return Response(text, headers={"Content-Security-Policy": SECURITY_POLICY})
+
+
+@route(get, "/", "documents", "Open the dashboard", None, media_type="text/html")
+async def dashboard(request: ApiRequest) -> Response[bytes]:
+    """A page for people, which loads nothing from elsewhere. It asks for an API key itself, if one is needed."""
+    return Response(context_of(request).site.page, media_type="text/html", headers=HEADERS)
+
+
+@route(get, "/assets/{name:str}", "documents", "Get a file of the dashboard", None, media_type="text/javascript")
+async def dashboard_file(request: ApiRequest, name: AssetPath) -> Response[bytes]:
+    """Its script or its style."""
+    file = context_of(request).site.files.get(name)
+    if file is None:
+        raise ProblemError("not_found", "there is no such file")
+    return Response(file.content, media_type=file.media_type, headers=HEADERS)

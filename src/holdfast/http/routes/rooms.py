@@ -1,4 +1,4 @@
-"""Rooms and their seats: create, find, read, change and end rooms; reserve seats and free them."""
+"""Rooms, their seats, and placements: rooms that are created on the best node for their players."""
 
 from litestar import delete, get, patch, post
 from litestar.di import NamedDependency
@@ -6,28 +6,36 @@ from litestar.params import JSONBody
 from msgspec.structs import asdict, replace
 
 from holdfast.core.errors import Conflict
-from holdfast.http.bodies import NewBroadcast, NewReservation, ReasonQuery, RoomQuery, SeatList
+from holdfast.http.bodies import (
+    NewBroadcast,
+    NewReservation,
+    PlacementList,
+    QueueList,
+    ReasonQuery,
+    RoomQuery,
+    SeatList,
+)
 from holdfast.http.errors import Mistaken, ProblemError
 from holdfast.http.keys import Scope
 from holdfast.http.requests import ApiRequest, context_of
-from holdfast.http.responses import Answer, path_to, room_answer
+from holdfast.http.responses import EVENT_STREAM, Answer, EventAnswer, EventStream
 from holdfast.http.routes.shared import (
-    BODY,
     ETAG,
     LOCATION,
-    PATH,
     IdempotencyKey,
     IfMatch,
+    PlacementPath,
     PlayerPath,
     RoomPath,
     Server,
+    location,
     number_in,
-    operation,
+    route,
 )
-from holdfast.http.streams import MEDIA_TYPE, EventAnswer, EventStream
 from holdfast.schemas.node import KindList
+from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo
-from holdfast.schemas.requests import Create, Release, Reserve, RoomChanges, Update
+from holdfast.schemas.requests import Create, Release, Reserve, RoomChanges, StartPlacement, Update
 from holdfast.schemas.room import BroadcastInfo, RoomInfo, RoomPage, RoomState
 
 _ROOMS = "/v1/rooms"
@@ -40,7 +48,12 @@ _PARTY = {"players": ["guest-7Jm2", "guest-Xa40"], "ttl_s": 60}
 _KEY_CHARS_MAX = 64
 
 
-@get(_ROOMS, **operation("rooms", "Find rooms", Scope.READ, "expired", example=_OPEN_ARENAS))
+def _answer(room: RoomInfo, status: int = 200) -> Answer[RoomInfo]:
+    """A room, with its version as the ETag."""
+    return Answer(room, status_code=status, headers={"ETag": f'"{room.version}"'})
+
+
+@route(get, _ROOMS, "rooms", "Find rooms", Scope.READ, "expired", example=_OPEN_ARENAS)
 async def search_rooms(server: Server, params: NamedDependency[RoomQuery]) -> RoomPage:
     """All rooms, or those that match `where`; full and private ones too.
 
@@ -49,16 +62,10 @@ async def search_rooms(server: Server, params: NamedDependency[RoomQuery]) -> Ro
     return await server.rooms.search(params)
 
 
-@post(
-    _ROOMS,
-    **operation(
-        "rooms",
-        "Create a room",
-        Scope.ROOMS,
-        *BODY,
-        *("not_found", "refused", "conflict", "name_taken", "throttled", "failed"),
-        example=_NEW_ROOM,
-    ),
+@route(
+    *(post, _ROOMS, "rooms", "Create a room", Scope.ROOMS),
+    *("not_found", "refused", "conflict", "name_taken", "throttled", "failed"),
+    example=_NEW_ROOM,
     response_headers=[ETAG, LOCATION],
 )
 async def create_room(
@@ -66,27 +73,21 @@ async def create_room(
 ) -> Answer[RoomInfo]:
     """With an idempotency key it is safe to send again: the response is the same room."""
     room = await server.rooms.create(_with_key(data, idempotency_key))
-    answer = room_answer(room, status=201)
-    answer.set_header("Location", path_to("rooms", room.id))
+    answer = _answer(room, status=201)
+    answer.headers.update(location("rooms", room.id))
     return answer
 
 
-@get(_ROOM, **operation("rooms", "Get a room", Scope.READ, *PATH), response_headers=[ETAG])
+@route(get, _ROOM, "rooms", "Get a room", Scope.READ, response_headers=[ETAG])
 async def get_room(server: Server, room_id: RoomPath) -> Answer[RoomInfo]:
     """Also one that ended recently."""
-    return room_answer(server.rooms.get(room_id))
+    return _answer(server.rooms.get(room_id))
 
 
-@patch(
-    _ROOM,
-    **operation(
-        "rooms",
-        "Change a room",
-        Scope.ROOMS,
-        *(*BODY, *PATH),
-        *("refused", "conflict", "name_taken", "precondition_failed", "throttled", "failed"),
-        example=_CHANGES,
-    ),
+@route(
+    *(patch, _ROOM, "rooms", "Change a room", Scope.ROOMS),
+    *("refused", "conflict", "name_taken", "precondition_failed", "throttled", "failed"),
+    example=_CHANGES,
     response_headers=[ETAG],
 )
 async def update_room(
@@ -100,18 +101,18 @@ async def update_room(
         if if_match is None:
             raise
         raise ProblemError("precondition_failed", str(error)) from None
-    return room_answer(room)
+    return _answer(room)
 
 
-@delete(
-    _ROOM,
-    **operation("rooms", "End a room", Scope.ROOMS, *PATH, "throttled", example={"reason": "maintenance"}),
+@route(
+    *(delete, _ROOM, "rooms", "End a room", Scope.ROOMS, "throttled"),
+    example={"reason": "maintenance"},
     status_code=200,
     response_headers=[ETAG],
 )
 async def end_room(server: Server, room_id: RoomPath, params: NamedDependency[ReasonQuery]) -> Answer[RoomInfo]:
     """Everybody leaves, then it ends."""
-    return room_answer(await server.rooms.end(room_id, params.reason))
+    return _answer(await server.rooms.end(room_id, params.reason))
 
 
 def _with_key(request: Create, header: str | None) -> Create:
@@ -139,26 +140,19 @@ def _version(in_body: int | None, if_match: str | None) -> int | None:
 # Inside rooms
 
 
-@get("/v1/kinds", **operation("rooms", "List the kinds of rooms", Scope.READ))
+@route(get, "/v1/kinds", "rooms", "List the kinds of rooms", Scope.READ)
 async def list_kinds(server: Server) -> KindList:
     """Their settings, and the messages that players may send in them, each with a JSON Schema."""
     return KindList(server.node.kinds())
 
 
-@get(
-    f"{_ROOM}/state",
-    **operation("rooms", "Get a room's state", Scope.READ, *PATH, "refused", "throttled", "failed"),
-)
+@route(get, f"{_ROOM}/state", "rooms", "Get a room's state", Scope.READ, "refused", "throttled", "failed")
 async def get_room_state(server: Server, room_id: RoomPath) -> RoomState:
     """The game's state, and the data of its players, as they are now."""
     return server.rooms.state(room_id)
 
 
-@get(
-    f"{_ROOM}/messages",
-    **operation("rooms", "Follow a room's messages", Scope.ADMIN, *PATH, "throttled"),
-    media_type=MEDIA_TYPE,
-)
+@route(get, f"{_ROOM}/messages", "rooms", "Follow a room's messages", Scope.ADMIN, "throttled", media_type=EVENT_STREAM)
 async def read_messages(server: Server, request: ApiRequest, room_id: RoomPath) -> EventAnswer:
     """Server-sent events: a "message" each, with its direction (in: from a player), player, type and body.
 
@@ -167,15 +161,10 @@ async def read_messages(server: Server, request: ApiRequest, room_id: RoomPath) 
     return EventAnswer(EventStream(context_of(request).streams, server.rooms.messages(room_id), waits=True))
 
 
-@post(
-    f"{_ROOM}/broadcast",
-    **operation(
-        "rooms",
-        "Send a message to all players of a room",
-        Scope.ROOMS,
-        *(*BODY, *PATH, "refused", "throttled", "failed"),
-        example=_NOTICE,
-    ),
+@route(
+    *(post, f"{_ROOM}/broadcast", "rooms", "Send a message to all players of a room", Scope.ROOMS),
+    *("refused", "throttled", "failed"),
+    example=_NOTICE,
     status_code=200,
 )
 async def broadcast(server: Server, room_id: RoomPath, data: JSONBody[NewBroadcast]) -> BroadcastInfo:
@@ -186,40 +175,34 @@ async def broadcast(server: Server, room_id: RoomPath, data: JSONBody[NewBroadca
 # Seats
 
 
-@get(f"{_ROOM}/seats", **operation("seats", "List a room's seats", Scope.READ, *PATH))
+@route(get, f"{_ROOM}/seats", "seats", "List a room's seats", Scope.READ)
 async def list_seats(server: Server, room_id: RoomPath) -> SeatList:
     """Seats that are taken, held for a player who dropped, or reserved."""
     return SeatList(server.rooms.seats(room_id))
 
 
-@post(
-    f"{_ROOM}/reservations",
-    **operation(
-        "seats",
-        "Reserve seats",
-        Scope.ROOMS,
-        *(*BODY, *PATH),
-        *("refused", "room_full", "room_locked", "already_seated", "duplicate", "throttled", "failed"),
-        example=_PARTY,
-    ),
+@route(
+    *(post, f"{_ROOM}/reservations", "seats", "Reserve seats", Scope.ROOMS),
+    *("refused", "room_full", "room_locked", "already_seated", "duplicate", "throttled", "failed"),
+    example=_PARTY,
 )
 async def reserve_seats(server: Server, room_id: RoomPath, data: JSONBody[NewReservation]) -> ReservationInfo:
     """For a party, all or none. Reserving again extends the time."""
     return await server.rooms.reserve(Reserve(room=room_id, players=data.players, ttl_s=data.ttl_s))
 
 
-@delete(
-    f"{_ROOM}/reservations/{{player_id:str}}",
-    **operation("seats", "Release a reserved seat", Scope.ROOMS, *PATH, "expired", "throttled"),
+@route(
+    *(delete, f"{_ROOM}/reservations/{{player_id:str}}", "seats", "Release a reserved seat", Scope.ROOMS),
+    *("expired", "throttled"),
 )
 async def release_seat(server: Server, room_id: RoomPath, player_id: PlayerPath) -> None:
     """A seat that its player has taken stays taken."""
     await server.rooms.release(Release(room=room_id, players=[player_id]))
 
 
-@delete(
-    f"{_ROOM}/seats/{{player_id:str}}",
-    **operation("seats", "Kick a player", Scope.ADMIN, *PATH, "not_seated", "throttled", example={"reason": "be nice"}),
+@route(
+    *(delete, f"{_ROOM}/seats/{{player_id:str}}", "seats", "Kick a player", Scope.ADMIN, "not_seated", "throttled"),
+    example={"reason": "be nice"},
 )
 async def kick_player(
     server: Server, room_id: RoomPath, player_id: PlayerPath, params: NamedDependency[ReasonQuery]
@@ -228,8 +211,52 @@ async def kick_player(
     await server.rooms.kick(room_id, player_id, params.reason)
 
 
-HANDLERS = [
-    *(search_rooms, create_room, get_room, update_room, end_room),
-    *(list_kinds, get_room_state, read_messages, broadcast),
-    *(list_seats, reserve_seats, release_seat, kick_player),
-]
+# Placements take a while: poll, or follow the events.
+
+_PLACEMENTS = "/v1/placements"
+_PLACEMENT = "/v1/placements/{placement_id:str}"
+_MATCH = {
+    "queue": "europe",
+    "kind": "arena",
+    "players": [
+        {"id": "guest-7Jm2", "latencies_ms": {"eu-west": 21, "eu-north": 48}},
+        {"id": "guest-Xa40", "latencies_ms": {"eu-west": 35, "eu-north": 30}},
+    ],
+}
+
+
+@route(get, "/v1/queues", "placements", "List queues", Scope.READ)
+async def list_queues(server: Server) -> QueueList:
+    """Where placements can be started."""
+    return QueueList(server.placements.queues())
+
+
+@route(get, _PLACEMENTS, "placements", "List placements", Scope.READ)
+async def list_placements(server: Server) -> PlacementList:
+    """The pending ones, and those that ended recently."""
+    return PlacementList(server.placements.list())
+
+
+@route(
+    *(post, _PLACEMENTS, "placements", "Start a placement", Scope.ROOMS),
+    *("not_found", "refused", "conflict", "throttled", "failed"),
+    example=_MATCH,
+    status_code=202,
+    response_headers=[LOCATION],
+)
+async def start_placement(server: Server, data: JSONBody[StartPlacement]) -> Answer[PlacementInfo]:
+    """With an `id` of your own it is safe to send again: the response is the same placement."""
+    placement = server.placements.start(data)
+    return Answer(placement, headers=location("placements", placement.id))
+
+
+@route(get, _PLACEMENT, "placements", "Get a placement", Scope.READ)
+async def get_placement(server: Server, placement_id: PlacementPath) -> PlacementInfo:
+    """Pending until it is fulfilled, cancelled, timed_out or failed; it has a room once it is fulfilled."""
+    return server.placements.get(placement_id)
+
+
+@route(delete, _PLACEMENT, "placements", "Stop a placement", Scope.ROOMS, "conflict", "throttled", status_code=200)
+async def stop_placement(server: Server, placement_id: PlacementPath) -> PlacementInfo:
+    """Only while it is pending."""
+    return server.placements.stop(placement_id)

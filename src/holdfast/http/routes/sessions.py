@@ -5,7 +5,7 @@ from litestar.di import NamedDependency
 
 from holdfast.http.bodies import PlayerQuery, ReasonQuery, SessionQuery
 from holdfast.http.keys import Scope
-from holdfast.http.routes.shared import PATH, PlayerPath, Server, SessionPath, operation
+from holdfast.http.routes.shared import PlayerPath, Server, SessionPath, route
 from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineInfo
 
@@ -15,7 +15,7 @@ _PLAYERS = "/v1/players"
 _PLAYER = "/v1/players/{player_id:str}"
 
 
-@get(_SESSIONS, **operation("sessions", "List sessions", Scope.READ, "expired", example={"player": "guest-7Jm2"}))
+@route(get, _SESSIONS, "sessions", "List sessions", Scope.READ, "expired", example={"player": "guest-7Jm2"})
 async def list_sessions(server: Server, params: NamedDependency[SessionQuery]) -> SessionPage:
     """All, or those that match every parameter."""
     return server.sessions.list(
@@ -23,24 +23,21 @@ async def list_sessions(server: Server, params: NamedDependency[SessionQuery]) -
     )
 
 
-@get(_SESSION, **operation("sessions", "Get a session", Scope.READ, *PATH))
+@route(get, _SESSION, "sessions", "Get a session", Scope.READ)
 async def get_session(server: Server, session_id: SessionPath) -> SessionInfo:
     """Connected, or disconnected and still in its grace."""
     return server.sessions.get(session_id)
 
 
-@delete(
-    _SESSION,
-    **operation("sessions", "End a session", Scope.ADMIN, *PATH, "throttled", example={"reason": "maintenance"}),
-)
+@route(delete, _SESSION, "sessions", "End a session", Scope.ADMIN, "throttled", example={"reason": "maintenance"})
 async def end_session(server: Server, session_id: SessionPath, params: NamedDependency[ReasonQuery]) -> None:
     """For good: its seat is freed too."""
     await server.sessions.end(session_id, params.reason)
 
 
-@post(
-    f"{_SESSION}/drop",
-    **operation("sessions", "Drop a session's connection", Scope.ADMIN, *PATH, example={"reason": "a test"}),
+@route(
+    *(post, f"{_SESSION}/drop", "sessions", "Drop a session's connection", Scope.ADMIN),
+    example={"reason": "a test"},
     status_code=204,
 )
 async def drop_session(server: Server, session_id: SessionPath, params: NamedDependency[ReasonQuery]) -> None:
@@ -48,39 +45,33 @@ async def drop_session(server: Server, session_id: SessionPath, params: NamedDep
     server.sessions.drop(session_id, params.reason)
 
 
-@get(f"{_SESSION}/timeline", **operation("sessions", "Explain a session", Scope.READ, *PATH))
+@route(get, f"{_SESSION}/timeline", "sessions", "Explain a session", Scope.READ)
 async def explain_session(server: Server, session_id: SessionPath) -> TimelineInfo:
     """Why it dropped or ended, in plain words, and what happened to it; for a while also after it has ended."""
     return server.sessions.timeline(session_id)
 
 
-@get(_PLAYERS, **operation("players", "List players", Scope.READ, "expired", example={"search": "guest"}))
+@route(get, _PLAYERS, "players", "List players", Scope.READ, "expired", example={"search": "guest"})
 async def list_players(server: Server, params: NamedDependency[PlayerQuery]) -> PlayerPage:
     """Everybody with a session, a seat or a reservation."""
     return server.players.list(search=params.search, limit=params.limit, cursor=params.cursor)
 
 
-@get(_PLAYER, **operation("players", "Get a player", Scope.READ, *PATH))
+@route(get, _PLAYER, "players", "Get a player", Scope.READ)
 async def get_player(server: Server, player_id: PlayerPath) -> PlayerInfo:
     """Their sessions and their rooms."""
     return server.players.get(player_id)
 
 
-@get(f"{_PLAYER}/timeline", **operation("players", "Explain a player's latest session", Scope.READ, *PATH))
+@route(get, f"{_PLAYER}/timeline", "players", "Explain a player's latest session", Scope.READ)
 async def explain_player(server: Server, player_id: PlayerPath) -> TimelineInfo:
     """The newest open session, otherwise the one that ended last."""
     return server.sessions.latest_timeline(player_id)
 
 
-@post(
-    f"{_PLAYER}/sign-out",
-    **operation(
-        "players",
-        "Sign a player out everywhere",
-        Scope.ADMIN,
-        *(*PATH, "throttled"),
-        example={"reason": "your password was changed"},
-    ),
+@route(
+    *(post, f"{_PLAYER}/sign-out", "players", "Sign a player out everywhere", Scope.ADMIN, "throttled"),
+    example={"reason": "your password was changed"},
     status_code=204,
 )
 async def sign_out_player(server: Server, player_id: PlayerPath, params: NamedDependency[ReasonQuery]) -> None:
@@ -89,9 +80,3 @@ async def sign_out_player(server: Server, player_id: PlayerPath, params: NamedDe
     They need not be connected. They may sign in again with passwords and guest credentials.
     """
     await server.access.sign_out(player_id, params.reason)
-
-
-HANDLERS = [
-    *(list_sessions, get_session, end_session, drop_session, explain_session),
-    *(list_players, get_player, explain_player, sign_out_player),
-]

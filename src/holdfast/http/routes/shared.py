@@ -1,10 +1,14 @@
 """What the routes share: how each is described, and the parameters in paths and headers."""
 
+from collections.abc import Callable
+from inspect import signature
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import HeaderParameter, PathParameter, SkipValidation
@@ -62,29 +66,50 @@ LastEventId = Annotated[
 ETAG = ResponseHeader(name="ETag", description="The room's version, for If-Match.", documentation_only=True)
 LOCATION = ResponseHeader(name="Location", description="The path of what was created.", documentation_only=True)
 
-BODY = ("too_large", "unsupported_media_type")
-"""The codes of every route with a body."""
-PATH = ("not_found", "path_too_long")
-"""The codes of every route with an id in its path."""
 _EVERYWHERE = ("invalid", "not_allowed", "internal")
+_WITH_PATH = ("not_found", "path_too_long")
+_WITH_BODY = ("too_large", "unsupported_media_type")
 _NUMBER_DIGITS_MAX = 16
 
+Method = Callable[..., Callable[[Callable[..., Any]], HTTPRouteHandler]]
 
-def operation(tag: str, summary: str, scope: Scope | None, *codes: str, example: Any = None) -> dict[str, Any]:
-    """A route's keywords: its group and summary, the scope that its key needs, its own error codes, and a body or
-    parameters to try it with."""
-    known = {*_EVERYWHERE, *codes, *(("not_authenticated",) if scope is not None else ())}
-    by_status: dict[int, list[str]] = {}
-    for code, kind in KINDS.items():
-        if code in known:
-            by_status.setdefault(kind.status, []).append(code)
-    return {
-        "tags": [tag],
-        "summary": summary,
-        "opt": {"scope": scope, "example": example},
-        "security": [{"key": [scope.value]}] if scope is not None else None,
-        "responses": {status: _refusal(together) for status, together in by_status.items()},
-    }
+
+def route(
+    method: Method,
+    path: str,
+    tag: str,
+    summary: str,
+    scope: Scope | None,
+    *codes: str,
+    example: Any = None,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
+    """Litestar's decorator of a route, with its description: its group and summary, the scope that its key needs, the
+    error codes of its own, and a body or parameters to try it with."""
+
+    def decorate(handler: Callable[..., Any]) -> HTTPRouteHandler:
+        known = {*_EVERYWHERE, *codes}
+        if scope is not None:
+            known.add("not_authenticated")
+        if "{" in path:
+            known.update(_WITH_PATH)
+        if "data" in signature(handler).parameters:
+            known.update(_WITH_BODY)
+        by_status: dict[int, list[str]] = {}
+        for code, kind in KINDS.items():
+            if code in known:
+                by_status.setdefault(kind.status, []).append(code)
+        return method(
+            path,
+            tags=[tag],
+            summary=summary,
+            opt={"scope": scope, "example": example},
+            security=[{"key": [scope.value]}] if scope is not None else None,
+            responses={status: _refusal(together) for status, together in by_status.items()},
+            **options,
+        )(handler)
+
+    return decorate
 
 
 def _refusal(codes: list[str]) -> ResponseSpec:
@@ -97,6 +122,11 @@ def _refusal(codes: list[str]) -> ResponseSpec:
             Example(id=code, value=msgspec.to_builtins(problem(code, "a sentence for people"))) for code in codes
         ],
     )
+
+
+def location(collection: str, resource_id: str) -> dict[str, str]:
+    """The header with the path of what was created."""
+    return {"Location": f"/v1/{collection}/{quote(resource_id, safe='')}"}
 
 
 def number_in(header: str, text: str) -> int:
