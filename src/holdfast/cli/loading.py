@@ -6,7 +6,7 @@ import sys
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ import click
 import holdfast
 from holdfast import Queue, Room, Server
 
-_PACKAGE = str(Path(holdfast.__file__).parent)
+_NOT_OF_THE_GAME = (str(Path(holdfast.__file__).parent), "<frozen importlib", importlib.__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,14 @@ class Game:
 def load(target: str, *, full_traceback: bool = False) -> Game:
     """Run a game's file (`game.py`) or module (`games.arena`); an error in it is a `ClickException`."""
     try:
-        module = _load_file(Path(target)) if _is_file_name(target) else _load_module(target)
+        is_file = target.endswith(".py") or "/" in target or "\\" in target or Path(target).exists()
+        module = _load_file(Path(target)) if is_file else _load_module(target)
     except click.ClickException:
         raise
     except Exception as error:  # noqa: BLE001 - the author is shown whatever the game's code raises
         click.echo(_traceback(error, full=full_traceback), err=True, nl=False)
         raise click.ClickException(f"{target} could not be loaded; see above.") from None
     return _game(target, module)
-
-
-def _is_file_name(target: str) -> bool:
-    return target.endswith(".py") or "/" in target or "\\" in target or Path(target).exists()
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -104,25 +101,10 @@ def _is_room_type(value: object) -> bool:
 
 def _traceback(error: Exception, *, full: bool) -> str:
     """The error as Python prints it, without the frames of Holdfast and of the import system."""
-    if not full:
-        for each in _chain(error):
-            each.__traceback__ = _of_the_game(each.__traceback__)
-    return "".join(traceback.format_exception(error))
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found
-
-
-def _of_the_game(frames: TracebackType | None) -> TracebackType | None:
-    if frames is None:
-        return None
-    rest = _of_the_game(frames.tb_next)
-    file_name = frames.tb_frame.f_code.co_filename
-    if file_name.startswith((_PACKAGE, "<frozen importlib", importlib.__file__)):
-        return rest
-    return TracebackType(rest, frames.tb_frame, frames.tb_lasti, frames.tb_lineno)
+    shown = traceback.TracebackException.from_exception(error)
+    each = None if full else shown
+    while each is not None:
+        of_the_game = [frame for frame in each.stack if not frame.filename.startswith(_NOT_OF_THE_GAME)]
+        each.stack = traceback.StackSummary.from_list(of_the_game)
+        each = each.__cause__ or each.__context__
+    return "".join(shown.format())

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 import holdfast
-from holdfast import Room, Server, WebSocket
+from holdfast import Server, WebSocket
 from holdfast.cli.loading import Game
 from holdfast.cli.reload import Supervised
 from holdfast.cli.showing import counted
 from holdfast.http.api import HttpApi
 from holdfast.http.static import PLAY
-from holdfast.server.durability.recovery import Recovery
 from holdfast.transports.links import peer_name
 
 IN_MEMORY = "memory:"
@@ -44,7 +42,11 @@ def announce(console: Console, server: Server, game: Game, store_info: StoreInfo
 
 
 def _facts(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]:
-    yield "rooms", ", ".join(map(_room, game.rooms))
+    rooms = []
+    for room in game.rooms:
+        durability = "" if room.durability == "memory" else f", {room.durability}"
+        rooms.append(f"{room.kind} ({room.max_players:g} seats{durability})")
+    yield "rooms", ", ".join(rooms)
     yield from _listening(server)
     if isinstance(server.http, HttpApi) and server.http.web is not None:
         yield "play", f"{server.http.scheme}://{peer_name(server.addresses['http'])}{PLAY}/"
@@ -87,22 +89,13 @@ def _stored(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]
     where = "temporary, until this command ends; use --store to keep it" if is_temporary else store_info.store
     yield "store", where or "set up by the game"
     if game.server is not None or any(room.durability != "memory" for room in game.rooms):
-        yield "recovered", _recovered(server, recovery, is_lazy=store_info.is_lazy)
+        words = f"{counted(len(server.rooms), 'room')}, {counted(len(server.sessions), 'session')}"
+        if store_info.is_lazy:
+            words += "; others are recovered on request"
+        if recovery.set_aside:
+            words += f"; {counted(len(recovery.set_aside), 'record')} set aside, see the log"
+        yield "recovered", words
     else:
         yield "", 'no room is durable, so no room is saved: set durability = "commit" on a Room class to save it'
     if store_info.store == IN_MEMORY:
         yield "", "in memory: everything is lost when this process ends"
-
-
-def _room(room: type[Room[Any]]) -> str:
-    durability = "" if room.durability == "memory" else f", {room.durability}"
-    return f"{room.kind} ({room.max_players:g} seats{durability})"
-
-
-def _recovered(server: Server, recovery: Recovery, *, is_lazy: bool) -> str:
-    words = f"{counted(len(server.rooms), 'room')}, {counted(len(server.sessions), 'session')}"
-    if is_lazy:
-        words += "; others are recovered on request"
-    if recovery.set_aside:
-        words += f"; {counted(len(recovery.set_aside), 'record')} set aside, see the log"
-    return words

@@ -1,8 +1,9 @@
 """The page at /docs: the OpenAPI document for people, as plain HTML that loads nothing from anywhere."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from html import escape
+from itertools import starmap
 from pathlib import Path
 from shlex import quote
 from string import Template
@@ -22,59 +23,57 @@ _KEYS = (
     "or admin (everything)."
 )
 
+_BOUNDS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "minLength": "not empty",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {}",
+    "maxItems": "at most {}",
+    "maxProperties": "at most {}",
+}
+
 
 def page(document: dict[str, Any], base_url: str) -> str:
     """The whole page, with examples that can be pasted into a shell."""
+    contents, groups = [], []
+    for tag in document["tags"]:
+        name = tag["name"]
+        links = []
+        groups.append(f'<h2 id="{name}">{_text(name)}</h2>\n<p>{_text(tag["description"])}</p>\n')
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                if name in operation["tags"]:
+                    links.append(f'<li><a href="#{operation["operationId"]}">{_text(operation["summary"])}</a></li>')
+                    groups.append(_article(method, path, operation, _curl(method, base_url + path, operation)))
+        contents.append(f'<a href="#{name}"><strong>{name}</strong></a><ul>{"".join(links)}</ul>\n')
+    contents += [f'<a href="#{each}"><strong>{each}</strong></a>\n' for each in ("structs", "problems")]
     return _TEMPLATE.substitute(
         title=_text(document["info"]["title"]),
         about=_text(document["info"]["description"]),
-        keys=_text(_KEYS if _has_keys(document) else _NO_KEYS),
-        contents="".join(_contents(document)),
-        groups="".join(_groups(document, base_url)),
-        structs="".join(_structs(document)),
-        problems="".join(_problems()),
+        keys=_text(_KEYS if "securitySchemes" in document["components"] else _NO_KEYS),
+        contents="".join(contents),
+        groups="".join(groups),
+        structs="".join(starmap(_struct, document["components"]["schemas"].items())),
+        problems="".join(
+            f'<tr id="problem-{code}"><td><code>{code}</code></td><td>{status}</td><td>{_text(title)}</td></tr>\n'
+            for code, (status, title) in KINDS.items()
+        ),
     )
-
-
-def _has_keys(document: dict[str, Any]) -> bool:
-    return "securitySchemes" in document["components"]
-
-
-def _operations(document: dict[str, Any], tag: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            if tag in operation["tags"]:
-                yield method, path, operation
-
-
-def _contents(document: dict[str, Any]) -> Iterator[str]:
-    for tag in document["tags"]:
-        name = tag["name"]
-        links = (
-            f'<li><a href="#{operation["operationId"]}">{_text(operation["summary"])}</a></li>'
-            for _, _, operation in _operations(document, name)
-        )
-        yield f'<a href="#{name}"><strong>{name}</strong></a><ul>{"".join(links)}</ul>\n'
-    yield '<a href="#structs"><strong>structs</strong></a>\n<a href="#problems"><strong>problems</strong></a>\n'
-
-
-def _groups(document: dict[str, Any], base_url: str) -> Iterator[str]:
-    for tag in document["tags"]:
-        yield f'<h2 id="{tag["name"]}">{_text(tag["name"])}</h2>\n<p>{_text(tag["description"])}</p>\n'
-        for method, path, operation in _operations(document, tag["name"]):
-            yield _article(method, path, operation, _curl(method, base_url + path, operation))
 
 
 def _article(method: str, path: str, operation: dict[str, Any], example: str) -> str:
     scopes = [scope for requirement in operation.get("security", ()) for scope in requirement["key"]]
+    bodies = operation.get("requestBody", {}).get("content", {})
     parts = [
         f'<article id="{operation["operationId"]}"><h3>{_text(operation["summary"])}</h3>',
         f'<div class="route"><code><span class="method {method}">{method.upper()}</span> {_text(path)}</code>',
         *(f' <span class="scope">needs a key with the scope {_text(scope)}</span>' for scope in scopes),
         f"</div><p>{_text(operation['description'])}</p>",
         _table("Parameters", map(_parameter, operation["parameters"])),
-        *_body(operation),
-        _table("Answers", (_response(status, answer) for status, answer in operation["responses"].items())),
+        *(f"<h4>Body</h4><p>{_kind(body['schema'])}, as {_text(type_)}</p>" for type_, body in bodies.items()),
+        _table("Answers", starmap(_response, operation["responses"].items())),
         f"<h4>Example</h4><pre>{_text(example)}</pre></article>\n",
     ]
     return "".join(parts)
@@ -84,12 +83,6 @@ def _parameter(parameter: dict[str, Any]) -> tuple[str, str, str]:
     where = f"{parameter['in']}{', required' if parameter['required'] else ''}"
     what = f"{_text(parameter['description'])} {_kind(parameter['schema'])}"
     return f"<code>{_text(parameter['name'])}</code>", f'<span class="dim">{where}</span>', what
-
-
-def _body(operation: dict[str, Any]) -> Iterator[str]:
-    if "requestBody" in operation:
-        for media_type, content in operation["requestBody"]["content"].items():
-            yield f"<h4>Body</h4><p>{_kind(content['schema'])}, as {_text(media_type)}</p>"
 
 
 def _response(status: str, response: dict[str, Any]) -> tuple[str, str]:
@@ -105,25 +98,18 @@ def _response(status: str, response: dict[str, Any]) -> tuple[str, str]:
     return f"<code>{status}</code>", text.replace("\n", "<br>")
 
 
-def _structs(document: dict[str, Any]) -> Iterator[str]:
-    for name, schema in document["components"]["schemas"].items():
-        required = schema.get("required", ())
-        rows = (
-            (
-                f"<code>{_text(field)}</code>",
-                f'<span class="dim">{"" if field in required else "optional"}</span>',
-                f"{_text(inner.get('description', ''))} {_kind(inner)}",
-            )
-            for field, inner in schema["properties"].items()
+def _struct(name: str, schema: dict[str, Any]) -> str:
+    required = schema.get("required", ())
+    rows = (
+        (
+            f"<code>{_text(field)}</code>",
+            f'<span class="dim">{"" if field in required else "optional"}</span>',
+            f"{_text(inner.get('description', ''))} {_kind(inner)}",
         )
-        description = _text(schema.get("description", ""))
-        yield f'<article id="struct-{name}"><h3>{name}</h3><p>{description}</p>{_table("", rows)}</article>\n'
-
-
-def _problems() -> Iterator[str]:
-    for code, kind in KINDS.items():
-        row = (f"<code>{code}</code>", str(kind.status), _text(kind.title))
-        yield f'<tr id="problem-{code}">{"".join(f"<td>{cell}</td>" for cell in row)}</tr>\n'
+        for field, inner in schema["properties"].items()
+    )
+    description = _text(schema.get("description", ""))
+    return f'<article id="struct-{name}"><h3>{name}</h3><p>{description}</p>{_table("", rows)}</article>\n'
 
 
 def _table(title: str, rows: Iterable[tuple[str, ...]]) -> str:
@@ -157,17 +143,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _bounds(schema: dict[str, Any]) -> str:
-    names = {
-        "minimum": "at least {}",
-        "exclusiveMinimum": "more than {}",
-        "maximum": "at most {}",
-        "minLength": "not empty",
-        "maxLength": "at most {} characters",
-        "minItems": "at least {}",
-        "maxItems": "at most {}",
-        "maxProperties": "at most {}",
-    }
-    words = [sentence.format(schema[name]) for name, sentence in names.items() if name in schema]
+    words = [sentence.format(schema[name]) for name, sentence in _BOUNDS.items() if name in schema]
     if schema.get("default") not in (None, "", [], {}):
         words.append(f"{_text(json.dumps(schema['default']))} if it is missing")
     return "".join(f", {word}" for word in words)

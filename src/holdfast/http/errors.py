@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = {
 # A game may refuse with a code of its own.
 _OF_THE_GAME = "refused"
 # When to retry after `throttled`: most limits count what is there now, which changes by the second.
-_RETRY_AFTER_S = 1
+_RETRY_AFTER_S = "1"
 # Litestar's own errors: it knows the status only.
 _BY_STATUS = {400: "invalid", 404: "not_found", 405: "method_not_allowed"}
 _DETAILS = {
@@ -146,18 +146,8 @@ def respond_with_problem(request: Request[Any, Any, Any], error: Exception) -> R
         # The route, not the URL, which may hold secrets.
         route = request.scope.get("path_template", "an unknown path")
         _log.error("a request failed", method=request.method, route=route, exc_info=error)
-    return Response(
-        msgspec.json.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=_headers(error)
-    )
-
-
-def _headers(error: Exception) -> dict[str, str]:
-    match error:
-        case ProblemError():
-            return error.headers
-        case Refused(code="throttled"):
-            return {"Retry-After": str(_RETRY_AFTER_S)}
-        case HTTPException():
-            return dict(error.headers or {})
-        case _:
-            return {}
+    headers = dict(error.headers or {}) if isinstance(error, ProblemError | HTTPException) else {}
+    if document.code == "throttled":
+        headers["Retry-After"] = _RETRY_AFTER_S
+    body = msgspec.json.encode(document)
+    return Response(body, status_code=document.status, media_type=MEDIA_TYPE, headers=headers)

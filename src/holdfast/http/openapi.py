@@ -139,7 +139,9 @@ def _schemas(handlers: Iterable[HTTPRouteHandler], names: Iterable[str]) -> dict
         for field in schema["properties"].values():
             if "propertyNames" in field:
                 field.setdefault("additionalProperties", _PROPERTY)
-    answers = _components([EventInfo, *_answers(handlers)])
+    returned = [handler.parsed_fn_signature.return_type for handler in handlers]
+    fields = [field for answer in returned for field in (answer, *(answer.inner_types or ()))]
+    answers = _components([EventInfo, *(field.annotation for field in fields if field.is_subclass_of(Struct))])
     for schema in answers.values():
         # Responses have every field, except for problem documents.
         schema["required"] = list(schema["properties"])
@@ -151,37 +153,22 @@ def _schemas(handlers: Iterable[HTTPRouteHandler], names: Iterable[str]) -> dict
     return dict(sorted(found.items()))
 
 
-def _answers(handlers: Iterable[HTTPRouteHandler]) -> Iterator[type[Struct]]:
-    for handler in handlers:
-        answer = handler.parsed_fn_signature.return_type
-        for field in (answer, *(answer.inner_types or ())):
-            if field.is_subclass_of(Struct):
-                yield field.annotation
-
-
 def _components(structs: Iterable[type[Struct]]) -> dict[str, Any]:
     """The schemas of these structs and of those within them, with the docstrings of their fields."""
-    found = set(structs)
-    _, schemas = msgspec.json.schema_components(found, ref_template=_REFERENCE)
-    for struct in _with_parts(found):
-        properties = schemas[struct.__name__]["properties"]
-        for name, sentence in field_docs(struct).items():
-            encoded = struct.__struct_encode_fields__[struct.__struct_fields__.index(name)]
-            properties[encoded]["description"] = sentence
-    return schemas
-
-
-def _with_parts(structs: set[type[Struct]]) -> set[type[Struct]]:
-    """These structs and the structs in their fields."""
-    found: set[type[Struct]] = set()
     waiting = list(structs)
+    _, schemas = msgspec.json.schema_components(waiting, ref_template=_REFERENCE)
+    done: set[type[Struct]] = set()
     while waiting:
         struct = waiting.pop()
-        if struct not in found:
-            found.add(struct)
-            for field in msgspec.structs.fields(struct):
-                waiting += _structs_in(field.type)
-    return found
+        if struct in done:
+            continue
+        done.add(struct)
+        properties, docs = schemas[struct.__name__]["properties"], field_docs(struct)
+        for field in msgspec.structs.fields(struct):
+            waiting += _structs_in(field.type)
+            if field.name in docs:
+                properties[field.encode_name]["description"] = docs[field.name]
+    return schemas
 
 
 def _structs_in(annotation: Any) -> Iterator[type[Struct]]:
@@ -201,19 +188,19 @@ def field_docs(struct: type[Struct]) -> dict[str, str]:
 
 @cache
 def _docs_in(module: str) -> dict[str, dict[str, str]]:
+    """The docstrings of the fields of each class in a module."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, TypeError):
         return {}
-    return {node.name: _docs_of(node) for node in tree.body if isinstance(node, ast.ClassDef)}
-
-
-def _docs_of(node: ast.ClassDef) -> dict[str, str]:
-    sentences = {}
-    for field, sentence in pairwise(node.body):
-        match field, sentence:
-            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
-                sentences[name] = inspect.cleandoc(text)
-            case _:
-                pass
-    return sentences
+    found: dict[str, dict[str, str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            sentences = found[node.name] = {}
+            for pair in pairwise(node.body):
+                match pair:
+                    case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                        sentences[name] = inspect.cleandoc(text)
+                    case _:
+                        pass
+    return found

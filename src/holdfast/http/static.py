@@ -1,14 +1,13 @@
 """Files: the built dashboard, and a game's own pages under /play.
 
-The dashboard's files are read once, and nothing else of its folder is served. `make web` builds them, and the wheel
-contains them; without them a page explains how to get them.
+`make web` builds the dashboard's files, and the wheel contains them; without them a page explains how to get them.
 
 A game's pages have the same origin as the API, so they are shown to this machine only: for others, use a web server.
 Beside them are the JavaScript client at /holdfast.js, and the game's address at /holdfast.json.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPMethod, HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,12 +153,14 @@ class Folder:
     async def respond(self, scope: Mapping[str, Any], path: str, send: Send) -> None:
         """Answer one request for a raw path."""
         method: str = scope["method"]
-        if not _is_for_here(scope["headers"]):
+        host = hostname(next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1"))
+        if not is_loopback(host):
+            # A page whose own name was made to point here (DNS rebinding) still sends that name as its host.
             answer = _said(HTTPStatus.FORBIDDEN, "Use localhost or 127.0.0.1 as the host.\n")
         elif method not in {HTTPMethod.GET, HTTPMethod.HEAD}:
             answer = _said(HTTPStatus.METHOD_NOT_ALLOWED, "Files can only be read.\n")
         elif path == ADDRESS:
-            answer = self._address(_host(scope["headers"]))
+            answer = self._address(host)
         else:
             # In a thread: the disk may be slow, and the event loop must not wait for it.
             answer = await asyncio.to_thread(self.find, path)
@@ -210,15 +211,6 @@ class Folder:
         if not file.is_relative_to(self._root) or not all(map(_is_plain, file.relative_to(self._root).parts)):
             return None
         return file
-
-
-def _is_for_here(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """A page whose own name was made to point here (DNS rebinding) still sends that name as its host."""
-    return is_loopback(_host(headers))
-
-
-def _host(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    return hostname(next((value for name, value in headers if name == b"host"), b"").decode("latin-1"))
 
 
 def _is_plain(part: str) -> bool:
