@@ -33,7 +33,11 @@ class Camera:
 
     def draw(self, show: Show) -> None:
         """Print the moment to the console, which records it."""
-        is_good = show.elapsed_s >= LOOK_AT_S and show.server.ready and 1 <= Totals(show.bots).disconnected <= DISCONNECTED_MAX
+        is_good = (
+            show.elapsed_s >= LOOK_AT_S
+            and show.server.ready
+            and 1 <= Totals(show.bots).disconnected <= DISCONNECTED_MAX
+        )
         if is_good and not self._has_seen and show.phase != "over":
             self._has_seen = True
             self._console.print(picture(show, self._console))
