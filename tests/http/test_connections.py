@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holdfast.core.limits import KIB
 from holdfast.http.app import App
 from holdfast.http.limits import HttpLimits
-from holdfast.http.serving import Connection, ConnectionLimits, HttpServer
+from holdfast.http.serving import ConnectionLimits, HttpConnection, HttpServer
 from tests.deadlines import DEADLINE_S
 from tests.http.world import World
 from tests.transports.harness import client_context, server_context
@@ -24,7 +24,7 @@ IDLE = 560
 PROBES = ("/livez", "/readyz")
 
 
-class FakeConnection(Connection):
+class FakeConnection(HttpConnection):
     def __init__(self, *, is_idle: bool = True) -> None:
         self._is_idle = is_idle
         self.is_cut = False

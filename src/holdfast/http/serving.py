@@ -141,7 +141,7 @@ class HttpServer:
                 _log.warning("cannot accept connections at the moment", error=error)
                 await asyncio.sleep(_EXHAUSTED_S)
                 continue
-            connection = Connection(self, str(address[0]))
+            connection = HttpConnection(self, str(address[0]))
             if not self.connections.admit(connection, connection.host):
                 sock.close()
                 continue
@@ -150,7 +150,7 @@ class HttpServer:
             self._opening[task] = sock
             task.add_done_callback(self._opened)
 
-    async def _open(self, connection: "Connection") -> None:
+    async def _open(self, connection: "HttpConnection") -> None:
         """Make a transport of a connection's socket."""
         loop, task = asyncio.get_running_loop(), connection.opening
         assert task is not None
@@ -172,7 +172,7 @@ class HttpServer:
             sock.close()
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """uvicorn's connection, with a deadline for each request, counted by address, and with problem documents."""
 
     def __init__(self, server: HttpServer, host: str) -> None:
@@ -263,9 +263,9 @@ class ConnectionLimits:
         self._total_max = total_max
         self._total = 0
         # For each address, the most recently active connection is last. There are no empty entries.
-        self._by_address: dict[str, dict[Connection, None]] = {}
+        self._by_address: dict[str, dict[HttpConnection, None]] = {}
 
-    def admit(self, connection: Connection, host: str) -> bool:
+    def admit(self, connection: HttpConnection, host: str) -> bool:
         """Whether a new connection may stay. An idle one may be closed for it."""
         address = address_group(host)
         own = self._by_address.get(address, {})
@@ -290,14 +290,14 @@ class ConnectionLimits:
         idle.cut()
         return True
 
-    def heard(self, connection: Connection, host: str) -> None:
+    def heard(self, connection: HttpConnection, host: str) -> None:
         """A client has sent something."""
         own = self._by_address.get(address_group(host), {})
         if connection in own:
             del own[connection]
             own[connection] = None
 
-    def remove(self, connection: Connection, host: str) -> None:
+    def remove(self, connection: HttpConnection, host: str) -> None:
         """A connection is closed, or is about to be."""
         address = address_group(host)
         own = self._by_address.get(address, {})
