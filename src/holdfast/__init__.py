@@ -56,8 +56,7 @@ from holdfast.server.collector import tune_gc
 from holdfast.server.rooms.effects import Effect
 from holdfast.server.run import run
 from holdfast.server.server import Server, Storage
-from holdfast.transports.listeners import Tcp, WebSocket
-from holdfast.transports.tls import Tls
+from holdfast.transports.listeners import Tcp, Tls, WebSocket
 
 __version__ = "0.1.0"
 

@@ -29,8 +29,8 @@ from holdfast.schemas.frames import Hello
 from holdfast.search import parse_query
 from holdfast.server.environment import Environment
 from holdfast.transports import tcp, websocket
+from holdfast.transports.http_upgrade import Origins
 from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
-from holdfast.transports.origins import Origins
 from holdfast.transports.port import Subprotocol, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
 from tests.fuzz.dead_end import DeadEnd, Listening

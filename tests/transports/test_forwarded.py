@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from multidict import CIMultiDict
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
@@ -23,7 +22,10 @@ STRANGER = ("203.0.113.9", 50_000)
 
 
 def client(headers: Sequence[tuple[str, str]], peer: Address = PROXY) -> Address:
-    return PROXIES.client(peer, CIMultiDict(headers))
+    x_forwarded_for, forwarded = (
+        [value for key, value in headers if key.lower() == name] for name in ("x-forwarded-for", "forwarded")
+    )
+    return PROXIES.client(peer, x_forwarded_for=x_forwarded_for, forwarded=forwarded)
 
 
 @every_case(

@@ -8,7 +8,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 from holdfast.transports import websocket
-from holdfast.transports.origins import Origins
+from holdfast.transports.http_upgrade import Origins
 from tests.cases import every_case
 from tests.transports.harness import BINARY, LIMITS
 from tests.transports.recorder import Recorder

@@ -138,7 +138,6 @@ class Channels:
         return [self._restart(channel, frame.generation)]
 
     def finish(self, channel: Channel) -> None:
-        """The channel's last message was processed."""
         self._drop([channel.number], "")
         self.finished[channel.number] = Position(channel.number, channel.generation, channel.applied)
         while len(self.finished) > self._limits.closing_channels_max:
@@ -169,7 +168,6 @@ class Channels:
     # A session's life
 
     def agree(self, limits: Limits) -> None:
-        """The server's terms are these."""
         if limits != self._limits:
             self._limits = limits
             for channel in self:

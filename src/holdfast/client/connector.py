@@ -124,18 +124,15 @@ class ClientConnection:
             self.end.set_result((code, reason))
 
     def send(self, payload: bytes) -> None:
-        """Write a payload, if it is up."""
         # asyncio would complain about many that are written to a socket that has failed.
         if self.transport is not None and self.transport.is_up:
             self.transport.send(payload)
 
     def close(self, code: int, reason: str) -> None:
-        """End in order."""
         if self.transport is not None:
             self.transport.close(code, reason)
 
     def abort(self) -> None:
-        """End at once."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -207,7 +204,6 @@ class Connector:
             self._connection.abort()
 
     def send(self, payload: bytes) -> None:
-        """Write to the connection, if there is one."""
         if self._connection is not None:
             self._connection.send(payload)
 

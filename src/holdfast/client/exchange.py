@@ -109,7 +109,6 @@ class Exchange:
 
     @property
     def is_over(self) -> bool:
-        """Whether the session has ended on this side."""
         return self._end is not None
 
     def check(self) -> None:
@@ -242,7 +241,6 @@ class Exchange:
             answered(event.result, refusal(problem.code, problem.message) if problem is not None else None)
 
     def _heard(self) -> None:
-        """A payload has been dealt with."""
         self._send_posts()
         self.changed()
         self.wake()

@@ -128,7 +128,6 @@ class SessionJournal:
                 self._stored[channel.number] = known
 
     def forget(self) -> None:
-        """The session is over."""
         if not self._is_closed:
             # What cannot be removed does no harm: the server will say that the session is over.
             with suppress(Exception):

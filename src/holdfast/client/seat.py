@@ -55,7 +55,6 @@ class RoomInbox:
         return bool(self._reliable or self._latest or self.left is not None)
 
     def next(self) -> Message | None:
-        """The next message, if there is one."""
         self.acknowledge()
         if self._latest and (not self._reliable or self._latest[0].place < self._reliable[0].place):
             return self._latest.popleft().message
@@ -66,7 +65,6 @@ class RoomInbox:
         return message
 
     def take(self) -> list[Message]:
-        """All messages that are there."""
         self.acknowledge()
         entries = sorted([*self._reliable, *self._latest], key=attrgetter("place"))
         if self._reliable:
@@ -99,7 +97,6 @@ class RoomInbox:
     # For the session
 
     def put(self, arrived: Arrived, message: Message) -> None:
-        """A reliable message came."""
         if isinstance(message, SeatLeft):
             self.end(message)
             self._farewell = arrived
@@ -181,7 +178,6 @@ class ClientSeat:
         self.host = ""
 
     def put(self, arrived: Arrived) -> None:
-        """A reliable message came."""
         message = self.types.message(arrived.name, arrived.body)
         if isinstance(message, RoomUpdated):
             self.shown(message.room)
@@ -195,12 +191,10 @@ class ClientSeat:
             self.inbox.discard(message)
 
     def shown(self, info: RoomInfo) -> None:
-        """The room's listing is this now."""
         self.info = info
         self.host = info.host
 
     def unconfirmed(self) -> list[Unconfirmed]:
-        """The messages that were sent and not acknowledged."""
         kept = self.channel.kept_messages()
         first = self.channel.last_seq - len(kept) + 1
         return [

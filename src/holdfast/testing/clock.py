@@ -61,7 +61,6 @@ class Patience:
         return now - self._since >= self._patience_s
 
     def explain(self) -> str:
-        """What each of the tasks waits for."""
         return "; ".join(waits_for(task) for task in _waited_for(self._task))
 
 
@@ -191,11 +190,9 @@ class VirtualLoop(MachineLoop):
     # These would depend on real time.
 
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]  # refused, whatever it is given
-        """There are no threads."""
         raise RuntimeError("there are no threads in virtual time: call the function directly, or use a real loop")
 
     def create_connection(self, *_: Any, **options: Any) -> NoReturn:
-        """There are no sockets."""
         raise RuntimeError("there are no sockets in virtual time: use holdfast.testing.MemoryServer, or a real loop")
 
     create_server = create_connection

@@ -31,7 +31,6 @@ class Call:
         return isinstance(getattr(self.callback, "__self__", None), asyncio.Task)
 
     def run(self) -> None:
-        """Call it, in the current context."""
         if self.handle is None or not self.handle.cancelled():
             self.callback(*self.args)
 
@@ -118,7 +117,6 @@ class Machine:
             self._missed.append(call)
 
     def own(self, task: "asyncio.Task[Any]") -> None:
-        """A task was started on this machine."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -177,6 +175,5 @@ class MachineLoop(asyncio.BaseEventLoop):
         return task
 
     def bury_machines(self) -> None:
-        """The program has ended."""
         for machine in self.machines:
             machine.bury()

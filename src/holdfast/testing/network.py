@@ -157,13 +157,11 @@ class Dialer:
 
     @property
     def link(self) -> Link:
-        """The newest link."""
         return self.links[-1]
 
     async def __call__(
         self, receiver: Receiver, url: str, subprotocol: Subprotocol, limits: TransportLimits
     ) -> Transport:
-        """Open a link."""
         await asyncio.sleep(min(self.delay_s, limits.handshake_s))
         if self.is_dead or self.is_down or self.delay_s > limits.handshake_s:
             raise DialError(f"{url} does not answer {self.name}", retry=not self.is_dead)
@@ -195,17 +193,14 @@ class Network(MemoryNetwork):
         return [link for link in map(self.link, self.wires) if link.is_open]
 
     def link(self, wire: Wire) -> Link:
-        """The link of a wire."""
         if wire not in self._links:
             self._links[wire] = Link(wire, self.latency_s, self.jitter_s)
         return self._links[wire]
 
     def dialer(self, name: str) -> Dialer:
-        """A new dialer."""
         return Dialer(self, name)
 
     def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
-        """Called for each payload that is sent."""
         return self.link(sender.wire).fate(sender, payload, self._random.random())
 
     def arrived_bytes(self, sender: MemoryTransport) -> int:
@@ -217,7 +212,6 @@ class Network(MemoryNetwork):
         link.cut_after("server", self._random.expovariate(1 / mean_bytes))
 
     def forget(self, wire: Wire) -> None:
-        """Drop a wire that both ends have lost."""
         super().forget(wire)
         if wire not in self.wires:
             self._links.pop(wire, None)

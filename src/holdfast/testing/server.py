@@ -63,7 +63,6 @@ class Failures:
         self._more = 0
 
     def add(self, error: Exception, where: str) -> None:
-        """Record an error."""
         if len(self.errors) < _KEPT_MAX:
             self.errors.append(error)
         if isinstance(error, self._allowed):
@@ -91,15 +90,12 @@ class QuickHashing:
     """Replaces argon2id in a `MemoryServer`: fast, without threads, and unsafe outside tests."""
 
     async def hash(self, password: bytes) -> str:
-        """A hash for a record."""
         return sha256(password).hexdigest()
 
     async def verify(self, known: str, password: bytes) -> bool:
-        """Whether this is the password."""
         return known == sha256(password).hexdigest()
 
     def is_outdated(self, known: str) -> bool:
-        """Never."""
         return not known
 
     def close(self) -> None:
@@ -112,7 +108,6 @@ class Named:
     scheme = "name"
 
     def authenticate(self, credential: str, approach: Approach) -> Identity:
-        """The player with this name."""
         if not credential:
             raise NotAuthentic("a name is needed: server.connect('ada')")
         return Identity(credential)
@@ -299,9 +294,7 @@ class MemoryServer(Server):
         return list(self._dialers)
 
     def dialer(self, client: ClientSession) -> Dialer:
-        """The dialer of a client."""
         return self._dialers[client]
 
     def link(self, client: ClientSession) -> Link:
-        """The newest link of a client."""
         return self._dialers[client].link

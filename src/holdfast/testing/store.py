@@ -84,7 +84,6 @@ class FaultyStore(MemoryStore):
 
     @property
     def is_writing(self) -> bool:
-        """Whether a commit is being written."""
         return bool(self._flights)
 
     def fail(self, error: StoreError, *, call: int = 1, is_written: bool | None = None) -> None:
@@ -203,19 +202,15 @@ class MemoryStorage:
         """What a new process would read."""
 
     def read(self) -> bytes:
-        """Everything."""
         return self.written
 
     def append(self, record: bytes) -> None:
-        """Add a record."""
         self.written += record
 
     def replace(self, state: bytes) -> None:
-        """Replace everything."""
         self.written = state
 
     def remove(self) -> None:
-        """The session is over."""
         self.written = b""
 
     def close(self) -> None:

@@ -7,19 +7,18 @@ that are not read here, and refused in the others.
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
+from urllib.parse import urlsplit
 
 from picows import WSError, WSHandshakeError, WSUpgradeRequest, WSUpgradeResponse
 
 from holdfast.core.addresses import is_host_header
 from holdfast.logs import get_logger
-from holdfast.transports.deflate import Agreement
 from holdfast.transports.links import abort, unreachable
 from holdfast.transports.listening import PendingConnection
-from holdfast.transports.origins import Origins
 from holdfast.transports.port import DialError, Subprotocol, agree
 
 Directions = Callable[[str], str]
@@ -93,7 +92,6 @@ class RequestHead:
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether it requests a WebSocket."""
         return self.method == "GET" and [value.lower() for value in self.all("upgrade")] == ["websocket"]
 
     def to_bytes(self) -> bytes:
@@ -122,8 +120,7 @@ def parse_head(head: bytes) -> RequestHead:
 
 
 def _request_line(line: bytes) -> tuple[str, str]:
-    parts = line.split(b" ")
-    match parts:
+    match line.split(b" "):
         case [method, target, version] if (
             _METHOD.fullmatch(method) and _TARGET.fullmatch(target) and _VERSION.fullmatch(version)
         ):
@@ -166,11 +163,9 @@ class RequestReader(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is connected, after TLS if there is TLS."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """A part of the request, or more than the request."""
         assert self._transport is not None
         if self._transport.is_closing():
             return
@@ -235,8 +230,79 @@ class RequestReader(asyncio.Protocol):
             unread = unread[size:]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
         self._pending.over()
+
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+# What browsers send for pages without a site: files and sandboxes. Electron sends the second.
+_WITHOUT_SITE = {"null", "file://"}
+_ANY = "*"
+# A host by its name or address. Browsers send names with other letters as punycode.
+_SITE = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]")
+
+
+class Origins:
+    """The web pages that may connect: "https://game.example", "https://*.game.example" for every site below it, "*".
+
+    A browser sends the site of the page in `Origin`, and no page can change it. So the list stops other sites' pages
+    from using a player's browser; it stops nothing else: a program may send any `Origin`, or none.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """`ValueError` for an invalid origin."""
+        if isinstance(names, str):
+            raise ValueError(f"origins are a list, as in [{names!r}]")  # noqa: TRY004 - see above
+        self.names = tuple(names)
+        self._exact: set[str] = set()
+        self._below: list[tuple[str, str]] = []
+        self._any = False
+        for name in self.names:
+            self._add(name)
+
+    def _add(self, name: str) -> None:
+        if name == _ANY:
+            self._any = True
+            return
+        below = "://*." in name
+        origin = _normal(name.replace("*.", "", 1) if below else name)
+        if origin is None:
+            raise ValueError(
+                f'an origin is a scheme, a host, and a port if it is not the default, as in "https://game.example"; '
+                f"got {name!r}"
+            )
+        scheme, _, site = origin.partition("://")
+        if below:
+            self._below.append((f"{scheme}://", f".{site}"))
+        else:
+            self._exact.add(origin)
+
+    def allow(self, headers: Sequence[str]) -> bool:
+        """Whether a request with these `Origin` headers is allowed; one without is not from a web page."""
+        if self._any or not headers:
+            return True
+        origin = _normal(headers[0]) if len(headers) == 1 else None
+        if origin is None:
+            return False
+        return origin in self._exact or any(
+            origin.startswith(start) and origin.endswith(end) and len(origin) > len(start) + len(end)
+            for start, end in self._below
+        )
+
+
+def _normal(text: str) -> str | None:
+    """An origin as browsers write it: in lower case, without the default port."""
+    text = text.strip().lower()
+    if text in _WITHOUT_SITE:
+        return text
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return None
+    site = parts.netloc if port is None else parts.netloc.rpartition(":")[0]
+    if not parts.scheme or f"{parts.scheme}://{parts.netloc}" != text or not _SITE.fullmatch(site):
+        return None
+    return f"{parts.scheme}://{site}" + ("" if port in {None, _DEFAULT_PORTS.get(parts.scheme)} else f":{port}")
 
 
 PROTOCOL_HEADER = "Sec-WebSocket-Protocol"
@@ -251,45 +317,25 @@ def agreed(
     """The subprotocol to use, or the answer to a request that cannot be upgraded. Without origins every page may
     connect."""
     try:
-        return _agreed(request, subprotocols, origins)
+        if origins is not None and not origins.allow(request.headers.getall("Origin", [])):
+            return refusal(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect to this server.")
+        # A list such as "keep-alive, Upgrade" is legal, but picows compares the whole header afterwards.
+        if "upgrade" in (token.lower() for token in _tokens(request, "Connection")):
+            request.headers["Connection"] = "Upgrade"
+        return agree(_tokens(request, PROTOCOL_HEADER) or [""], subprotocols) or refusal(
+            HTTPStatus.BAD_REQUEST, f"Offer one of the sub-protocols {names_of(subprotocols)} in {PROTOCOL_HEADER}."
+        )
     except Exception:  # noqa: BLE001 - picows would send the exception's text as the answer
         _log.exception("an upgrade request could not be answered")
-        return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed; its log has the error.")
-
-
-def _agreed(
-    request: WSUpgradeRequest, subprotocols: Sequence[Subprotocol], origins: Origins | None
-) -> Subprotocol | WSUpgradeResponse:
-    if origins is not None and not origins.allow(request.headers.getall("Origin", [])):
-        return _refusal(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect to this server.")
-    # A list such as "keep-alive, Upgrade" is legal, but picows compares the whole header afterwards.
-    if "upgrade" in (token.lower() for token in _tokens(request, "Connection")):
-        request.headers["Connection"] = "Upgrade"
-    return agree(_tokens(request, PROTOCOL_HEADER) or [""], subprotocols) or _refusal(
-        HTTPStatus.BAD_REQUEST, f"Offer one of the sub-protocols {names_of(subprotocols)} in {PROTOCOL_HEADER}."
-    )
+        return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed; its log has the error.")
 
 
 def _tokens(request: WSUpgradeRequest, header: str) -> list[str]:
     return [token.strip() for line in request.headers.getall(header, []) for token in line.split(",")]
 
 
-def acceptance(subprotocol: Subprotocol, compression: Agreement | None) -> WSUpgradeResponse:
-    """The answer that opens the WebSocket."""
-    chosen = {PROTOCOL_HEADER: subprotocol.name} if subprotocol.name else {}
-    if compression is not None:
-        chosen[EXTENSIONS_HEADER] = compression.answer
-    response: WSUpgradeResponse = WSUpgradeResponse.create_101_response(chosen)
-    return response
-
-
-def stopping() -> WSUpgradeResponse:
-    """The answer to a handshake in progress when the listener closes."""
-    return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "This server is stopping.")
-
-
-def _refusal(status: HTTPStatus, text: str) -> WSUpgradeResponse:
-    # A short answer for people; the socket is closed after it.
+def refusal(status: HTTPStatus, text: str) -> WSUpgradeResponse:
+    """A short answer for people; the socket is closed after it."""
     headers = {"Content-Type": "text/plain; charset=utf-8"}
     response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(status, f"{text}\n".encode(), headers)
     return response

@@ -1,26 +1,107 @@
-"""The ports of a server: `WebSocket` and `Tcp`, and `Listeners`, which opens and closes them."""
+"""The ports of a server: `WebSocket` and `Tcp`, with `Tls` certificates; `Listeners` opens and closes them."""
 
 import asyncio
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from pathlib import Path
+from ssl import OP_NO_RENEGOTIATION, PROTOCOL_TLS_SERVER, SSLContext, SSLError, SSLObject, TLSVersion
+from typing import ClassVar, NoReturn
 
 from holdfast.core.addresses import is_loopback
 from holdfast.logs import get_logger
 from holdfast.transports import tcp, websocket
+from holdfast.transports.http_upgrade import Origins
 from holdfast.transports.links import peer_name
 from holdfast.transports.listening import PendingConnections
-from holdfast.transports.origins import Origins
 from holdfast.transports.port import Accept, Listener, Subprotocol, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
-from holdfast.transports.tls import Tls
 
 _log = get_logger("holdfast.server")
 
 _PORT = re.compile(r":[0-9]+$")
 _EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104  # nosec
+
+
+class Tls:
+    """A certificate chain and its key, as PEM files. Supports TLS 1.3, and 1.2 without its CBC suites.
+
+    Give it to `WebSocket(tls=…)` and `Tcp(tls=…)`, and its `context` to `HttpApi(ssl=…)`. When the files change, new
+    handshakes use the new certificate; open connections are not affected.
+    """
+
+    def __init__(self, certificate: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
+        """`ValueError` if the files cannot be read, or do not match."""
+        self.certificate = Path(certificate)
+        self.key = Path(key)
+        self._stamp = self._files()
+        # A context in use is never changed: a complete new one replaces it.
+        self._current = self._read()
+        self.context = self._read()
+        """For listeners: it always presents the current certificate."""
+        self.context.sni_callback = self._show_current
+
+    def reload(self) -> bool:
+        """Reload the files; if they are invalid, the previous certificate stays in use, and the log says why."""
+        self._stamp = self._files()
+        try:
+            self._current = self._read()
+        except ValueError as error:
+            _log.warning("the new certificate is invalid; the previous one stays in use", error=error)
+            return False
+        _log.info("reloaded the certificate", file=str(self.certificate))
+        return True
+
+    def reload_if_changed(self) -> None:
+        if self._files() != self._stamp:
+            self.reload()
+
+    def _read(self) -> SSLContext:
+        context = SSLContext(PROTOCOL_TLS_SERVER)
+        context.minimum_version = TLSVersion.TLSv1_2
+        # Of TLS 1.2 only what TLS 1.3 has too: forward secrecy, and authenticated encryption. Python's own list still
+        # has CBC, whose padding was attacked repeatedly.
+        context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+        # TLS 1.2 lets a client renegotiate again and again, which costs the server more than the client.
+        context.options |= OP_NO_RENEGOTIATION
+        try:
+            # Without a password callback OpenSSL would prompt at the terminal, and block.
+            context.load_cert_chain(self.certificate, self.key, password=_no_password)
+        except (OSError, ValueError) as error:
+            message = f"the certificate {self.certificate} with the key {self.key} cannot be used: {_why(error)}"
+            raise ValueError(message) from None
+        return context
+
+    def _show_current(self, handshake: SSLObject, _: str | None, __: SSLContext) -> None:
+        handshake.context = self._current
+
+    def _files(self) -> list[tuple[int, int, int]]:
+        return [_stamp(file) for file in (self.certificate, self.key)]
+
+    def __repr__(self) -> str:
+        return f"Tls({str(self.certificate)!r}, {str(self.key)!r})"
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    """What distinguishes a file from its predecessor; zero for a file that is missing for a moment."""
+    try:
+        status = file.stat()
+    except OSError:
+        return 0, 0, 0
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, SSLError):
+        is_mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        return "they do not match" if is_mismatch else "one of them is not a valid PEM file"
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _no_password() -> NoReturn:
+    raise ValueError("the key is encrypted with a password: store it without one, readable only by the server's user")
 
 
 class Exposed(ValueError):
@@ -64,7 +145,6 @@ class _Port:
 
     @property
     def is_public(self) -> bool:
-        """Whether other machines can connect."""
         return not is_loopback(self.host)
 
     @property
@@ -140,7 +220,6 @@ class Listeners:
 
     @property
     def certificates(self) -> list[Tls]:
-        """Each certificate once."""
         return list(dict.fromkeys(each.tls for each in self.listen if each.tls is not None))
 
     def directions(self, host: str) -> str:
@@ -189,14 +268,12 @@ class Listeners:
             self._watching = loop.call_later(self._certificate_check_s, self._watch_certificates)
 
     def reload(self) -> None:
-        """Reload the certificates, if there are any."""
         for tls in self.certificates:
             tls.reload()
         if not self.certificates:
             _log.info("nothing to reload: this server has no certificate")
 
     async def close(self) -> None:
-        """Stop accepting connections."""
         if self._watching is not None:
             self._watching.cancel()
         for listener in self._open:

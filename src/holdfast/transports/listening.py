@@ -43,7 +43,7 @@ class PendingConnections:
     ) -> None:
         self._limits = limits
         self._shares = shares or AddressShares(1.0)
-        self._refused = refused
+        self.refused = refused
         self.count = 0
         # By address or IPv6 network of 64 bits; no more entries than pending connections.
         self._by_holder: dict[str, int] = {}
@@ -52,7 +52,7 @@ class PendingConnections:
         """A connection was accepted; None if it exceeds a limit, and then it is closed."""
         holder = None
         if self.count >= self._limits.unopened_max:
-            self._refused("unopened_max", host)
+            self.refused("unopened_max", host)
         else:
             holder = self.enter(host)
         if holder is None:
@@ -60,11 +60,6 @@ class PendingConnections:
             return None
         self.count += 1
         return PendingConnection(self, sock, holder, self._limits.handshake_s)
-
-    def refuse(self, sock: socket.socket, limit: str, host: str) -> None:
-        """Close a connection that exceeds a limit."""
-        self._refused(limit, host)
-        sock.close()
 
     def enter(self, host: str) -> str | None:
         """Count one more connection of this address; returns the key it is counted under, or None if it exceeds the
@@ -75,14 +70,10 @@ class PendingConnections:
             return UNKNOWN
         count = self._by_holder.get(holder, 0)
         if count >= self._limits.unopened_per_address_max:
-            self._refused("address_share", host)
+            self.refused("address_share", host)
             return None
         self._by_holder[holder] = count + 1
         return holder
-
-    def not_understood(self, holder: str) -> None:
-        """A connection used another protocol."""
-        self._refused("", holder)
 
     def went(self, holder: str) -> None:
         """A connection has become a link, or closed."""
@@ -96,30 +87,25 @@ class PendingConnections:
 class PendingConnection:
     """One pending connection. All steps from being accepted to an open link share one deadline."""
 
-    __slots__ = ("_deadline", "_holder", "_pending_connections", "_socket", "_transport", "client", "task")
+    __slots__ = ("_deadline", "_holder", "_pending_connections", "client", "sock", "task", "transport")
 
     def __init__(
         self, pending_connections: PendingConnections, sock: socket.socket, holder: str, handshake_s: float
     ) -> None:
         self._pending_connections = pending_connections
-        self._socket: socket.socket | None = sock
+        self.sock: socket.socket | None = sock
+        """The accepted socket, until a transport owns it."""
         self._holder = holder
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(handshake_s, self._cut)
-        self._transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None
+        """Once it only lacks the handshake."""
         self.task: asyncio.Task[None] | None = None
         """The task that makes a transport of it."""
         self.client: Address | None = None
         """The client that a proxy named (PROXY protocol); None means the peer of the socket."""
 
     @property
-    def accepted(self) -> socket.socket:
-        """The accepted socket, until a transport owns it."""
-        assert self._socket is not None
-        return self._socket
-
-    @property
     def is_over(self) -> bool:
-        """Whether it has become a link, or closed."""
         return self._deadline is None
 
     def is_for(self, client: Address) -> bool:
@@ -131,17 +117,14 @@ class PendingConnection:
         return True
 
     def not_understood(self) -> None:
-        """It used another protocol, and is refused."""
-        self._pending_connections.not_understood(self._holder)
+        """It used another protocol."""
+        self._pending_connections.refused("", self._holder)
 
     def hand_over(self) -> socket.socket:
         """The socket, for a transport, which closes it."""
-        sock, self._socket = self.accepted, None
+        sock, self.sock = self.sock, None
+        assert sock is not None
         return sock
-
-    def made(self, transport: asyncio.Transport) -> None:
-        """It has a transport, and only lacks the handshake."""
-        self._transport = transport
 
     def over(self) -> None:
         """Stop counting it: it has become a link, or closed."""
@@ -149,13 +132,13 @@ class PendingConnection:
             self._deadline.cancel()
             self._deadline = None
             self._pending_connections.went(self._holder)
-        if self._socket is not None:
-            self._socket.close()
+        if self.sock is not None:
+            self.sock.close()
 
     def _cut(self) -> None:
-        if self._transport is not None:
+        if self.transport is not None:
             self.over()
-            abort(self._transport)
+            abort(self.transport)
         elif self.task is not None:
             # `over` follows when the task has ended: it may still be waiting for the socket.
             self.task.cancel()
@@ -262,7 +245,8 @@ class SocketListener:
     def _admit(self, sock: socket.socket, host: str) -> None:
         is_proxy = self._proxies is not None and self._proxies.trusts(host)
         if self._proxies is not None and self._proxies.is_exclusive and not is_proxy:
-            self._pending_connections.refuse(sock, "trusted_proxies", host)
+            self._pending_connections.refused("trusted_proxies", host)
+            sock.close()
             return
         # A proxy's own address is not counted, but that of the client it names.
         pending = self._pending_connections.came(sock, UNKNOWN if is_proxy else host)
@@ -293,15 +277,15 @@ class SocketListener:
         # Failures here are the peer's fault, as with the loop's own servers.
         with suppress(OSError, BadHeader):
             if is_proxy and self._proxies is not None and self._proxies.proxy_protocol:
-                client = await read_header(partial(_read, pending.accepted), bytes_max=self._header_bytes_max)
+                assert pending.sock is not None
+                client = await read_header(partial(_read, pending.sock), bytes_max=self._header_bytes_max)
                 if client is not None and not pending.is_for(client):
                     pending.over()
                     return
             assert self._make is not None
             sock, protocol = pending.hand_over(), self._make(pending)
             loop = asyncio.get_running_loop()
-            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, **self._options)
-            pending.made(transport)
+            pending.transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, **self._options)
             return
         pending.over()
 

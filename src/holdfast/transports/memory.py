@@ -175,7 +175,6 @@ class MemoryTransport:
             tell(self, self._receiver.lost, *(self._end or _RESET))
 
     def drop_waiting(self) -> None:
-        """Lose the payloads in transit."""
         self._waiting.clear()
         self.buffered_bytes = 0
 
@@ -198,7 +197,6 @@ class Wire:
         self.is_stalled = True
 
     def flow(self) -> None:
-        """Deliver everything again."""
         self.is_stalled = False
         for end in self.ends:
             asyncio.get_running_loop().call_soon(end.deliver)
@@ -288,6 +286,5 @@ class MemoryNetwork:
         return dialed
 
     def forget(self, wire: Wire) -> None:
-        """Remove a wire that both ends have lost."""
         if all(end.is_lost for end in wire.ends):
             self._wires.pop(wire, None)

@@ -14,7 +14,6 @@ import re
 import struct
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Protocol
 
 Address = tuple[str, int]
 """A host and a port; 0 if the port is unknown."""
@@ -24,13 +23,6 @@ _Network = IPv4Network | IPv6Network
 # `for=192.0.2.43`, `For="[2001:db8::17]:4711"`: one element of a Forwarded header (RFC 7239), between commas.
 _FORWARDED_FOR = re.compile(r'(?:^|;)\s*for\s*=\s*(?:"([^"]*)"|([^;,\s]*))', re.IGNORECASE)
 _PORT_MAX = 65535
-
-
-class Headers(Protocol):
-    """The headers of a request, as far as they are needed here."""
-
-    def getall(self, key: str, default: Sequence[str], /) -> Sequence[str]:
-        """Every line of this name, in order."""
 
 
 class ConflictingHeaders(Exception):
@@ -61,16 +53,15 @@ class TrustedProxies:
     def _trusts(self, address: _IPAddress) -> bool:
         return any(address in network for network in self._networks)
 
-    def client(self, peer: Address, headers: Headers) -> Address:
-        """The client of a connection: the peer, unless the peer is a proxy that names another."""
+    def client(self, peer: Address, *, x_forwarded_for: Sequence[str], forwarded: Sequence[str]) -> Address:
+        """The client of a connection with these headers: the peer, unless the peer is a proxy that names another."""
         if not self.trusts(peer[0]):
             return peer
-        convention, standard = headers.getall("X-Forwarded-For", ()), headers.getall("Forwarded", ())
-        by_convention = self._client(_entries(convention))
-        by_standard = self._client(_forwarded_for(standard))
+        by_convention = self._client(_entries(x_forwarded_for))
+        by_standard = self._client(_forwarded_for(forwarded))
         # A proxy that writes one of the two passes the other on unchanged, whoever wrote it. So a proxy that names
         # nobody ("for=_hidden") must not be overruled by the other header either.
-        if convention and standard and (by_convention or peer)[0] != (by_standard or peer)[0]:
+        if x_forwarded_for and forwarded and (by_convention or peer)[0] != (by_standard or peer)[0]:
             raise ConflictingHeaders("the headers Forwarded and X-Forwarded-For name different clients")
         return by_convention or by_standard or peer
 

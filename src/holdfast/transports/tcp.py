@@ -140,7 +140,6 @@ class TcpTransport(asyncio.Protocol):
     # Receiving
 
     def data_received(self, data: bytes) -> None:
-        """Deliver every complete payload, and keep the beginning of the next."""
         if self._partial:
             self._partial += data
             if len(self._partial) < self._partial_bytes_wanted:
@@ -196,7 +195,6 @@ class TcpTransport(asyncio.Protocol):
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
         self._is_lost = True
         if self._deadline is not None:
             self._deadline.cancel()
@@ -205,12 +203,10 @@ class TcpTransport(asyncio.Protocol):
             tell(self, self._receiver.lost, *self._end)
 
     def pause_writing(self) -> None:
-        """The write buffer is above its high-water mark."""
         if self._receiver is not None:
             tell(self, self._receiver.congested)
 
     def resume_writing(self) -> None:
-        """The write buffer fell below its low-water mark."""
         if self._receiver is not None:
             tell(self, self._receiver.drained)
 
@@ -236,7 +232,6 @@ class AcceptedTransport(TcpTransport):
         super()._open(subprotocol)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
         self._arrived()
         super().connection_lost(exc)
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from ssl import SSLContext
 from typing import cast
 from weakref import ReferenceType, ref
@@ -27,17 +28,18 @@ from picows.picows import WSProtocol  # type: ignore[attr-defined]  # not public
 
 from holdfast.transports import deflate
 from holdfast.transports.http_upgrade import (
+    EXTENSIONS_HEADER,
     PROTOCOL_HEADER,
     Directions,
+    Origins,
     RequestHead,
     RequestReader,
-    acceptance,
     agreed,
     dial_error,
-    stopping,
+    names_of,
+    refusal,
 )
 from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
-from holdfast.transports.origins import Origins
 from holdfast.transports.port import (
     Accept,
     DialError,
@@ -74,7 +76,6 @@ class WebSocketEndpoint:
     directions: Directions
 
     def receive(self, pending: PendingConnection) -> RequestReader:
-        """The first protocol of an accepted connection."""
         return RequestReader(pending, partial(self._open, pending), self.subprotocols, self.directions)
 
     def _open(self, pending: PendingConnection, request: RequestHead) -> asyncio.BufferedProtocol:
@@ -98,28 +99,30 @@ class _Upgrade:
 
     def answer(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
         """The answer to the HTTP request, and the link, if it is accepted."""
-        endpoint = self._endpoint
-        agreement = stopping() if endpoint.listener.closed else agreed(request, endpoint.subprotocols, endpoint.origins)
+        endpoint, compression = self._endpoint, self.compression
+        if endpoint.listener.closed:
+            stopping = refusal(HTTPStatus.SERVICE_UNAVAILABLE, "This server is stopping.")
+            return WSUpgradeResponseWithListener(stopping, None)
+        agreement = agreed(request, endpoint.subprotocols, endpoint.origins)
         if not isinstance(agreement, Subprotocol):
             return WSUpgradeResponseWithListener(agreement, None)
-        link = self._new_link()
+        headers = {PROTOCOL_HEADER: agreement.name} if agreement.name else {}
+        link = WebSocketTransport(
+            endpoint.accept, endpoint.limits, client=self.pending.client, proxies=endpoint.proxies
+        )
+        if compression is not None:
+            headers[EXTENSIONS_HEADER] = compression.answer
+            link = DeflatedWebSocketTransport(
+                endpoint.accept, endpoint.limits, compression, client=self.pending.client, proxies=endpoint.proxies
+            )
         link.subprotocol = agreement
         self._link = ref(link)
         self.pending.over()
-        return WSUpgradeResponseWithListener(acceptance(agreement, self.compression), link)
-
-    def _new_link(self) -> WebSocketTransport:
-        endpoint, client, compression = self._endpoint, self.pending.client, self.compression
-        if compression is None:
-            return WebSocketTransport(endpoint.accept, endpoint.limits, client=client, proxies=endpoint.proxies)
-        return DeflatedWebSocketTransport(
-            endpoint.accept, endpoint.limits, compression, client=client, proxies=endpoint.proxies
-        )
+        return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(headers), link)
 
     # Nothing of this is logged, as with `_picows_log`.
 
     def isEnabledFor(self, _: int) -> bool:  # noqa: N802 - logging's name
-        """Whether debugging is on."""
         return False
 
     def error(self, *_: object) -> None:
@@ -153,8 +156,7 @@ async def listen(
     With `compression`, permessage-deflate is used with clients that offer it. The limit of a payload then applies to
     the message before and after it is inflated.
     """
-    pending_connections = pending_connections or PendingConnections(limits)
-    listener = SocketListener(pending_connections, proxies)
+    listener = SocketListener(pending_connections or PendingConnections(limits), proxies)
     endpoint = WebSocketEndpoint(
         listener=listener,
         accept=accept,
@@ -176,7 +178,6 @@ class _Protocol(WSProtocol):  # type: ignore[misc]  # see above
     pending: PendingConnection
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
         self.pending.over()
         super().connection_lost(exc)
 
@@ -230,7 +231,7 @@ async def dial(
                 answered,
                 url,
                 ssl_context=ssl,
-                extra_headers={PROTOCOL_HEADER: ", ".join(subprotocol.name for subprotocol in subprotocols)},
+                extra_headers={PROTOCOL_HEADER: names_of(subprotocols)},
                 max_redirects=0,
                 websocket_handshake_timeout=limits.handshake_s,
                 logger_name=_picows_log,

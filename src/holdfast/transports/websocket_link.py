@@ -56,7 +56,8 @@ class Fragments:
         )
         self._decoder = _Utf8Decoder() if is_text else None
         self._inflater = inflater
-        self._payload = bytearray()
+        self.payload = bytearray()
+        """The complete message, after its last fragment."""
         self._count = 0
         self._wire_bytes = 0
 
@@ -70,26 +71,19 @@ class Fragments:
         self._wire_bytes += len(piece)
         is_too_big = self._wire_bytes > self._wire_bytes_max
         if self._inflater is not None and not is_too_big:
-            piece = self._inflated(self._inflater, piece, is_last=is_last)
-        if is_too_big or len(self._payload) + len(piece) > self._limits.payload_bytes_max:
+            try:
+                left = self._limits.payload_bytes_max - len(self.payload)
+                piece = self._inflater.read(piece, left, is_last=is_last)
+            except NotDeflated as error:
+                raise Unacceptable(BROKEN, str(error)) from None
+        if is_too_big or len(self.payload) + len(piece) > self._limits.payload_bytes_max:
             raise Unacceptable(TOO_BIG, f"a payload may have at most {self._limits.payload_bytes_max} bytes")
         if self._decoder is not None:
             try:
                 self._decoder.decode(piece, is_last)
             except UnicodeDecodeError:
                 raise Unacceptable(NOT_TEXT, "the text is not UTF-8") from None
-        self._payload += piece
-
-    def _inflated(self, inflater: Inflater, piece: bytes, *, is_last: bool) -> bytes:
-        try:
-            return inflater.read(piece, self._limits.payload_bytes_max - len(self._payload), is_last=is_last)
-        except NotDeflated as error:
-            raise Unacceptable(BROKEN, str(error)) from None
-
-    @property
-    def payload(self) -> bytes:
-        """The complete message, after its last fragment."""
-        return bytes(self._payload)
+        self.payload += piece
 
 
 # Above this size, picows' `send` on a server does not copy (see above).
@@ -191,7 +185,11 @@ class WebSocketTransport(WSListener):
             return
         if self._proxies is not None and address is not None:
             try:
-                self.peer = peer_name(self._proxies.client(address[:2], transport.request.headers))
+                lines = transport.request.headers.getall
+                client = self._proxies.client(
+                    address[:2], x_forwarded_for=lines("X-Forwarded-For", ()), forwarded=lines("Forwarded", ())
+                )
+                self.peer = peer_name(client)
             except ConflictingHeaders as error:
                 self.close(BROKEN, str(error))
                 return
@@ -210,7 +208,6 @@ class WebSocketTransport(WSListener):
     # Receiving
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        """Deliver a payload, if the frame is one."""
         if (
             frame.msg_type is self._expected
             and self._end is None
@@ -285,7 +282,7 @@ class WebSocketTransport(WSListener):
         if not is_last:
             self._keep_busy()
         else:
-            payload, self._fragments, self._expected = self._fragments.payload, None, self._opcode
+            payload, self._fragments, self._expected = bytes(self._fragments.payload), None, self._opcode
             assert self._receiver is not None
             tell(self, self._receiver.received, payload)
 
@@ -297,7 +294,7 @@ class WebSocketTransport(WSListener):
                 self._end = _RESERVED_BIT
             else:
                 self._end = unpack_close(frame.get_payload_as_bytes())
-            self._return_close(*self._end)
+            self._say_close(*self._end)
         # Not from inside a read: with TLS, closing continues to read, back into picows' parser.
         asyncio.get_running_loop().call_soon(transport.disconnect)
 
@@ -308,18 +305,15 @@ class WebSocketTransport(WSListener):
         said = handshake.recv if handshake is not None else None
         if self._end is None and said is not None:
             self._end = unpack_close(pack_close(int(said.code.value), said.reason or ""))
-            self._return_close(*self._end)
-
-    def _return_close(self, code: int, reason: str) -> None:
-        self._say_close(NORMAL if code == NO_STATUS else code, reason)
+            self._say_close(*self._end)
 
     def _say_close(self, code: int, reason: str) -> None:
+        code = NORMAL if code == NO_STATUS else code
         # The enumeration only names codes: picows accepts any.
         self._ws.send_close(code, shorten(reason))  # type: ignore[arg-type]
         self._deadline = asyncio.get_running_loop().call_later(self._limits.close_s, self.abort)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
-        """The socket is gone."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._end = self._end or self._end_by_picows(transport)
@@ -336,13 +330,11 @@ class WebSocketTransport(WSListener):
         return int(said.code.value), said.reason
 
     def pause_writing(self) -> None:
-        """The write buffer is above its high-water mark."""
         self._is_congested = True
         if self._receiver is not None:
             tell(self, self._receiver.congested)
 
     def resume_writing(self) -> None:
-        """The write buffer fell below its low-water mark."""
         self._is_congested = False
         if self._receiver is not None:
             tell(self, self._receiver.drained)
