@@ -10,10 +10,13 @@ import pytest
 from msgspec import Raw, Struct
 from msgspec.structs import asdict
 
+from holdfast.client import saved
 from holdfast.core.room_listing import RoomListing
+from holdfast.http import bodies
 from holdfast.http.bodies import NewAccount
+from holdfast.identity import accounts
 from holdfast.identity.accounts import Account
-from holdfast.schemas import account, ban, node, placement, player, requests, room, session
+from holdfast.schemas import account, ban, frames, node, placement, player, requests, room, session
 from holdfast.schemas.account import AccountInfo
 from holdfast.schemas.ban import BanInfo, BanRecord
 from holdfast.schemas.events import Banned, PlacementChanged
@@ -226,3 +229,13 @@ def test_options_by_keyword_are_the_fields_of_the_requests_they_become() -> None
 
 def test_every_request_is_a_struct_that_refuses_unknown_fields() -> None:
     assert all(each.__struct_config__.forbid_unknown_fields for each in structs_in(requests))
+
+
+@pytest.mark.parametrize("module", [account, bodies, frames, requests, saved, accounts], ids=lambda each: each.__name__)
+def test_a_struct_with_a_secret_does_not_show_it(module: ModuleType) -> None:
+    secrets = {"credential", "hash", "password", "ticket", "token"}
+
+    for struct in structs_in(module):
+        if any(types_of(struct)[name] is str for name in secrets & set(struct.__struct_fields__)):
+            assert issubclass(struct, frames.HidesSecrets), struct
+            assert secrets.isdisjoint(struct.shown)

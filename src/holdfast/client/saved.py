@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Conflict, Invalid
-from holdfast.schemas.frames import Number, Position, hidden_from_rich
+from holdfast.schemas.frames import HidesSecrets, Number, Position
 
 try:
     import fcntl
@@ -34,9 +34,10 @@ class SavedChannel(msgspec.Struct, frozen=True):
         return f"SavedChannel({self.number}.{self.generation}, in {self.received}, out {self.last_seq})"
 
 
-class SavedState(msgspec.Struct, frozen=True):
+class SavedState(HidesSecrets, msgspec.Struct, frozen=True):
     """A whole session. It holds secrets: keep it like a password."""
 
+    shown = ("session", "player", "channels")
     codec: str = msgspec.field(name="dialect")
     session: str
     token: str
@@ -62,11 +63,6 @@ class SavedState(msgspec.Struct, frozen=True):
 
     def write(self) -> bytes:
         return msgspec.msgpack.encode(self)
-
-    def __repr__(self) -> str:
-        return f"SavedState(session={self.session!r}, token=***, player={self.player!r}, channels={self.channels})"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class SessionStorage(Protocol):

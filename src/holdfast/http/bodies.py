@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.schemas.frames import NUMBER_MAX, Name, hidden_from_rich
+from holdfast.schemas.frames import NUMBER_MAX, HidesSecrets, Name
 from holdfast.schemas.node import PacketTarget
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
 from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerName, SeatInfo
@@ -28,9 +28,10 @@ class NewReservation(Struct, frozen=True, forbid_unknown_fields=True):
     """How long; the node's default if it is missing or null."""
 
 
-class NewAccount(Struct, frozen=True, forbid_unknown_fields=True):
+class NewAccount(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True):
     """An account to create."""
 
+    shown = ("name", "player")
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     """Upper and lower case are the same. It must not contain a colon."""
     password: Annotated[str, Meta(min_length=8, max_length=256)]
@@ -38,21 +39,11 @@ class NewAccount(Struct, frozen=True, forbid_unknown_fields=True):
     """The player who signs in with it; a new one if it is missing."""
     roles: Roles = []
 
-    def __repr__(self) -> str:
-        return f"NewAccount(name={self.name!r}, player={self.player!r}, password=***)"
 
-    __rich_repr__ = hidden_from_rich
-
-
-class NewPassword(Struct, frozen=True, forbid_unknown_fields=True):
+class NewPassword(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True):
     """An account's new password."""
 
     password: Annotated[str, Meta(min_length=8, max_length=256)]
-
-    def __repr__(self) -> str:
-        return "NewPassword(password=***)"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class NewTicket(Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,7 +21,7 @@ from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.tokens import printable
 from holdfast.identity.port import Busy
 from holdfast.schemas.account import AccountInfo
-from holdfast.schemas.frames import hidden_from_rich
+from holdfast.schemas.frames import HidesSecrets
 from holdfast.schemas.projection import project
 from holdfast.stores.port import ABSENT, Full, RevisionConflict, Store, Write, commit_one
 
@@ -40,9 +40,10 @@ _INVISIBLE = re.compile(
 )
 
 
-class Account(Struct, frozen=True):
+class Account(HidesSecrets, Struct, frozen=True):
     """One account. Times are seconds since 1970."""
 
+    shown = ("name", "player")
     name: str
     player: str
     """Empty until it is first used."""
@@ -53,11 +54,6 @@ class Account(Struct, frozen=True):
 
     def info(self) -> AccountInfo:
         return project(self, AccountInfo)
-
-    def __repr__(self) -> str:
-        return f"Account(name={self.name!r}, player={self.player!r}, hash=***)"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class StoredAccount(NamedTuple):

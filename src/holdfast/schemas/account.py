@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from holdfast.schemas.frames import hidden_from_rich
+from holdfast.schemas.frames import HidesSecrets
 
 
 class AccountInfo(Struct, frozen=True, omit_defaults=True):
@@ -16,29 +16,21 @@ class AccountInfo(Struct, frozen=True, omit_defaults=True):
     created_at: float = 0.0
 
 
-class TicketInfo(Struct, frozen=True, omit_defaults=True):
+class TicketInfo(HidesSecrets, Struct, frozen=True, omit_defaults=True):
     """A ticket, to be handed to its player: its bearer signs in with it, once."""
 
+    shown = ("player", "expires_at")
     ticket: str
     player: str
     expires_at: float
 
-    def __repr__(self) -> str:
-        return f"TicketInfo(ticket=***, player={self.player!r}, expires_at={self.expires_at!r})"
 
-    __rich_repr__ = hidden_from_rich
-
-
-class LinkInfo(Struct, frozen=True, omit_defaults=True):
+class LinkInfo(HidesSecrets, Struct, frozen=True, omit_defaults=True):
     """The answer to a guest who was linked to an account."""
 
+    shown = ("player", "roles")
     player: str
     """The same as before."""
     roles: list[str] = []
     token: str = ""
     """The secret for the next resume; empty if a welcome has brought a newer one. Store it, then confirm."""
-
-    def __repr__(self) -> str:
-        return f"LinkInfo(player={self.player!r}, roles={self.roles!r}, token=***)"
-
-    __rich_repr__ = hidden_from_rich

@@ -35,9 +35,19 @@ def sentence(text: str) -> str:
     return text[:TEXT_CHARS_MAX].encode("utf-8", "replace").decode()
 
 
-def hidden_from_rich(_: Struct) -> list[tuple[str, Any]]:
-    """For `__rich_repr__` of structs that hold a secret: msgspec's own would show every field."""
-    return [("secret", "***")]
+class HidesSecrets:
+    """For structs with a secret: only the fields in `shown` are shown, in logs and by rich too."""
+
+    __slots__ = ()
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    def __repr__(self) -> str:
+        fields = "".join(f"{name}={getattr(self, name)!r}, " for name in self.shown)
+        return f"{type(self).__name__}({fields}***)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # Instead of msgspec's, which has every field.
+        return [("secret", "***")]
 
 
 def _wire_name(class_name: str) -> str:
@@ -57,9 +67,10 @@ class Frame(Struct, array_like=True, frozen=True, gc=False, tag_field="frame", t
         cls.name = _wire_name(cls.__name__)
 
 
-class Auth(Struct, frozen=True, omit_defaults=True):
+class Auth(HidesSecrets, Struct, frozen=True, omit_defaults=True):
     """A credential, to be checked by the authenticator of its scheme. The credential is a secret."""
 
+    shown = ("scheme",)
     scheme: Name = "guest"
     credential: Annotated[str, Meta(max_length=CREDENTIAL_CHARS_MAX)] = ""
 
@@ -69,11 +80,6 @@ class Auth(Struct, frozen=True, omit_defaults=True):
         if ":" in name:
             raise ValueError("the name of an account must not contain a colon")
         return Auth("password", f"{name}:{password}")
-
-    def __repr__(self) -> str:
-        return f"Auth(scheme={self.scheme!r}, credential=***)"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class Position(Struct, frozen=True, omit_defaults=True):
@@ -90,9 +96,10 @@ class Position(Struct, frozen=True, omit_defaults=True):
     accepted: Number = 0
 
 
-class Resume(Struct, frozen=True, omit_defaults=True):
+class Resume(HidesSecrets, Struct, frozen=True, omit_defaults=True):
     """The session that a client resumes. The token is a secret: this struct is never logged."""
 
+    shown = ("session",)
     session: Name
     token: Annotated[str, Meta(max_length=64)]
     positions: Annotated[list[Position], Meta(max_length=POSITIONS_MAX)] = []
@@ -100,11 +107,6 @@ class Resume(Struct, frozen=True, omit_defaults=True):
     """From the last welcome: which history the positions belong to."""
     requests: Number = 0
     """The highest request that was answered, or that a welcome reported."""
-
-    def __repr__(self) -> str:
-        return f"Resume(session={self.session!r}, token=***)"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
@@ -162,9 +164,10 @@ class Hello(Frame, frozen=True):
     client: Text = ""
 
 
-class Welcome(Frame, frozen=True):
+class Welcome(HidesSecrets, Frame, frozen=True):
     """The server's first frame: the session is attached to this connection. The token is a secret."""
 
+    shown = ("session", "player", "outcome")
     session: str
     player: str
     token: str
@@ -174,11 +177,6 @@ class Welcome(Frame, frozen=True):
     requests: Number = 0
     credential: str = ""
     lineage: Annotated[str, Meta(max_length=LINEAGE_CHARS_MAX)] = ""
-
-    def __repr__(self) -> str:
-        return f"Welcome(session={self.session!r}, player={self.player!r}, token=***, outcome={self.outcome!r})"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class Request(Frame, frozen=True):

@@ -5,12 +5,12 @@ Unknown fields are refused: a command that is only partly understood must not be
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX, Name, hidden_from_rich
+from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX, HidesSecrets, Name
 from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerName
 from holdfast.schemas.room import PROPERTIES_MAX, Code, JoinPolicy, Properties, RoomId, RoomName, SeatsMax, Visibility
 
@@ -52,10 +52,11 @@ def fields_of(options: RoomOptions) -> dict[str, Any]:
     return {**options, "properties": dict(options.get("properties") or {})}
 
 
-class Create(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Create(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Create a room. The same `idempotency_key` with the same request gives the same room; a different request is
     refused."""
 
+    shown = ("kind", "name", "visibility")
     kind: Name
     properties: Properties = {}
     max_players: SeatsMax | None = None
@@ -65,11 +66,6 @@ class Create(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     idempotency_key: IdempotencyKey = ""
     message_version: MessageVersion = ""
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(kind={self.kind!r}, name={self.name!r}, visibility={self.visibility!r})"
-
-    __rich_repr__ = hidden_from_rich
-
 
 class JoinOrCreate(Create, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Take a seat in the oldest open public room of a kind that matches `where`, or in a new room."""
@@ -77,33 +73,25 @@ class JoinOrCreate(Create, frozen=True, forbid_unknown_fields=True, omit_default
     where: Expression = ""
 
 
-class Join(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Join(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Take a seat: by the room's id, or by its code."""
 
+    shown = ("room", "code")
     room: RoomId = ""
     code: Code = ""
     password: Password = ""
     message_version: MessageVersion = ""
 
-    def __repr__(self) -> str:
-        return f"Join(room={self.room!r}, code={self.code!r})"
 
-    __rich_repr__ = hidden_from_rich
-
-
-class Reserve(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Reserve(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Reserve seats for a party, all or none; empty `players`: for the sender. Asking again extends the time."""
 
+    shown = ("room", "players", "ttl_s")
     room: RoomId = ""
     code: Code = ""
     password: Password = ""
     players: Annotated[list[PlayerName], Meta(max_length=PARTY_MAX)] = []
     ttl_s: Seconds | None = None
-
-    def __repr__(self) -> str:
-        return f"Reserve(room={self.room!r}, players={self.players!r}, ttl_s={self.ttl_s!r})"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class Release(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -113,16 +101,12 @@ class Release(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     players: Annotated[list[PlayerName], Meta(max_length=PARTY_MAX)] = []
 
 
-class Wait(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Wait(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Join the waitlist of a full room; asking again returns the present place."""
 
+    shown = ("room",)
     room: RoomId
     password: Password = ""
-
-    def __repr__(self) -> str:
-        return f"Wait(room={self.room!r})"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class StopWaiting(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -169,9 +153,10 @@ class Unwatch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     id: Name
 
 
-class RoomChanges(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class RoomChanges(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """Changes to a room; a field that is missing or null stays as it is."""
 
+    shown: ClassVar[tuple[str, ...]] = ("if_version",)
     name: RoomName | None = None
     set: Properties = {}
     """Properties to set."""
@@ -189,19 +174,12 @@ class RoomChanges(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     if_version: int | None = None
     """Change nothing unless the room has this version."""
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(if_version={self.if_version!r})"
-
-    __rich_repr__ = hidden_from_rich
-
 
 class Update(RoomChanges, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Change a room's listing."""
 
+    shown = ("room", "if_version")
     room: RoomId
-
-    def __repr__(self) -> str:
-        return f"Update(room={self.room!r}, if_version={self.if_version!r})"
 
 
 class PlacedPlayer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -251,16 +229,12 @@ class Ban(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The reason, shown to the banned players."""
 
 
-class LinkAccount(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LinkAccount(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Let a credential prove this guest from now on: the same player, with an account. The credential is a secret."""
 
+    shown = ("scheme",)
     scheme: Name
     credential: Credential
-
-    def __repr__(self) -> str:
-        return f"LinkAccount(scheme={self.scheme!r}, credential=***)"
-
-    __rich_repr__ = hidden_from_rich
 
 
 class Confirm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NewType
 
 from msgspec import Meta, Raw, Struct
 
-from holdfast.schemas.frames import Name
+from holdfast.schemas.frames import HidesSecrets, Name
 from holdfast.schemas.player import PlayerFile, PlayerName, PlayerState
 
 PROPERTIES_MAX = 64
@@ -33,7 +33,7 @@ JoinPolicy = Literal["accept_all", "deny_all"]
 """Whether new players may join, as set from outside; `lock` is the game's own setting."""
 
 
-class PasswordHash(Struct, frozen=True, array_like=True):
+class PasswordHash(HidesSecrets, Struct, frozen=True, array_like=True):
     """The hash of a room's password: argon2id's own text, with its salt and settings.
 
     The first two fields are of older records: a salted SHA-256, valid until the password is changed.
@@ -47,9 +47,6 @@ class PasswordHash(Struct, frozen=True, array_like=True):
     def is_old(self) -> bool:
         """Whether it is one of those."""
         return not self.argon2
-
-    def __repr__(self) -> str:
-        return "PasswordHash(***)"
 
 
 class CreationKey(Struct, frozen=True, array_like=True):
