@@ -40,7 +40,7 @@ from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import REQUESTS, PlacedPlayer
 from holdfast.schemas.room import Properties, RoomInfo, RoomPage
 from holdfast.search import parse_query
-from holdfast.search.ast import PROPERTIES, TERMS, Operator
+from holdfast.search.language import PROPERTIES, TERMS, Operator
 from holdfast.transports import deflate
 from tests.cases import every_case
 from tests.server.foreign import Door, Foreigner

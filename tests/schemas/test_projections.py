@@ -35,7 +35,7 @@ from holdfast.schemas.room import (
     TimeText,
 )
 from holdfast.schemas.session import SessionInfo, SessionRecord, SessionSchema
-from holdfast.search.ast import TERMS
+from holdfast.search.language import TERMS
 
 ROOM = RoomSchema(
     id="r1",

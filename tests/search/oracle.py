@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.schemas.room import RoomInfo
-from holdfast.search.ast import And, Comparison, Expression, Membership, Not, Operator, Or, Ordering, Term, Value
+from holdfast.search.language import And, Comparison, Expression, Membership, Not, Operator, Or, Ordering, Term, Value
 
 NOW = 10.0
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.core.errors import Invalid
 from holdfast.schemas.room import RoomInfo
 from holdfast.search import Found, Index, Query, parse_query
-from holdfast.search.ast import Expression, Ordering
+from holdfast.search.language import Expression, Ordering
 from tests.search.oracle import NOW, expressions, holds, order_written, orderings, rows, scanned, written
 
 many_rows = st.lists(rows, max_size=20)

@@ -10,8 +10,22 @@ from hypothesis import strategies as st
 from holdfast.core.errors import Invalid
 from holdfast.schemas.requests import EXPRESSION_CHARS_MAX
 from holdfast.search import parse_query
-from holdfast.search.ast import And, Comparison, Expression, Membership, Not, Operator, Or, Ordering, Term
-from holdfast.search.parser import IN_MAX, NESTING_MAX, ORDER_BY_MAX, parse_order, parse_where
+from holdfast.search.language import (
+    IN_MAX,
+    NESTING_MAX,
+    ORDER_BY_MAX,
+    And,
+    Comparison,
+    Expression,
+    Membership,
+    Not,
+    Operator,
+    Or,
+    Ordering,
+    Term,
+    parse_order,
+    parse_where,
+)
 from tests.cases import every_case
 from tests.search.oracle import expressions, order_written, orderings, written
 

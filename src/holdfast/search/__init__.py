@@ -26,8 +26,7 @@ Keywords are case-insensitive; terms and texts are case-sensitive. The rules:
   `created_at` or `age_s` change nothing.
 """
 
-from holdfast.search.index import Index
+from holdfast.search.index import Found, Index
 from holdfast.search.query import Query, parse_query
-from holdfast.search.search import Found
 
 __all__ = ["Found", "Index", "Query", "parse_query"]

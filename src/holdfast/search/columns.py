@@ -6,10 +6,19 @@ from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from msgspec import Struct
+
 from holdfast.schemas.room import RoomInfo
-from holdfast.search.ast import AGES, PROPERTIES, TERMS, Operator, Term, Value
-from holdfast.search.row import RowPlace
-from holdfast.search.values import ELEMENT, Key, is_whole, key_of, keys_of
+from holdfast.search.language import AGES, PROPERTIES, TERMS, Operator, Term, Value
+from holdfast.search.order import ELEMENT, Birth, Key, is_whole, key_of, keys_of
+
+
+class RowPlace(Struct, eq=False, gc=False):
+    """A room in the columns of an index: its birth, and its row of the moment."""
+
+    birth: Birth
+    row: RoomInfo
+
 
 Bucket = list[RowPlace]
 """Rooms, oldest first. A plain list: to move the tail of a hundred thousand still takes microseconds."""

@@ -1,16 +1,100 @@
-"""The order of results: by some terms, then by age. No two rooms have the same position."""
+"""The order of values and of rooms: by some terms, then by age. No two rooms have the same position.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+A value's key begins with its type, so that values without an order are never compared.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
+from math import inf
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from holdfast.schemas.room import RoomInfo
-from holdfast.search.ast import AGES, CREATED_AT, PROPERTIES, TERMS, Ordering, Term
-from holdfast.search.row import Birth, birth_of, reader
-from holdfast.search.values import MISSING, Key, key_of
+from holdfast.search.language import AGES, CREATED_AT, PROPERTIES, TERMS, Ordering, Term, Value
 
+# Values
+
+BOOLEAN, NUMBER, TEXT = range(3)
+# Added to the rank of elements of lists: found by equality, and not part of any order.
+ELEMENT = 3
+
+Key = tuple[int, Any]
+"""The rank of a value's type, and the value, truncated for cursors. Truncation never reverses an order: at most it
+makes two keys equal."""
+MISSING: Key = (2 * ELEMENT, None)
+"""The key of values without an order: missing ones, lists, and anything that cannot be compared."""
 # Below every key: in descending order, missing values come last.
 _LOWEST: Key = (-1, None)
+
+# Four such texts in any script still fit in a cursor.
+KEY_CHARS_MAX = 32
+# MessagePack's integers. Beyond them numbers are ordered by their nearest floats.
+_INT_MAX = 2**63
+
+RANKS: dict[type, int] = {bool: BOOLEAN, int: NUMBER, float: NUMBER, str: TEXT}
+LISTS = (list, tuple)
+
+
+def rank_of(value: object) -> int | None:
+    """The rank of a value's type; None if it cannot be compared."""
+    kind = type(value)
+    if kind is float:
+        return NUMBER if value == value else None  # noqa: PLR0124 - only NaN differs from itself
+    rank = RANKS.get(kind)
+    if rank is None and value is not None:  # it may be a StrEnum
+        return next((rank for known, rank in RANKS.items() if isinstance(value, known)), None)
+    return rank
+
+
+def key_of(value: Any) -> Key:
+    """The key of a value."""
+    rank = rank_of(value)
+    if rank == TEXT:
+        return (TEXT, value[:KEY_CHARS_MAX])
+    if rank is None:
+        return MISSING
+    if -_INT_MAX < value < _INT_MAX:
+        return (rank, value)
+    try:
+        return (rank, float(value))
+    except OverflowError:
+        return (rank, inf if value > 0 else -inf)
+
+
+def keys_of(value: Any) -> Collection[Key]:
+    """The keys by which a value is found: its own, or those of its elements."""
+    if value is None:
+        return ()
+    if isinstance(value, LISTS):
+        keys = {key_of(element) for element in value}
+        keys.discard(MISSING)
+        return {(ELEMENT + rank, element) for rank, element in keys}
+    key = key_of(value)
+    return () if key is MISSING else (key,)
+
+
+def is_whole(value: Value) -> bool:
+    """Whether no other value has the same key."""
+    return len(value) < KEY_CHARS_MAX if isinstance(value, str) else -_INT_MAX < value < _INT_MAX
+
+
+# Rooms
+
+Birth = tuple[float, str]
+"""A room's creation time and id: its unique and constant position by age."""
+
+
+def birth_of(row: RoomInfo) -> Birth:
+    """The birth of a row's room."""
+    return (row.created_at, row.id)
+
+
+def reader(term: Term) -> Callable[[RoomInfo], Any]:
+    """Reads a term of a row; None if it is missing."""
+    if term.name == PROPERTIES:
+        key = term.key
+        return lambda row: row.properties.get(key)
+    return attrgetter(term.name)
 
 
 class SortPosition(NamedTuple):
@@ -96,7 +180,10 @@ class Order:
     def arranged(self, rows: Sequence[RoomInfo], after: SortPosition | None = None) -> Iterator[RoomInfo]:
         """Rows that come oldest first, in this order and from behind a position on; sorted as far as they are taken."""
         if not self.rungs:
-            yield from self._by_age(rows, after)
+            mark = after.birth if after is not None else None
+            for row in reversed(rows) if self.is_newest_first else rows:
+                if mark is None or (birth_of(row) < mark if self.is_newest_first else birth_of(row) > mark):
+                    yield row
             return
         rung, rest = self.rungs[0], self.rest
         ordered = sorted(rows, key=rung.sort_key, reverse=rung.is_descending)
@@ -105,13 +192,3 @@ class Order:
                 yield from rest.arranged(list(alike))
             elif (within := after.within(key)) not in (None, BEHIND_ALL):
                 yield from rest.arranged(list(alike), within)
-
-    def _by_age(self, rows: Sequence[RoomInfo], after: SortPosition | None) -> Iterable[RoomInfo]:
-        if self.is_newest_first:
-            rows = rows[::-1]
-        if after is None or after.birth is None:
-            return rows
-        mark = after.birth
-        if self.is_newest_first:
-            return (row for row in rows if birth_of(row) < mark)
-        return (row for row in rows if birth_of(row) > mark)

@@ -1,18 +1,43 @@
-"""A parsed search."""
+"""A parsed search, and its cursors: where a page ended, as URL-safe text that is valid only for the same search."""
 
+from base64 import b64decode
 from collections.abc import Sequence
 from hashlib import blake2b
+from math import isnan
 
+import msgspec
+
+from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.errors import Invalid
+from holdfast.core.tokens import printable
 from holdfast.schemas.room import RoomInfo
-from holdfast.search.ast import Comparison, Expression, Operator, Term, conjunction
-from holdfast.search.cursor import read_cursor, write_cursor
-from holdfast.search.order import Order, SortPosition
-from holdfast.search.parser import parse_order, parse_where
+from holdfast.search.language import (
+    Comparison,
+    Expression,
+    Operator,
+    Term,
+    Value,
+    conjunction,
+    parse_order,
+    parse_where,
+)
+from holdfast.search.order import MISSING, Birth, Order, SortPosition, key_of
 from holdfast.search.predicate import predicate, weight_of
 
 _FINGERPRINT_BYTES = 6
 # Checking a room includes so many comparisons; with more, it counts as several.
 COMPARISONS = 4
+
+
+class _Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A position as it is encoded."""
+
+    fingerprint: bytes
+    keys: list[Value | None]
+    birth: Birth | None
+
+
+_decode_cursor = msgspec.msgpack.Decoder(_Cursor).decode
 
 
 class Query:
@@ -34,11 +59,22 @@ class Query:
 
     def cursor_at(self, position: SortPosition) -> str:
         """The cursor that goes on after this position."""
-        return write_cursor(position, self._fingerprint)
+        keys = [None if key is MISSING else key[1] for key in position.keys]
+        return printable(msgspec.msgpack.encode(_Cursor(self._fingerprint, keys, position.birth)))
 
     def position(self, cursor: str) -> SortPosition | None:
-        """Where a cursor goes on, None for an empty one, or `Invalid`."""
-        return read_cursor(cursor, self._fingerprint, len(self.order.rungs)) if cursor else None
+        """Where a cursor goes on, None for an empty one, or `Invalid`: a cursor is input like any other."""
+        if not cursor:
+            return None
+        try:
+            mark = _decode_cursor(b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        except DECODE_ERRORS:
+            raise Invalid("cursor: invalid; start again without a cursor") from None
+        terms = len(self.order.rungs)
+        is_whole = len(mark.keys) == terms if mark.birth is not None else 0 < len(mark.keys) < terms
+        if mark.fingerprint != self._fingerprint or not is_whole or (mark.birth is not None and isnan(mark.birth[0])):
+            raise Invalid("cursor: it belongs to a different search; repeat the same search with it")
+        return SortPosition(tuple(map(key_of, mark.keys)), mark.birth)
 
 
 def parse_query(where: str, order_by: Sequence[str], kind: str | None = None) -> Query:

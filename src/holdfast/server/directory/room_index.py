@@ -11,7 +11,7 @@ from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.requests import Search, Watch
 from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.search import Index, Query, parse_query
-from holdfast.search.ast import Comparison, Operator, Term, conjunction
+from holdfast.search.language import Comparison, Operator, Term, conjunction
 from holdfast.server.context import Context
 from holdfast.server.directory.watches import Slices, TellRooms, Viewer, Watches, size_of
 from holdfast.server.rooms.runner import RoomRunner
