@@ -45,7 +45,7 @@ MAY_IMPORT: Mapping[str, str] = {
 }
 # The parts of the server, in the order in which they build on each other: each may import those before it.
 SERVER_ORDER = (
-    *("environment", "collector", "pages", "alarms", "faults", "context"),
+    *("pages", "context"),
     *("sessions", "messages", "rooms", "directory", "durability", "room_factory", "health", "drain", "placement"),
     *("connection", "admission", "agents", "operate", "compose", "operations", "server", "run"),
 )

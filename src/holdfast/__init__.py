@@ -52,9 +52,8 @@ from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import PlacedPlayer
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.agents import Agent
-from holdfast.server.collector import tune_gc
 from holdfast.server.rooms.effects import Effect
-from holdfast.server.run import run
+from holdfast.server.run import run, tune_gc
 from holdfast.server.server import Server, Storage
 from holdfast.transports.listeners import Tcp, Tls, WebSocket
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.server.messages.version import FACTS_MAX
+from holdfast.server.messages import FACTS_MAX
 from tests.cli.types.test_typescript import compiled, types_of
 
 ROOT = Path(__file__).parents[2]

@@ -27,7 +27,7 @@ from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
 from holdfast.identity import Guest, NotAuthentic
 from holdfast.schemas.frames import Hello
 from holdfast.search import parse_query
-from holdfast.server.environment import Environment
+from holdfast.server.context import Environment
 from holdfast.transports import tcp, websocket
 from holdfast.transports.http_upgrade import Origins
 from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener

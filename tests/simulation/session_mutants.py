@@ -13,8 +13,7 @@ from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.rooms import reservations
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.turns import Turns
-from holdfast.server.sessions.graces import Graces
-from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions import SessionLifecycle
 from tests.simulation.planting import mutant, patched
 
 
@@ -36,10 +35,8 @@ def the_grace_goes_on_after_a_return() -> Iterator[None]:
         session.expires_at = deadline
         return old
 
-    def returned(*_: Any) -> None: ...
-
     right = Session.attach
-    with patched(Session, attach=attach), patched(Graces, cancel=returned):
+    with patched(Session, attach=attach):
         yield
 
 

@@ -17,7 +17,7 @@ from msgspec import inspect as mi
 from holdfast.cli.loading import load
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
-from holdfast.server.messages.inspection import (
+from holdfast.server.messages import (
     RECORDS,
     Direction,
     Named,
@@ -28,10 +28,11 @@ from holdfast.server.messages.inspection import (
     is_array,
     may_be_missing,
     messages_of,
+    name_of,
     named_types,
+    version_of,
     without_metadata,
 )
-from holdfast.server.messages.version import name_of, version_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _PLAIN: dict[type[mi.Type], str] = {

@@ -21,7 +21,7 @@ from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.joining import Interrupted
 from holdfast.server.rooms.runner import RoomRunner
-from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions import SessionLifecycle
 
 _AWAY = "the agent is disconnected: call its resume() first"
 
@@ -182,7 +182,6 @@ class Agent:
             return
         away_s = self._now() - session.dropped_at if session.dropped_at is not None else 0.0
         connection = self._attach()
-        services.lifecycle.graces.cancel(session)
         session.resumes += 1
         session.drop_reason = None
         services.context.publish(

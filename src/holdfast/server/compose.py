@@ -36,7 +36,6 @@ from holdfast.server.admission.resume import Resumer
 from holdfast.server.admission.sign_in import SessionMaker, SignIn
 from holdfast.server.admission.welcome import Welcomer
 from holdfast.server.agents import AgentServices
-from holdfast.server.alarms import Alarms
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
 from holdfast.server.connection.connections import Connections
 from holdfast.server.connection.fair_queue import FairQueue
@@ -44,7 +43,7 @@ from holdfast.server.connection.heartbeat import Heartbeat
 from holdfast.server.connection.lifetimes import Lifetimes
 from holdfast.server.connection.throttle import Throttle
 from holdfast.server.connection.writes import Writes
-from holdfast.server.context import Clock, Context
+from holdfast.server.context import Alarms, Clock, Context, Environment, Faults
 from holdfast.server.directory.directory import Directory, StoredRooms
 from holdfast.server.directory.operations import DirectoryOperations
 from holdfast.server.directory.requests import RequestHandler
@@ -54,8 +53,6 @@ from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.rollbacks import Rollbacks
 from holdfast.server.durability.room_writer import RoomWriter, WriterContext
-from holdfast.server.environment import Environment
-from holdfast.server.faults import Faults
 from holdfast.server.health import HealthMonitor
 from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
@@ -64,9 +61,7 @@ from holdfast.server.rooms.reserved import ReservedSeats
 from holdfast.server.rooms.runner import RoomListeners
 from holdfast.server.rooms.saves import Saving
 from holdfast.server.rooms.services import RoomServices
-from holdfast.server.sessions.lifecycle import RETRY_AFTER_STOP_S, SessionLifecycle
-from holdfast.server.sessions.notices import Notices
-from holdfast.server.sessions.stored import StoredSessions
+from holdfast.server.sessions import RETRY_AFTER_STOP_S, Notices, SessionLifecycle, StoredSessions
 from holdfast.stores.port import Broken, Store
 
 if TYPE_CHECKING:
@@ -440,7 +435,7 @@ class ServerParts:
 
     def _order_listeners(self) -> None:
         lifecycle, rooms, connections = self.lifecycle, self.rooms, self.connections
-        lifecycle.graces.may_expire = lambda session: not self.stored.is_stuck(session)
+        lifecycle.graces.may_end = lambda session: not self.stored.is_stuck(session)
         lifecycle.on_drop += [self.requests.dropped]
         lifecycle.on_detach += [rooms.index.watches.dropped, rooms.session_dropped]
         lifecycle.on_end += [lambda session, *_: rooms.index.watches.dropped(session)]
@@ -529,6 +524,7 @@ class ServerParts:
                 self.lifecycle.release(session, Reason.STOPPING)
             else:
                 self.lifecycle.end_session(session, Reason.STOPPING)
+        self.lifecycle.graces.stop()
         self.rooms.passwords.close()
         self.alarms.close()
         await self.bus.stop(limits.close_s)

@@ -12,7 +12,7 @@ from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room, context_of
 from holdfast.schemas.events import Event, NodeDraining, RoomEnded, SeatExpired, SeatFreed
 from holdfast.server.rooms.runner import RoomRunner
-from holdfast.server.sessions.notices import Notices
+from holdfast.server.sessions import Notices
 
 
 class Drain:

@@ -24,9 +24,9 @@ from holdfast.server.admission.authenticators import by_scheme, close, kept_secr
 from holdfast.server.admission.bans import subject_of
 from holdfast.server.agents import Agent
 from holdfast.server.compose import ServerParts, Settings
+from holdfast.server.context import Environment
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.recovery import Pace
-from holdfast.server.environment import Environment
 from holdfast.server.operations import Operations, OperatorApi
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types

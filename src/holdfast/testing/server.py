@@ -16,7 +16,7 @@ from holdfast.core.room import Room
 from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
 from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Create
-from holdfast.server.environment import Environment
+from holdfast.server.context import Environment
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import SUBPROTOCOLS, Server, Storage
 from holdfast.stores.port import Store

@@ -20,7 +20,7 @@ from holdfast import (
 )
 from holdfast.core.room import context_of
 from holdfast.core.room_listing import CODE_LENGTH, CODE_LETTERS
-from holdfast.server.environment import Environment
+from holdfast.server.context import Environment
 from tests.server.world import Chat, World, chat
 
 

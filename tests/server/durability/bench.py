@@ -11,8 +11,8 @@ from unittest.mock import patch
 import holdfast.server.compose as compose_module
 from holdfast import Auth, ClientRoom, ClientSession, Limits, Message, Outcome, Room, Server, Storage, connect
 from holdfast.core.codec import MSGPACK
+from holdfast.server.context import Environment
 from holdfast.server.durability.recovery import Pace
-from holdfast.server.environment import Environment
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import SUBPROTOCOLS
 from holdfast.stores import Entry, MemoryData

@@ -7,7 +7,7 @@ import pytest
 from holdfast import Auth, Conflict, Invalid, Limits, NotAllowed, NotFound, Reason, SessionEnded, Throttled
 from holdfast.identity import Busy, Guest, Jwt, Password
 from holdfast.schemas.events import Authenticated, SignInFailed
-from holdfast.server.environment import Environment
+from holdfast.server.context import Environment
 from holdfast.sync import connect as connect_blocking
 from tests.identity.issuer import AUDIENCE, ISSUER, Signer
 from tests.identity.plain import PlainHashing

@@ -1,7 +1,7 @@
 import asyncio
 
 from holdfast.schemas.events import LimitExceeded
-from holdfast.server.alarms import Alarms
+from holdfast.server.context import Alarms
 from tests.server.durability.bench import in_virtual_time
 
 

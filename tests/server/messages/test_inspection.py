@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from holdfast.cli.demo import arena as demo
-from holdfast.server.messages.inspection import RoomMessages, messages_of
+from holdfast.server.messages import RoomMessages, messages_of
 
 MESSAGE = "from holdfast import Message\nclass {name}(Message):\n    text: str\n"
 ROOM = "from holdfast import PlayerData, Room\nclass Arena(Room[PlayerData]): ...\n"

@@ -7,8 +7,7 @@ import pytest
 
 import holdfast
 from holdfast import Message, OtherVersion, PlayerData, Room, on
-from holdfast.server.messages.inspection import RoomMessages, messages_of
-from holdfast.server.messages.version import name_of, version_of
+from holdfast.server.messages import RoomMessages, messages_of, name_of, version_of
 from holdfast.testing import MemoryServer, run
 
 

@@ -8,8 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from holdfast import Message
 from holdfast.schemas.requests import MESSAGE_VERSION_CHARS_MAX
-from holdfast.server.messages.inspection import RoomMessages
-from holdfast.server.messages.version import FACTS_MAX, is_compatible, name_of, version_of
+from holdfast.server.messages import FACTS_MAX, RoomMessages, is_compatible, name_of, version_of
 from tests.cases import every_case
 
 

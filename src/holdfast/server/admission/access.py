@@ -22,8 +22,7 @@ from holdfast.schemas.session import StandingRecord
 from holdfast.server.admission.access_records import AccessRecords
 from holdfast.server.admission.bans import Bans, ban_message, banned_range, check_player_id, key_for
 from holdfast.server.context import Context
-from holdfast.server.sessions.lifecycle import SessionLifecycle
-from holdfast.server.sessions.stored import StoredSessions
+from holdfast.server.sessions import SessionLifecycle, StoredSessions
 from holdfast.stores.port import Broken, Store
 
 log = get_logger("holdfast.server")

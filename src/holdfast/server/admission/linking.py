@@ -30,8 +30,7 @@ from holdfast.server.admission.authenticators import store_busy
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
-from holdfast.server.sessions.lifecycle import SessionLifecycle
-from holdfast.server.sessions.stored import StoredSessions
+from holdfast.server.sessions import SessionLifecycle, StoredSessions
 from holdfast.stores.port import StoreError
 
 

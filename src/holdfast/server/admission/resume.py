@@ -15,8 +15,7 @@ from holdfast.server.admission.welcome import Welcomer
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
 from holdfast.server.durability.rollbacks import Rollbacks
-from holdfast.server.sessions.lifecycle import SessionLifecycle
-from holdfast.server.sessions.stored import StoredSessions
+from holdfast.server.sessions import SessionLifecycle, StoredSessions
 
 _RETRY_ELSEWHERE_S = 1.0
 
@@ -115,7 +114,6 @@ class Resumer:
             if not connection.is_open:
                 # The game's drop handler ended the session.
                 return
-        self._lifecycle.graces.cancel(session)
         session.resumes += 1
         knows_more = self._knows_more(connection, session, resume)
         replayed, lost = self._continue_channels(session, resume.positions, knows_more=knows_more)

@@ -37,8 +37,7 @@ from holdfast.schemas.frames import (
 )
 from holdfast.server.connection.backlog import InputBacklog
 from holdfast.server.connection.writes import Writes
-from holdfast.server.context import Clock
-from holdfast.server.faults import Faults
+from holdfast.server.context import Clock, Faults
 from holdfast.transports.port import Transport
 
 FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]

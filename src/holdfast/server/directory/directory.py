@@ -33,7 +33,7 @@ from holdfast.server.directory.room_index import RoomIndex
 from holdfast.server.directory.room_names import RoomNames
 from holdfast.server.directory.room_passwords import RoomPasswords
 from holdfast.server.directory.watches import TellRooms
-from holdfast.server.messages.version import MessageVersions
+from holdfast.server.messages import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
 from holdfast.server.rooms.reserved import ReservedSeats
 from holdfast.server.rooms.runner import RoomRunner

@@ -30,7 +30,7 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.directory.quick_join import QuickJoin
 from holdfast.server.directory.room_passwords import CODES, Guesses
 from holdfast.server.rooms.runner import RoomRunner
-from holdfast.server.sessions.stored import StoredSessions
+from holdfast.server.sessions import StoredSessions
 
 # A game may close each room as somebody joins: after this many, that error is returned instead of another new room.
 _TRIES_MAX = 3

@@ -24,7 +24,7 @@ from holdfast.schemas.requests import READS, REQUESTS
 from holdfast.server.context import Context
 from holdfast.server.directory.operations import Operation
 from holdfast.server.rooms.joining import Interrupted
-from holdfast.server.sessions.stored import StoredSessions
+from holdfast.server.sessions import StoredSessions
 
 
 class _ThrottledRequest(Request, frozen=True):

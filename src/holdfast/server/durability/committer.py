@@ -21,7 +21,7 @@ from holdfast.server.context import Context
 from holdfast.server.durability.batches import Committed, Fenced, PendingBatch, StoreWriter
 from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.durability.session_writers import SessionWriters
-from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import Broken, Store, Unavailable, Unknown
 
 log = get_logger("holdfast.server")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
 from holdfast.server.context import Clock
-from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import Broken, StoreError
 
 

@@ -41,7 +41,7 @@ from holdfast.server.durability.persistence import StorePersistence, restored_ar
 from holdfast.server.durability.saved_room import SavedRoom, read_room
 from holdfast.server.rooms.effects import Outbox
 from holdfast.server.rooms.runner import RoomRunner
-from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import Broken, Entry, Unavailable, Unknown
 
 log = get_logger("holdfast.server")

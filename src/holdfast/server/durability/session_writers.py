@@ -15,7 +15,7 @@ from holdfast.schemas.session import ChannelRecord
 from holdfast.server.context import Clock
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.room_writer import RoomWriter
-from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import ABSENT, Write
 
 # Ends that no turn of a room has decided: they are in force whatever is saved.

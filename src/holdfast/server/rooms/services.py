@@ -10,8 +10,7 @@ from holdfast.server.context import Context
 from holdfast.server.rooms.effects import Outbox
 from holdfast.server.rooms.reserved import ReservedSeats
 from holdfast.server.rooms.saves import Saving
-from holdfast.server.sessions.lifecycle import SessionLifecycle
-from holdfast.server.sessions.stored import StoredSessions
+from holdfast.server.sessions import SessionLifecycle, StoredSessions
 
 Trace = Callable[..., tuple[Callable[..., Any], Callable[..., None]]]
 """Wraps the turn of a message: takes what to run and what to call at its end, and returns what to use instead."""

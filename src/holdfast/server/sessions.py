@@ -1,27 +1,69 @@
-"""The transitions of a session between its start and its end, and the order in which parts of the server handle them.
+"""Sessions on this server: their transitions between start and end, their graces, and what a store adds to them."""
 
-The lists of listeners are filled where the server is composed: a drop or an end takes effect in their order. A
-listener returns at once and does not raise.
-"""
-
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
 
 from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.connection import Connection
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.session import Session
+from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.events import Dropped, Ended, Released, SessionResynced, Superseded
-from holdfast.schemas.frames import sentence
-from holdfast.server.context import Context
-from holdfast.server.sessions.graces import Graces
+from holdfast.schemas.frames import Notice, sentence
+from holdfast.schemas.placement import PlacementInfo
+from holdfast.schemas.player import WaitInfo
+from holdfast.schemas.room import RoomInfo
+from holdfast.server.context import Clock, Context, Deadlines
 
 RETRY_AFTER_STOP_S = 1.0
 """A restart takes about this long; clients add their jitter."""
+# While the store fails, graces without a length are renewed this often.
+_RENEWED_S_MIN = 1.0
+
+
+class Graces:
+    """Ends the sessions whose players did not return in time."""
+
+    def __init__(self, clock: Clock, registry: SessionRegistry, end: Callable[[Session], None]) -> None:
+        self._now = clock.now
+        self._registry = registry
+        self._end = end
+        self._deadlines = Deadlines(clock, self._has_expired, self._reached)
+        self.stop = self._deadlines.stop
+        self.may_end: Callable[[Session], bool] = lambda _: True
+        """Whether players can return now: they cannot while the store fails."""
+
+    def begin(self, session: Session) -> None:
+        """End the session at `expires_at`, unless its player returns or that time changes."""
+        if session.expires_at is not None:
+            self._deadlines.add(session.expires_at, session.id)
+
+    def renew(self, session: Session, *, least_s: float = 0.0) -> None:
+        """Restart the grace of a disconnected session."""
+        if session.expires_at is not None:
+            session.expires_at = self._now() + max(session.grace_s, least_s)
+            self.begin(session)
+
+    def _has_expired(self, at: float, session_id: str) -> bool:
+        session = self._registry.get(session_id)
+        return session is not None and session.has_expired(at)
+
+    def _reached(self, session_id: str) -> None:
+        session = self._registry.get(session_id)
+        assert session is not None
+        if self.may_end(session):
+            self._end(session)
+        else:
+            self.renew(session, least_s=_RENEWED_S_MIN)
 
 
 class SessionLifecycle:
-    """Carries out transitions of sessions."""
+    """Carries out transitions of sessions.
+
+    The lists of listeners are filled where the server is composed: a drop or an end takes effect in their order. A
+    listener returns at once and does not raise.
+    """
 
     def __init__(self, context: Context, shares: AddressShares) -> None:
         self._clock = context.clock
@@ -32,7 +74,9 @@ class SessionLifecycle:
         self.registry = SessionRegistry()
         self.quota: AddressQuota[Session] = AddressQuota(shares)
         """Counted by the address at which each session began."""
-        self.graces = Graces(context.clock, lambda session: self.end_session(session, Reason.GRACE_ENDED))
+        self.graces = Graces(
+            context.clock, self.registry, lambda session: self.end_session(session, Reason.GRACE_ENDED)
+        )
         # One object for all sessions: reading `self.end_session` makes a new one each time.
         self._ends = self.end_session
         self.on_drop: list[Callable[[Session], None]] = []
@@ -107,7 +151,6 @@ class SessionLifecycle:
         if not self.registry.end(session, reason):
             return
         self.quota.give_back(session)
-        self.graces.cancel(session)
         self._counters.sessions_ended += 1
         for heard in self.on_end:
             heard(session, reason, message)
@@ -121,7 +164,6 @@ class SessionLifecycle:
         if not self.registry.end(session, reason):
             return
         self.quota.give_back(session)
-        self.graces.cancel(session)
         for heard in self.on_release:
             heard(session)
         self._publish(Released(session=session.id, player=session.player_id, reason=reason))
@@ -159,3 +201,72 @@ def _drop_of(session: Session, connection: Connection, now: float) -> Dropped:
         worst_ms=round(latency.worst_ms, 3),
         code=connection.end_code,
     )
+
+
+class Notices:
+    """Sends notices to connected sessions."""
+
+    def __init__(self, registry: SessionRegistry) -> None:
+        self._registry = registry
+
+    def rooms(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
+        """Changes in a watched search; they must fit in one payload."""
+        self._send(session, "rooms", watch_id, {"changed": changed, "removed": removed})
+
+    def offer(self, player_id: PlayerId, place: WaitInfo) -> None:
+        """A seat is reserved for a player on the waitlist."""
+        self._send_to(player_id, "offer", place.room, place)
+
+    def placement(self, player_id: PlayerId, info: PlacementInfo) -> None:
+        """The state of a placement changed."""
+        self._send_to(player_id, "placement", info.id, info)
+
+    def stopping(self, session: Session, deadline_s: float) -> None:
+        """The server stops within `deadline_s` seconds."""
+        self._send(session, "stopping", "", {"deadline_s": deadline_s})
+
+    def _send_to(self, player_id: PlayerId, topic: str, key: str, body: Any) -> None:
+        for session in self._registry.of_player(player_id):
+            self._send(session, topic, key, body)
+
+    def _send(self, session: Session, topic: str, key: str, body: Any) -> None:
+        if session.connection is not None:
+            session.connection.send(Notice(topic, key, body))
+
+
+def _nothing(_: object) -> None:
+    """There is no store."""
+
+
+def _no(_: object) -> bool:
+    return False
+
+
+async def _at_once(_: object) -> None:
+    """There is nothing to wait for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredSessions:
+    """The part of a store that sessions use, filled where the server is composed. Without a store it does nothing."""
+
+    restore: Callable[[str], None] = _nothing
+    """Restore the session with this id, if the store has it."""
+    restore_of_player: Callable[[str], None] = _nothing
+    """Restore all sessions of a player."""
+    hold: Callable[[Session], None] = _nothing
+    """The session changed, and its client may be notified only once that is saved."""
+    moved: Callable[[Session], None] = _nothing
+    """The session took or left a seat, or its streams restart: saved together with its room."""
+    changed: Callable[[Session], None] = _nothing
+    """Save the session with the next commit."""
+    is_saved: Callable[[Session], bool] = _no
+    """Whether the session outlives this process."""
+    is_stuck: Callable[[Session], bool] = _no
+    """Whether the session outlives this process while the store fails."""
+    is_elsewhere: Callable[[str], bool] = _no
+    """Whether another server has taken over the session with this id."""
+    saved_without: Callable[[Session], Awaitable[None]] = _at_once
+    """Wait until the room that the session has just left is saved without it."""
+    end_saved: Callable[[Session], Callable[[], Awaitable[None]] | None] = _nothing
+    """The wait until the end of a session is saved; None if the session is not saved at all."""

@@ -1,1 +1,0 @@
-"""The messages of a kind of room, and their version."""

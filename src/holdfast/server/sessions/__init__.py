@@ -1,1 +1,0 @@
-"""The life of sessions on this server: opened, dropped, resumed, restored, ended."""
