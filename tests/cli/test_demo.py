@@ -18,7 +18,8 @@ import pytest
 from holdfast.cli.demo.arena import Tally
 from holdfast.cli.demo.show import are_there_keys
 from tests.deadlines import DEADLINE_S
-from tests.e2e.serving import end_of, holdfast_process, python_process, read_until, result_of
+from tests.e2e.serving import end_of, holdfast_process, read_until, result_of
+from tests.forking import forked
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
@@ -111,7 +112,7 @@ from holdfast.cli.main import main
 server.PROGRAM = ("-c", "raise SystemExit('no luck')")
 main(["demo", "--terminal", "--plain"])
 """
-    async with python_process("-c", script) as process:
+    async with forked("-c", script) as process:
         result = await end_of(process)
 
     assert (result.exit_code, result.stdout) == (1, "")
@@ -147,8 +148,10 @@ async def in_a_terminal(*options: str) -> AsyncIterator[tuple[Process, int]]:
 
 
 async def test_in_a_terminal_the_table_is_drawn_in_place_and_the_cursor_returns() -> None:
+    """The terminal stays blocking: held up by Ctrl-S, it would otherwise make the next table an error."""
     async with in_a_terminal() as (process, terminal):
         screen = await asyncio.to_thread(read_screen, terminal, until="must stay 0")
+        flags = await asyncio.to_thread(open_flags, process.pid)
         process.send_signal(signal.SIGINT)
         screen += await asyncio.to_thread(read_screen, terminal)
         exit_code = await process.wait()
@@ -158,21 +161,13 @@ async def test_in_a_terminal_the_table_is_drawn_in_place_and_the_cursor_returns(
     assert "Ctrl-C" in screen
     assert "0 lost, 0 duplicated." in screen
     assert screen.rindex(SHOW_CURSOR) > screen.rindex(HIDE_CURSOR)
+    assert not flags & os.O_NONBLOCK
 
 
-@pytest.mark.skipif(not Path("/proc/self/fdinfo").exists(), reason="the system does not tell how a file is open")
-async def test_a_terminal_that_somebody_holds_up_is_waited_for() -> None:
-    """By Ctrl-S, say. Were it non-blocking, as what an event loop reads from is, the next table would be an error."""
-    async with in_a_terminal() as (process, terminal):
-        await asyncio.to_thread(read_screen, terminal, until="must stay 0")
-        about_output = await asyncio.to_thread(Path(f"/proc/{process.pid}/fdinfo/1").read_text)
-        process.send_signal(signal.SIGINT)
-        await asyncio.to_thread(read_screen, terminal)
-        exit_code = await process.wait()
-
-    [flags] = re.findall(r"flags:\s*(\d+)", about_output)
-    assert not int(flags, 8) & os.O_NONBLOCK
-    assert exit_code == 0
+def open_flags(pid: int) -> int:
+    """How a process has its standard output open; 0 where the system does not tell."""
+    about = Path(f"/proc/{pid}/fdinfo/1")
+    return int(re.findall(r"flags:\s*(\d+)", about.read_text())[0], 8) if about.exists() else 0
 
 
 def test_a_terminal_that_has_no_name_here_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +263,7 @@ main(["demo", "--terminal", "--plain", "--seconds", "3", "--bots", "2", "--cut-e
     ],
 )
 async def test_a_game_that_loses_or_doubles_messages_is_found_out(plant: str, wrong: str, right: str) -> None:
-    async with python_process("-c", WITH_SERVER, BROKEN_SERVER.format(plant=plant)) as process:
+    async with forked("-c", WITH_SERVER, BROKEN_SERVER.format(plant=plant)) as process:
         result = await end_of(process)
 
     total = totals(result.stdout)
@@ -288,7 +283,7 @@ main()
 
 
 async def test_a_server_that_forgets_what_it_acknowledged_is_found_out() -> None:
-    async with python_process("-c", WITH_SERVER, FORGETFUL_SERVER, "--crash-every", "1.5") as process:
+    async with forked("-c", WITH_SERVER, FORGETFUL_SERVER, "--crash-every", "1.5") as process:
         result = await end_of(process)
 
     total = totals(result.stdout)

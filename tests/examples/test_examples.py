@@ -1,12 +1,12 @@
 """Every example runs as it stands, and stays short enough to read."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cases import every_case
+from tests.e2e.serving import end_of
+from tests.forking import forked
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
@@ -24,11 +24,11 @@ def test_an_example_is_under_a_hundred_lines(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs_to_its_end_and_complains_of_nothing(path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-W", "error", path], capture_output=True, text=True, timeout=60, check=False
-    )
+async def test_an_example_runs_to_its_end_and_complains_of_nothing(path: Path) -> None:
+    program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+    async with forked("-W", "error", "-c", program, str(path)) as process:
+        result = await end_of(process)
 
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     assert result.stdout

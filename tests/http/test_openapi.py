@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import schemathesis
 
 from holdfast.http.app import document as document_of
 from holdfast.http.errors import KINDS
@@ -48,6 +47,9 @@ async def test_it_is_served_to_everybody(world: World) -> None:
 
 
 def test_it_is_a_valid_document_of_openapi_3_1(document: Json) -> None:
+    # Imported here: it takes a second, and every worker imports this module.
+    import schemathesis  # noqa: PLC0415
+
     schemathesis.openapi.from_dict(document).validate()
 
 

@@ -41,7 +41,7 @@ def the_grace_goes_on_after_a_return() -> Iterator[None]:
 
 
 @mutant
-def a_held_seat_is_given_to_a_stranger() -> Iterator[None]:
+def a_held_seat_is_given_to_another_player() -> Iterator[None]:
     def check_space(room: Room[Any], seats: int) -> None:
         try:
             right(room, seats)

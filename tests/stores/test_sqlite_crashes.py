@@ -3,8 +3,6 @@
 import asyncio
 import shutil
 import sqlite3
-import sys
-from asyncio.subprocess import PIPE
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
@@ -14,9 +12,9 @@ import pytest
 
 from holdfast.stores import ABSENT, Broken, Entry, SqliteStore, Write
 from tests.deadlines import DEADLINE_S
+from tests.forking import forked
 from tests.stores.committing import RECORDS_KEPT, record
 
-ROOT = Path(__file__).parents[2]
 KILLS = 20
 PAGE_BYTES = 4096
 
@@ -32,10 +30,11 @@ async def contents(file: Path) -> list[Entry]:
 
 async def lines_before_a_kill(file: Path, seed: int, *, commits: int) -> list[str]:
     """Let a process commit that often and kill it; what it had acknowledged by then."""
-    command = [sys.executable, "-m", "tests.stores.committing", str(file), str(seed)]
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
-    assert process.stdout is not None
-    async with asyncio.timeout(DEADLINE_S):
+    async with (
+        forked("-m", "tests.stores.committing", str(file), str(seed)) as process,
+        asyncio.timeout(DEADLINE_S),
+    ):
+        assert process.stdout is not None
         lines = [await process.stdout.readline() for _ in range(commits)]
         process.kill()
         lines += (await process.stdout.read()).splitlines()
