@@ -17,7 +17,7 @@ class Operations:
     """One node, for its operators: private rooms and codes are shown too. Every refusal is a `holdfast.Refused`."""
 
     def __init__(self, parts: ServerParts, listeners: Listeners) -> None:
-        settings, clock, started_at = parts.settings, parts.clock, parts.clock.wall_clock()
+        settings, started_at = parts.settings, parts.clock.wall_clock()
 
         def saved_end(session: Session) -> Awaitable[None] | None:
             writer = parts.committer.sessions.of(session) if parts.committer is not None else None
@@ -36,38 +36,21 @@ class Operations:
                 limits=limits_in_force(settings.limits),
             )
 
-        def raised(error: Exception, where: str) -> None:
-            # Looked up at each call: a test replaces it on a running server.
-            parts.faults.on_error(error, where)
-
-        self.rooms = RoomOperations(
-            parts.rooms,
-            now=clock.now,
-            limits=settings.limits,
-            read_messages=parts.messages.read,
-            raised=raised,
-        )
+        self.rooms = RoomOperations(parts.context, parts.rooms, parts.messages.read)
         self.sessions = SessionOperations(
-            parts.sessions,
-            timelines=parts.timelines,
-            restore=parts.stored.restore,
-            end=parts.lifecycle.end_session,
-            saved_end=saved_end,
-            now=clock.now,
-            limits=settings.limits,
+            parts.context, parts.lifecycle, parts.stored, parts.timelines, saved_end=saved_end
         )
         self.players = PlayerOperations(parts.sessions, parts.rooms)
         self.access = parts.access
         self.accounts = AccountOperations(settings.authenticators, parts.access.sign_out)
         self.placements = parts.placements
         self.node = NodeOverview(
+            parts.clock,
             sessions=parts.sessions,
             directory=parts.rooms,
             health=parts.health,
             metrics=parts.metrics,
             events=parts.events,
-            now=clock.now,
-            wall_clock=clock.wall_clock,
             settings=settings_info,
         )
         self.health = parts.health

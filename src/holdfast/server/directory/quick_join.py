@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import dataclass, field
 
 from msgspec import structs
 
@@ -18,28 +19,24 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
 
 
+@dataclass(slots=True, eq=False)
 class _PendingRoom:
     """A room being created, and the players who will get a seat in it; the first of them is its creator."""
 
-    def __init__(self, request: JoinOrCreate, key: bytes, row: RoomInfo) -> None:
-        self.request = request
-        self.key = key
-        self.row = row
-        self.guests: list[PlayerId] = []
-        self.refusals: dict[PlayerId, Refused] = {}
-        """Players who did not get a seat after all."""
-        self.task: asyncio.Task[RoomRunner]
-
-    @property
-    def has_seats(self) -> bool:
-        is_open = self.request.visibility == "public" and not self.request.password
-        return is_open and len(self.guests) < self.row.max_players
+    request: JoinOrCreate
+    key: bytes
+    row: RoomInfo
+    guests: list[PlayerId] = field(default_factory=list)
+    refusals: dict[PlayerId, Refused] = field(default_factory=dict)
+    """Players who did not get a seat after all."""
+    task: asyncio.Task[RoomRunner] = field(init=False)
 
     def suits(self, query: Query, now: float) -> bool:
-        """Whether it matches a search."""
-        seats = len(self.guests)
-        row = structs.replace(self.row, players=seats, open_seats=self.row.max_players - seats)
-        return query.matches(row, now)
+        """Whether another player whose search this is may have a seat in it."""
+        seats, most = len(self.guests), self.row.max_players
+        if seats >= most or self.request.visibility != "public" or self.request.password:
+            return False
+        return query.matches(structs.replace(self.row, players=seats, open_seats=most - seats), now)
 
 
 class QuickJoin:
@@ -67,7 +64,8 @@ class QuickJoin:
             if found is not None:
                 return found
             # There was no `await` since the search: no seat is open anywhere at this moment.
-            making = self._under_way(wanted)
+            now = self._clock.wall_clock()
+            making = next((each for each in self._making if each.suits(wanted, now)), None)
             if making is None:
                 # Now, not once it is created: others who did not create it may wait for it by then.
                 self._rooms.check_creator(player_id, session.address)
@@ -116,10 +114,6 @@ class QuickJoin:
         except Refused:
             return False
         return True
-
-    def _under_way(self, wanted: Query) -> _PendingRoom | None:
-        now = self._clock.wall_clock()
-        return next((each for each in self._making if each.has_seats and each.suits(wanted, now)), None)
 
     def _make(self, request: JoinOrCreate, session: Session) -> _PendingRoom:
         self._rooms.check_role(request.kind, session.roles)

@@ -7,7 +7,7 @@ the same answer. Answers to read-only requests are not kept: they are read again
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -29,13 +29,6 @@ from holdfast.server.sessions import StoredSessions
 
 class _ThrottledRequest(Request, frozen=True):
     """A request that is answered in order with a refusal, and not carried out."""
-
-
-class _Answer(NamedTuple):
-    """An answer as it is sent, and as it is stored."""
-
-    sent: Reply
-    kept: Reply
 
 
 class RequestHandler:
@@ -73,7 +66,8 @@ class RequestHandler:
             return
         is_new = request.id > session.last_request
         if not is_new and request.operation not in READS:
-            self._repeat(session, request.id)
+            if (reply := session.reply_to(request.id)) is not None:
+                self._send(session, reply)
             return
         queue = self._queues.get(session, deque())
         if any(waiting.id == request.id for waiting in queue):
@@ -120,23 +114,19 @@ class RequestHandler:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _repeat(self, session: Session, request_id: int) -> None:
-        reply = session.reply_to(request_id)
-        if reply is not None:
-            self._send(session, reply)
-
     async def _answer_all(self, session: Session, queue: deque[Request]) -> None:
         try:
             while queue and session.state is not SessionState.ENDED:
-                answer = await self._answer(session, queue[0])
-                if answer is None:
+                try:
+                    sent, kept = await self._answer(session, queue[0])
+                except Interrupted:
                     queue.clear()
                     break
                 request = queue.popleft()
                 session.last_request = max(session.last_request, request.id)
                 if request.operation not in READS:
-                    session.replied(answer.kept)
-                self._send(session, answer.sent)
+                    session.replied(kept)
+                self._send(session, sent)
                 self._settle(session)
         finally:
             self._settle(session)
@@ -147,24 +137,24 @@ class RequestHandler:
         self._settle_operation(session)
         self._stored.hold(session)
 
-    async def _answer(self, session: Session, request: Request) -> _Answer | None:
+    async def _answer(self, session: Session, request: Request) -> tuple[Reply, Reply]:
+        """The answer as it is sent, and as it is stored."""
         try:
             result = await self._carry_out(session, request)
             sent = kept = Reply(request.id, self._encoded(session, result))
             if isinstance(result, LinkInfo):
                 # Tokens are never stored, only their hashes.
                 kept = Reply(request.id, self._encoded(session, replace(result, token="")))
-            return _Answer(sent, kept)
+            return sent, kept
         except Interrupted:
-            return None
+            raise
         except Refused as refusal:
             reply = Reply(request.id, problem=RequestProblem(refusal.code, sentence(str(refusal))))
-            return _Answer(reply, reply)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
             secrets = secrets_in(session.codec or MSGPACK, request.arguments)
             self._faults.report(f"a request to {request.operation}", error, hide=secrets, session=session.id)
             reply = Reply(request.id, problem=RequestProblem("internal", "the server failed; its log has the error"))
-            return _Answer(reply, reply)
+        return reply, reply
 
     def _encoded(self, session: Session, result: Any) -> Raw:
         """The encoded result; a result that cannot be encoded or is too large fails here."""

@@ -17,6 +17,7 @@ from holdfast.observability.bus import EventLog
 from holdfast.observability.exposition import slices
 from holdfast.observability.metrics import Metrics, spread_of
 from holdfast.schemas.node import EventInfo, KindInfo, LimitHit, LimitInfo, MessageKind, OverviewInfo, SettingsInfo
+from holdfast.server.context import Clock
 from holdfast.server.directory.directory import Directory
 from holdfast.server.health import HealthMonitor
 from holdfast.stores.port import Store
@@ -38,14 +39,13 @@ class NodeOverview:
 
     def __init__(
         self,
+        clock: Clock,
         *,
         sessions: SessionRegistry,
         directory: Directory,
         health: HealthMonitor,
         metrics: Metrics,
         events: EventLog,
-        now: Callable[[], float],
-        wall_clock: Callable[[], float],
         settings: Callable[[], SettingsInfo],
     ) -> None:
         self._sessions = sessions
@@ -53,8 +53,8 @@ class NodeOverview:
         self._health = health
         self._metrics = metrics
         self._events = events
-        self._now = now
-        self._wall_clock = wall_clock
+        self._now = clock.now
+        self._wall_clock = clock.wall_clock
         self.settings = settings
         """How the node was set up."""
         self._lock = asyncio.Lock()
@@ -105,8 +105,9 @@ class NodeOverview:
     async def _shared_overview(self) -> OverviewInfo:
         """The newest overview: sessions are not counted again for each reader."""
         async with self._lock:
-            if self._shared is None or self._now() - self._shared_at >= _SHARED_S:
-                self._shared_at = self._now()
+            now = self._now()
+            if self._shared is None or now - self._shared_at >= _SHARED_S:
+                self._shared_at = now
                 self._shared = await self.overview()
             return self._shared
 

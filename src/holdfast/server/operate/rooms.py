@@ -15,16 +15,14 @@ from holdfast.core.records import describe_player, seconds_until
 from holdfast.core.room import Room, context_of
 from holdfast.core.saved_types import Parts
 from holdfast.core.session import PlayerId, SeatState
-from holdfast.logs import get_logger
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, Release, Reserve, Search, Update
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
+from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
-
-log = get_logger("holdfast.server")
 
 _TEXT_CHARS_MAX = 200
 # Reading a state that takes longer than this holds up the games. That room's state is then not read again for this
@@ -40,19 +38,16 @@ class RoomOperations:
 
     def __init__(
         self,
+        context: Context,
         directory: Directory,
-        *,
-        now: Callable[[], float],
-        limits: Limits,
         read_messages: Callable[[str], AsyncIterator[EventInfo]],
-        raised: Callable[[Exception, str], None],
     ) -> None:
-        """`raised` is called with errors of the game's code; `read_messages` follows the messages of a room."""
+        """`read_messages` follows the messages of a room."""
         self._directory = directory
-        self._now = now
-        self._limits = limits
+        self._now = context.clock.now
+        self._limits = context.limits
+        self._faults = context.faults
         self._read_messages = read_messages
-        self._raised = raised
         # The time before which a room's state is not read again.
         self._pauses: WeakKeyDictionary[RoomRunner, float] = WeakKeyDictionary()
 
@@ -146,7 +141,11 @@ class RoomOperations:
         return RoomState(
             room=room.id,
             state=values.plain(self._snapshot(room)),
-            attributes={name: values.plain(value) for name, value in vars(room).items() if _is_the_games(name)},
+            attributes={
+                name: values.plain(value)
+                for name, value in vars(room).items()
+                if not name.startswith("_") and name not in _OURS
+            },
             players=[
                 project(
                     described,
@@ -162,9 +161,8 @@ class RoomOperations:
     def _snapshot(self, room: Room[Any]) -> Any:
         try:
             return room.snapshot()
-        except Exception as error:
-            self._raised(error, f"snapshot of {room.kind} {room.id}")
-            log.warning("the game's code failed", where="snapshot", room=room.id, kind=room.kind, exc_info=error)
+        except Exception as error:  # noqa: BLE001 - the game's code
+            self._faults.report_game(error, "snapshot", kind=room.kind, room=room.id)
             raise Failed("snapshot() raised; the node's log has the details") from None
 
     def messages(self, room_id: str) -> AsyncIterator[EventInfo]:
@@ -198,10 +196,6 @@ async def until_saved(end: Awaitable[None], limits: Limits) -> None:
             await end
     except TimeoutError:
         raise Throttled("it has ended, but the store cannot save that at the moment") from None
-
-
-def _is_the_games(name: str) -> bool:
-    return not name.startswith("_") and name not in _OURS
 
 
 class _Values:

@@ -5,7 +5,6 @@ from itertools import chain
 from typing import TypeVar
 
 from holdfast.core.errors import NotFound, Throttled
-from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.core.records import describe_session
 from holdfast.core.registry import SessionRegistry
@@ -20,9 +19,12 @@ from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.projection import project
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
 from holdfast.server.admission.authenticators import store_busy
+from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.operate.rooms import until_saved
 from holdfast.server.pages import page_of
+from holdfast.server.sessions.lifecycle import SessionLifecycle
+from holdfast.server.sessions.stored import StoredSessions
 from holdfast.stores.port import StoreError
 
 T = TypeVar("T")
@@ -33,24 +35,21 @@ class SessionOperations:
 
     def __init__(
         self,
-        registry: SessionRegistry,
-        *,
+        context: Context,
+        lifecycle: SessionLifecycle,
+        stored: StoredSessions,
         timelines: Timelines,
-        restore: Callable[[str], object],
-        end: Callable[[Session, Reason, str], None],
+        *,
         saved_end: Callable[[Session], Awaitable[None] | None],
-        now: Callable[[], float],
-        limits: Limits,
     ) -> None:
-        """`restore` loads a session from the store; `saved_end` returns the wait until an end is saved, if it is saved
-        at all."""
-        self._registry = registry
+        """`saved_end` returns the wait until an end is saved, if it is saved at all."""
+        self._now = context.clock.now
+        self._limits = context.limits
+        self._lifecycle = lifecycle
+        self._registry = lifecycle.registry
+        self._stored = stored
         self._timelines = timelines
-        self._restore = restore
-        self._end = end
         self._saved_end = saved_end
-        self._now = now
-        self._limits = limits
 
     def list(self, *, player: str = "", status: str = "", search: str = "", limit: int, cursor: str) -> SessionPage:
         """The sessions that match all filters, in the order of their ids; `search` matches a part of an id."""
@@ -69,7 +68,7 @@ class SessionOperations:
     async def end(self, session_id: str, reason: str) -> None:
         """End a session for good: its token stays invalid after a crash."""
         session = self._find(session_id)
-        self._end(session, Reason.KICKED, reason)
+        self._lifecycle.end_session(session, Reason.KICKED, reason)
         saved = self._saved_end(session)
         if saved is not None:
             await until_saved(saved, self._limits)
@@ -83,7 +82,7 @@ class SessionOperations:
 
     def timeline(self, session_id: str) -> TimelineInfo:
         """What happened to a session, and why; also for one that ended recently."""
-        self._restore(session_id)
+        self._stored.restore(session_id)
         session = self._registry.get(session_id)
         timeline = self._timelines.get(session_id, session.player_id if session is not None else "")
         if timeline is None:
@@ -112,7 +111,7 @@ class SessionOperations:
         return self.timeline(latest)
 
     def _find(self, session_id: str) -> Session:
-        self._restore(session_id)
+        self._stored.restore(session_id)
         session = self._registry.get(session_id)
         if session is None:
             raise NotFound(f"there is no session {session_id!r}; it may have ended")
