@@ -23,8 +23,7 @@ from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.operate.rooms import until_saved
 from holdfast.server.pages import page_of
-from holdfast.server.sessions.lifecycle import SessionLifecycle
-from holdfast.server.sessions.stored import StoredSessions
+from holdfast.server.sessions import SessionLifecycle, StoredSessions
 from holdfast.stores.port import StoreError
 
 T = TypeVar("T")
