@@ -77,10 +77,9 @@ class Jwt:
     async def authenticate(self, credential: str, approach: Approach) -> Identity:
         """The player that the token names."""
         claims = await self._proven(credential)
-        subject = self._subject(claims)
-        player_id = self._prefix + subject
+        subject, player_id = self._subject(claims)
         if self._is_linkable:
-            player_id = await self._links.player_of(self.scheme, self._link_subject(subject), player_id)
+            player_id = await self._links.player_of(self.scheme, subject, player_id)
         return self._identity(player_id, claims)
 
     async def link(self, credential: str, approach: Approach, player_id: str) -> Identity:
@@ -89,7 +88,7 @@ class Jwt:
             raise Invalid(f"credentials of {self.scheme!r} cannot be linked here")
         claims = await self._proven(credential)
         identity = self._identity(player_id, claims)
-        await self._links.link(self.scheme, self._link_subject(self._subject(claims)), player_id)
+        await self._links.link(self.scheme, self._subject(claims)[0], player_id)
         return identity
 
     async def _proven(self, token: str) -> dict[str, Any]:
@@ -104,17 +103,15 @@ class Jwt:
             raise NotAuthentic("this token is not valid yet")
         return claims
 
-    def _subject(self, claims: dict[str, Any]) -> str:
+    def _subject(self, claims: dict[str, Any]) -> tuple[str, str]:
+        """The subject as it is linked, and the player's id if it is not."""
         subject = claims.get(self._claim)
         if isinstance(subject, str) and subject:
             player_id = self._prefix + subject
             if is_player_id(player_id) and not is_generated(player_id):
-                return subject
+                # Another issuer's subjects are other people, even if it takes the place of this one some day.
+                return f"{self._issuer} {subject}", player_id
         raise NotAuthentic(f"the {self._claim} of this token cannot be a player's id")
-
-    def _link_subject(self, subject: str) -> str:
-        # Another issuer's subjects are other people, even if it takes the place of this one some day.
-        return f"{self._issuer} {subject}"
 
     def _identity(self, player_id: str, claims: dict[str, Any]) -> Identity:
         roles = claims.get(self._roles_claim, [])

@@ -80,7 +80,7 @@ class LineLimit:
     """At most `per_s` lines of a kind in a second; then `left_out` is called with the number of further ones."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, per_s: int, left_out: Callable[[str, int], None]) -> None:
-        self._loop = loop
+        self.loop = loop
         self._thread = threading.get_ident()
         self._per_s = per_s
         self._tell_left_out = left_out
@@ -88,29 +88,20 @@ class LineLimit:
         self._left_out: Counter[str] = Counter()
         self._end: asyncio.TimerHandle | None = None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the loop is closed, and nothing can be counted any more."""
-        return self._loop.is_closed()
-
     def allow(self, kind: str, per_s: int | None = None) -> bool:
         """Whether one more line of this kind may be written. Kinds are named by us, never by a client."""
-        if self._end is not None and self._loop.time() > self._end.when() + _WINDOW_S:
+        if self._end is not None and self.loop.time() > self._end.when() + _WINDOW_S:
             self.close()  # its timer was lost in a simulated crash
-        if self._end is None:
-            self._open_window()
+        if self._end is None and threading.get_ident() == self._thread:
+            self._end = self.loop.call_later(_WINDOW_S, self.close)
+        elif self._end is None:
+            with suppress(RuntimeError):  # the loop is closed, and no more lines will follow
+                self.loop.call_soon_threadsafe(self.allow, "")
         self._counts[kind] += 1
         if self._counts[kind] <= (self._per_s if per_s is None else per_s):
             return True
         self._left_out[kind] += 1
         return False
-
-    def _open_window(self) -> None:
-        if threading.get_ident() == self._thread:
-            self._end = self._loop.call_later(_WINDOW_S, self.close)
-        else:
-            with suppress(RuntimeError):  # the loop is closed, and no more lines will follow
-                self._loop.call_soon_threadsafe(self.allow, "")
 
     def is_full(self, kind: str) -> bool:
         """Whether no more lines of this kind may be written in this second."""
@@ -140,13 +131,14 @@ class EventLogger:
         self._events_per_s = events_per_s
 
     def record(self, event: Event) -> None:
-        """Log an event, with its ids as fields."""
         level = LEVELS.get(type(event), logging.INFO)
         if isinstance(event, NodeHealth) and not event.is_healthy:
             level = logging.WARNING
         if not log.isEnabledFor(level):
             return
-        if not self._lines.allow(_kind_of_event(event), None if level >= logging.WARNING else self._events_per_s):
+        limited_by = LIMITED_BY.get(type(event))
+        kind = event.name if limited_by is None else f"{event.name} {getattr(event, limited_by)}"
+        if not self._lines.allow(kind, None if level >= logging.WARNING else self._events_per_s):
             return
         fields = to_builtins(event)
         # A line has its own name and time.
@@ -159,11 +151,6 @@ class EventLogger:
             fields = {whose: name, **fields}
             del fields["subject"]
         log.log(level, event.name, **fields)
-
-
-def _kind_of_event(event: Event) -> str:
-    limited_by = LIMITED_BY.get(type(event))
-    return event.name if limited_by is None else f"{event.name} {getattr(event, limited_by)}"
 
 
 class LineLimitFilter(logging.Filter):
@@ -187,9 +174,8 @@ class LineLimitFilter(logging.Filter):
             logger.filters = [each for each in logger.filters if each is not self]
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is written."""
         lines = self._lines()
-        if lines is None or lines.is_over:
+        if lines is None or lines.loop.is_closed():
             self.stop()
             return True
         return lines.allow(f"{record.name}: {_kind_of_line(record)}")

@@ -123,7 +123,6 @@ class MessageLog:
                 watch.end()
 
     def close(self) -> None:
-        """The server has stopped."""
         for watch in self._watches:
             watch.end()
 
@@ -150,7 +149,8 @@ class MessageLog:
         if len(payload) > self._limits.message_shown_bytes_max:
             return [{"type": "", "body": None, "bytes": len(payload)}]
         try:
-            frames = [frame for frame in _DECODE[codec](payload) if _is_message(frame)]
+            # The frames of a client are not validated yet here.
+            frames = [frame for frame in _DECODE[codec](payload) if _carries_message(frame)]
             shown = masked_view(frames, hide, is_stranger=False)
         except DECODE_ERRORS:
             return []
@@ -161,6 +161,5 @@ class MessageLog:
         ]
 
 
-def _is_message(frame: list[Any]) -> bool:
-    """Whether it carries a whole message: the frames of a client are not validated yet here."""
+def _carries_message(frame: list[Any]) -> bool:
     return bool(frame) and isinstance(frame[0], str) and frame[0] in _MESSAGES and len(frame) > _MESSAGES[frame[0]][1]

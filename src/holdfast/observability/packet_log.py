@@ -88,7 +88,13 @@ class PacketLog:
         seconds = limits.packet_log_s if for_s is None else for_s
         if not 0 < seconds <= limits.packet_log_max_s:
             raise Invalid(f"for_s: packets are logged for {limits.packet_log_max_s:g} s at most; got {seconds:g}")
-        name, network = self._read(target)
+        name, network = _name_of(target)
+        if network is None:
+            session = self._sessions.get(name)
+            if session is None:
+                raise NotFound(f"{name!r} is neither a session nor an address")
+            if session.codec is None:
+                raise Invalid("the session of an agent has no packets")
         self._forget_ended()
         if name not in self._targets and len(self._targets) >= limits.packet_targets_max:
             raise Throttled(f"{len(self._targets)} packet logs are on, which is the limit: switch one off first")
@@ -101,14 +107,12 @@ class PacketLog:
         return self._info(self._targets[name])
 
     def leave(self, target: str) -> None:
-        """Stop logging them."""
         name, _ = _name_of(target)
         if name not in self._targets:
             raise NotFound(f"the packets of {target!r} are not logged")
         self._over(name)
 
     def targets(self) -> list[PacketTarget]:
-        """Whose packets are logged."""
         self._forget_ended()
         return [self._info(target) for target in self._targets.values()]
 
@@ -128,20 +132,9 @@ class PacketLog:
         return _PacketSink(connection, session_id, PacketReader(codec, self._limits), self._lines, self._failed).write
 
     def close(self) -> None:
-        """The server has stopped."""
         for name in list(self._targets):
             self._drop(name)
         self._lines.close()
-
-    def _read(self, target: str) -> tuple[str, Range | None]:
-        name, network = _name_of(target)
-        if network is None:
-            session = self._sessions.get(name)
-            if session is None:
-                raise NotFound(f"{name!r} is neither a session nor an address")
-            if session.codec is None:
-                raise Invalid("the session of an agent has no packets")
-        return name, network
 
     def _over(self, name: str) -> None:
         target = self._drop(name)

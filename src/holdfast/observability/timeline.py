@@ -71,22 +71,25 @@ class Timelines:
         return len(self._live) + len(self._past)
 
     def record(self, event: Event) -> None:
-        """Add an event to the timeline of its session."""
         if not isinstance(event, SessionEvent | LimitExceeded) or not event.session:
             return
         known = _FIELDS.get(type(event))
         if known is None or self._limits.timeline_max <= 0:
             return
-        match event:
-            case SessionOpened():
-                self._live[event.session] = _NOTHING
-            case Restored():
-                # It may have been here before, and have been released.
-                past = self._forget(event.session)
-                self._live[event.session] = past.kept if past is not None else _NOTHING
-            case _:
-                pass
-        self._add(event, known)
+        if isinstance(event, SessionOpened):
+            self._live[event.session] = _NOTHING
+        elif isinstance(event, Restored):
+            # It may have been here before, and have been released.
+            past = self._forget(event.session)
+            self._live[event.session] = past.kept if past is not None else _NOTHING
+        number, names = known
+        entry = [number, event.at, *(_short(getattr(event, name)) for name in names)]
+        if event.session in self._live:
+            self._live[event.session] = _with(self._live[event.session], entry, self._limits.timeline_max)
+        elif event.session in self._past:
+            # The room was in the middle of a turn when the session ended.
+            past = self._past[event.session]
+            past.kept = _with(past.kept, entry, self._limits.timeline_max)
         if isinstance(event, Ended | Released):
             self._over(event)
 
@@ -103,22 +106,6 @@ class Timelines:
         """The last ended session of a player, if it is still kept."""
         self._prune()
         return self._last_of.get(player_id)
-
-    def _add(self, event: SessionEvent | LimitExceeded, known: tuple[int, tuple[str, ...]]) -> None:
-        kept = self._live.get(event.session)
-        past = self._past.get(event.session) if kept is None else None
-        if kept is None:
-            if past is None:
-                return
-            kept = past.kept
-        number, names = known
-        entry = [number, event.at, *(_short(getattr(event, name)) for name in names)]
-        kept = _with(kept, entry, self._limits.timeline_max)
-        if past is not None:
-            # The room was in the middle of a turn when the session ended.
-            past.kept = kept
-        else:
-            self._live[event.session] = kept
 
     def _over(self, event: Ended | Released) -> None:
         kept = self._live.pop(event.session, None)
