@@ -26,11 +26,9 @@ Waiting takes no real time: `await asyncio.sleep(3600)` returns at once, an hour
 See docs/guide/testing.md.
 """
 
-from holdfast.testing.clock import Deadlock, Livelock, VirtualLoop, run
-from holdfast.testing.generous import UNLIMITED, generous
-from holdfast.testing.machine import Crashed, Machine
+from holdfast.testing.clock import Crashed, Deadlock, Livelock, Machine, VirtualLoop, run
 from holdfast.testing.network import Dialer, Link, Network, Side
-from holdfast.testing.server import GameFailed, MemoryServer, Named
+from holdfast.testing.server import UNLIMITED, GameFailed, MemoryServer, Named, generous
 from holdfast.testing.store import Disk, FaultyStore, MemoryStorage
 
 __all__ = [

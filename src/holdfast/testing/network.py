@@ -10,7 +10,7 @@ from math import inf
 from random import Random
 from typing import Any, Literal
 
-from holdfast.testing.machine import Call, Machine
+from holdfast.testing.clock import Call, Machine
 from holdfast.transports.memory import MemoryListener, MemoryNetwork, MemoryTransport, Wire
 from holdfast.transports.port import Accept, DialError, Receiver, Subprotocol, Transport, TransportLimits
 
@@ -276,28 +276,16 @@ class _Resident:
 
     def _tell(self, method: Callable[..., None], *args: Any) -> None:
         home = self._home.copy()
-        home.run(_on_its_machine, method, args, home)
-
-
-def _on_its_machine(method: Callable[..., None], args: tuple[Any, ...], home: Context) -> None:
-    machine = Machine.here()
-    if machine is None:
-        method(*args)
-    else:
-        machine.run(Call(method, args, home))
+        machine = home.run(Machine.here)
+        if machine is None:
+            home.run(method, *args)
+        else:
+            home.run(machine.run, Call(method, args, home))
 
 
 class _Discard:
     """A receiver that ignores everything."""
 
-    def opened(self, transport: Transport) -> None: ...
+    def opened(self, *_: Any) -> None: ...
 
-    def received(self, payload: bytes) -> None: ...
-
-    def kept_busy(self) -> None: ...
-
-    def congested(self) -> None: ...
-
-    def drained(self) -> None: ...
-
-    def lost(self, code: int, reason: str) -> None: ...
+    received = kept_busy = congested = drained = lost = opened

@@ -4,6 +4,7 @@ import asyncio
 import traceback
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context
+from dataclasses import replace
 from hashlib import sha256
 from random import Random
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from holdfast.server.context import Environment
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import SUBPROTOCOLS, Server, Storage
 from holdfast.stores.port import Store
-from holdfast.testing.machine import Machine
+from holdfast.testing.clock import Machine
 from holdfast.testing.network import Dialer, Link, Network
 from holdfast.testing.store import FaultyStore
 from holdfast.transports.memory import MemoryListener
@@ -38,6 +39,48 @@ _KEPT_MAX = 20
 
 Allowed = type[Exception] | tuple[type[Exception], ...]
 """The types of errors that a test expects."""
+
+
+# More than any test uses, and still a number to calculate with.
+_PLENTY = 10**12
+
+
+def generous(limits: Limits | None = None) -> Limits:
+    """The same limits, without those on how often and how much a client, an address or a player may do something.
+
+    Limits on memory stay: windows, queues, payloads. So do graces and timeouts.
+    """
+    return replace(
+        limits or Limits(),
+        address_share=1.0,
+        resume_reserve=0.0,
+        unauthenticated_per_address_max=_PLENTY,
+        unauthenticated_max=_PLENTY,
+        hellos_per_address_burst=_PLENTY,
+        hellos_per_address_per_s=_PLENTY,
+        failures_per_address_burst=_PLENTY,
+        failures_per_address_per_s=_PLENTY,
+        guesses_per_address_burst=_PLENTY,
+        guesses_per_address_per_s=_PLENTY,
+        guesses_per_room_burst=_PLENTY,
+        guesses_per_room_per_s=_PLENTY,
+        resumes_per_s=_PLENTY,
+        sign_ins_per_s=_PLENTY,
+        messages_burst=_PLENTY,
+        messages_per_s=_PLENTY,
+        latest_burst=_PLENTY,
+        latest_per_s=_PLENTY,
+        requests_burst=_PLENTY,
+        requests_per_s=_PLENTY,
+        bytes_burst=_PLENTY,
+        bytes_per_s=_PLENTY,
+        fair_queue_frames_max=_PLENTY,
+        rooms_per_player_max=_PLENTY,
+    )
+
+
+UNLIMITED = generous()
+"""No rate limits: for tests, benchmarks and simulations, never for a public server."""
 
 
 def _now() -> float:

@@ -11,8 +11,7 @@ from holdfast import Auth, Reason, Session
 from holdfast.schemas.frames import Welcome
 from holdfast.server.durability.recovery import Pace
 from holdfast.stores import Batch
-from holdfast.testing import FaultyStore, MemoryServer
-from holdfast.testing.machine import Crashed
+from holdfast.testing import Crashed, FaultyStore, MemoryServer
 from tests.server.access.kit import Badge, back, hall, lose, operator, refused, seated, seats, serving, sign_in
 from tests.server.directory.seats import Caller
 from tests.server.durability.bench import a_moment, in_virtual_time
