@@ -13,7 +13,7 @@ import trustme
 from picows import WSError, WSListener, WSUpgradeRequest, WSUpgradeResponse, ws_connect
 
 from holdfast.transports import memory, tcp, websocket
-from holdfast.transports.deflate import NAME, Agreement
+from holdfast.transports.deflate import NAME
 from holdfast.transports.http_upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
 from holdfast.transports.port import NORMAL, Accept, Listener, Receiver, Subprotocol, Transport, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
@@ -153,7 +153,7 @@ class BrowserAdapter:
     ) -> Transport:
         host, port = listener.addresses[0]
         url = f"ws://{host}:{port}"
-        transport = DeflatedWebSocketTransport(lambda: Warming(receiver), limits, Agreement(""))
+        transport = DeflatedWebSocketTransport(lambda: Warming(receiver), limits)
 
         def answered(_: WSUpgradeRequest, response: WSUpgradeResponse) -> WSListener:
             assert NAME in response.headers[EXTENSIONS_HEADER]

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, Unpack
 
+from msgspec import Raw, structs
+
 from holdfast.client.channels import Arrived, ChannelGone, ChannelOpened, Restarted, SeatEvent
 from holdfast.client.exchange import Exchange
-from holdfast.client.seat import ClientSeat, MessageTypes, RoomInbox, Unconfirmed
+from holdfast.client.seat import MessageTypes, RoomInbox, Unconfirmed
 from holdfast.core.errors import NotSeated, Refused
-from holdfast.core.messages import Message, SeatLeft
+from holdfast.core.messages import HostChanged, Message, RoomUpdated, SeatLeft
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Latest
 from holdfast.schemas.requests import Leave, Update
@@ -54,45 +56,43 @@ class ClientRoom:
     A message counts as processed, and is acknowledged, when the next one is asked for. One task should read.
     """
 
-    def __init__(self, exchange: Exchange, seat: ClientSeat, opened: ChannelOpened) -> None:
+    def __init__(self, exchange: Exchange, opened: ChannelOpened, types: MessageTypes, inbox: RoomInbox) -> None:
         self.id = opened.room
         self.kind = opened.kind
         self.channel = opened.channel
+        self.info: RoomInfo | None = None
+        """The room's entry in the directory when it was last told; None after `saved=`, until it changes."""
+        self.host = ""
+        """The id of the player who is the host; empty if there is none, or it is not known yet."""
         self._exchange = exchange
-        self._seat = seat
-        self._inbox = seat.inbox
+        # Kept when it is over: it still knows what became of what was sent.
+        self._stream = exchange.protocol.channels.seat(opened.channel)
+        self._types = types
+        self._inbox = inbox
 
     @property
     def left(self) -> SeatLeft | None:
         """Why the seat is gone; None while it is ours. What came before it can still be read."""
         return self._inbox.left
 
-    @property
-    def info(self) -> RoomInfo | None:
-        """The room's entry in the directory when it was last told; None after `saved=`, until it changes."""
-        return self._seat.info
-
-    @property
-    def host(self) -> str:
-        """The id of the player who is the host; empty if there is none, or it is not known yet."""
-        return self._seat.host
-
     # What became of what was sent and received: the same after a restart with `saved=`
 
     @property
     def sent(self) -> int:
         """The number of the last message that was sent; the first of a seat is 1."""
-        return self._seat.channel.last_seq
+        return self._stream.last_seq
 
     @property
     def accepted(self) -> int:
         """The number of the last message that the server has acknowledged, with all before it."""
-        return self._seat.channel.acked
+        return self._stream.acked
 
     @property
     def unconfirmed(self) -> list[Unconfirmed]:
         """The messages that were sent and not accepted yet, with their numbers. They are on their way by themselves."""
-        return self._seat.unconfirmed()
+        kept = self._stream.kept_messages()
+        numbered = enumerate(kept, self._stream.last_seq - len(kept) + 1)
+        return [Unconfirmed(number, self._types.message(name, Raw(body))) for number, (name, body) in numbered]
 
     @property
     def received(self) -> int:
@@ -192,7 +192,7 @@ class SessionSeats:
         self._exchange = exchange
         self._latest_max = latest_max
         self._types = MessageTypes(exchange.protocol.codec, messages)
-        self._seats: dict[int, tuple[ClientRoom, ClientSeat]] = {}
+        self._seats: dict[int, tuple[ClientRoom, RoomInbox]] = {}
         for event in exchange.protocol.channels.seats():
             self.happened(event)
 
@@ -203,11 +203,11 @@ class SessionSeats:
 
     def room_of(self, info: RoomInfo) -> ClientRoom:
         """The room in which a seat was just taken."""
-        for room, seat in reversed(self._seats.values()):
+        for room, _ in reversed(self._seats.values()):
             if room.id == info.id:
-                if seat.info is None:
+                if room.info is None:
                     # Else the room itself has told of a later one.
-                    seat.shown(info)
+                    room.info, room.host = info, info.host
                 return room
         raise NotSeated("the seat was gone before we heard of it; join again")
 
@@ -226,22 +226,34 @@ class SessionSeats:
                 # The seat was gone before we heard of it, so this will never be read.
                 self._exchange.processed(event)
             return
-        _, seat = self._seats[event.channel]
+        room, inbox = self._seats[event.channel]
         match event:
             case Arrived():
-                seat.put(event)
+                self._arrived(room, inbox, event)
             case Latest():
-                seat.inbox.put_latest(self._types.message(event.type, event.body))
+                inbox.put_latest(self._types.message(event.type, event.body))
             case Restarted():
-                seat.inbox.restart(self._exchange.protocol.restart_of(event))
+                inbox.restart(self._exchange.protocol.restart_of(event))
             case ChannelGone():
                 del self._seats[event.channel]
-                seat.inbox.end(SeatLeft(event.reason))
+                inbox.end(SeatLeft(event.reason))
 
     def _opened(self, event: ChannelOpened) -> None:
         channels = self._exchange.protocol.channels
         self._seats = {number: each for number, each in self._seats.items() if channels.get(number) is not None}
-        channel = channels.seat(event.channel)
-        inbox = RoomInbox(self._exchange.processed, latest_max=self._latest_max, received=channel.applied)
-        seat = ClientSeat(channel, self._types, inbox)
-        self._seats[event.channel] = ClientRoom(self._exchange, seat, event), seat
+        received = channels.seat(event.channel).applied
+        inbox = RoomInbox(self._exchange.processed, latest_max=self._latest_max, received=received)
+        self._seats[event.channel] = ClientRoom(self._exchange, event, self._types, inbox), inbox
+
+    def _arrived(self, room: ClientRoom, inbox: RoomInbox, arrived: Arrived) -> None:
+        message = self._types.message(arrived.name, arrived.body)
+        if isinstance(message, RoomUpdated):
+            room.info, room.host = message.room, message.room.host
+        elif isinstance(message, HostChanged):
+            room.host = message.player
+            if room.info is not None:
+                room.info = structs.replace(room.info, host=message.player)
+        inbox.put(arrived, message)
+        if isinstance(message, SeatLeft) and message.reason == Reason.JOIN_FAILED:
+            # `join` raises, so the application never sees this room.
+            inbox.discard(message)

@@ -1,4 +1,4 @@
-"""What a client keeps of one seat: the messages that wait to be read, those that were sent, and the room's listing.
+"""The messages of one seat that wait to be read, and the types that they are read as.
 
 Pure: waiting happens elsewhere. Reliable messages are bounded by the server's window, which moves only when they are
 processed. Of the unreliable ones only the newest are kept. Both are read in the order in which they came.
@@ -10,15 +10,11 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Raw, structs
 
 from holdfast.client.channels import Arrived
-from holdfast.core.channel import Channel
 from holdfast.core.codec import DECODE_ERRORS, BodyDecoder, Codec
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.messages import RESERVED, HostChanged, Message, MessageRefused, RoomUpdated, SeatLeft, Untyped
-from holdfast.core.reasons import Reason
-from holdfast.schemas.room import RoomInfo
 
 
 class Resynced(Message):
@@ -164,39 +160,3 @@ class Unconfirmed(NamedTuple):
     number: int
     message: Message
     """`Untyped`, unless its type is among the `messages` of `connect`."""
-
-
-class ClientSeat:
-    """One seat: its channel, its unread messages, and the room's listing as last told by the server."""
-
-    def __init__(self, channel: Channel, types: MessageTypes, inbox: RoomInbox) -> None:
-        self.channel = channel
-        """Kept when it is over: it still knows what became of what was sent."""
-        self.types = types
-        self.inbox = inbox
-        self.info: RoomInfo | None = None
-        self.host = ""
-
-    def put(self, arrived: Arrived) -> None:
-        message = self.types.message(arrived.name, arrived.body)
-        if isinstance(message, RoomUpdated):
-            self.shown(message.room)
-        elif isinstance(message, HostChanged):
-            self.host = message.player
-            if self.info is not None:
-                self.info = structs.replace(self.info, host=message.player)
-        self.inbox.put(arrived, message)
-        if isinstance(message, SeatLeft) and message.reason == Reason.JOIN_FAILED:
-            # `join` raises, so the application never sees this room.
-            self.inbox.discard(message)
-
-    def shown(self, info: RoomInfo) -> None:
-        self.info = info
-        self.host = info.host
-
-    def unconfirmed(self) -> list[Unconfirmed]:
-        kept = self.channel.kept_messages()
-        first = self.channel.last_seq - len(kept) + 1
-        return [
-            Unconfirmed(number, self.types.message(name, Raw(body))) for number, (name, body) in enumerate(kept, first)
-        ]

@@ -30,15 +30,6 @@ def bad_request(text: str) -> bytes:
     return _answer(HTTPStatus.BAD_REQUEST, text)
 
 
-def upgrade_required(subprotocols: Sequence[Subprotocol], directions: str) -> bytes:
-    """The answer to a request that does not open a WebSocket, such as a browser's."""
-    text = (
-        "This is the game port of a Holdfast server: games connect to it with a WebSocket and one of the sub-protocols"
-        f" {names_of(subprotocols)}. {directions}"
-    )
-    return _answer(HTTPStatus.UPGRADE_REQUIRED, text.rstrip(), "Upgrade: websocket\r\n")
-
-
 def names_of(subprotocols: Sequence[Subprotocol]) -> str:
     """The sub-protocols, for people."""
     return ", ".join(subprotocol.name for subprotocol in subprotocols)
@@ -204,8 +195,12 @@ class RequestReader(asyncio.Protocol):
         if request.is_upgrade:
             self._upgrade(request, rest)
         else:
-            directions = "".join(map(self._directions, request.all("host")))
-            self._refuse(upgrade_required(self._subprotocols, directions))
+            # Such as a browser's, whose user may look for the dashboard.
+            text = (
+                "This is the game port of a Holdfast server: games connect to it with a WebSocket and one of the"
+                f" sub-protocols {names_of(self._subprotocols)}. {''.join(map(self._directions, request.all('host')))}"
+            )
+            self._refuse(_answer(HTTPStatus.UPGRADE_REQUIRED, text.rstrip(), "Upgrade: websocket\r\n"))
 
     def _refuse(self, answer: bytes) -> None:
         assert self._transport is not None

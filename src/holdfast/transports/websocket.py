@@ -107,14 +107,12 @@ class _Upgrade:
         if not isinstance(agreement, Subprotocol):
             return WSUpgradeResponseWithListener(agreement, None)
         headers = {PROTOCOL_HEADER: agreement.name} if agreement.name else {}
-        link = WebSocketTransport(
+        link = (WebSocketTransport if compression is None else DeflatedWebSocketTransport)(
             endpoint.accept, endpoint.limits, client=self.pending.client, proxies=endpoint.proxies
         )
-        if compression is not None:
+        if compression is not None and isinstance(link, DeflatedWebSocketTransport):
             headers[EXTENSIONS_HEADER] = compression.answer
-            link = DeflatedWebSocketTransport(
-                endpoint.accept, endpoint.limits, compression, client=self.pending.client, proxies=endpoint.proxies
-            )
+            link.window_bits = compression.window_bits
         link.subprotocol = agreement
         self._link = ref(link)
         self.pending.over()

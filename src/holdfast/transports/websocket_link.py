@@ -16,7 +16,7 @@ from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport
 from picows.picows import WSCloseHandshake
 
 from holdfast.core.connection import Traffic
-from holdfast.transports.deflate import Agreement, Inflater, NotDeflated, deflated, wire_bytes_max
+from holdfast.transports.deflate import WINDOW_BITS, Inflater, NotDeflated, deflated, wire_bytes_max
 from holdfast.transports.links import abort, failed, pack_close, peer_name, shorten, tell, traffic, unpack_close
 from holdfast.transports.port import (
     BROKEN,
@@ -36,15 +36,6 @@ from holdfast.transports.proxies import Address, ConflictingHeaders, TrustedProx
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 
 
-class Unacceptable(Exception):
-    """A refused message, with the code and the reason to close with."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
-
-
 class Fragments:
     """The fragments of one message. Text is refused at the first invalid byte."""
 
@@ -61,29 +52,30 @@ class Fragments:
         self._count = 0
         self._wire_bytes = 0
 
-    def add(self, piece: bytes, *, is_last: bool) -> None:
-        """Add the next fragment; `Unacceptable` if the message cannot become valid."""
+    def add(self, piece: bytes, *, is_last: bool) -> tuple[int, str] | None:
+        """Add the next fragment; the code and the reason to close with if the message cannot become valid."""
+        bytes_max = self._limits.payload_bytes_max
         self._count += 1
         # Empty fragments are legal and cost time: without this bound they could go on forever.
         if self._count > self._limits.fragments_max:
-            raise Unacceptable(TOO_BIG, f"a message may have at most {self._limits.fragments_max} fragments")
+            return TOO_BIG, f"a message may have at most {self._limits.fragments_max} fragments"
         # Both sizes count, before and after it is inflated: a compressed message can be long and have no content.
         self._wire_bytes += len(piece)
         is_too_big = self._wire_bytes > self._wire_bytes_max
         if self._inflater is not None and not is_too_big:
             try:
-                left = self._limits.payload_bytes_max - len(self.payload)
-                piece = self._inflater.read(piece, left, is_last=is_last)
+                piece = self._inflater.read(piece, bytes_max - len(self.payload), is_last=is_last)
             except NotDeflated as error:
-                raise Unacceptable(BROKEN, str(error)) from None
-        if is_too_big or len(self.payload) + len(piece) > self._limits.payload_bytes_max:
-            raise Unacceptable(TOO_BIG, f"a payload may have at most {self._limits.payload_bytes_max} bytes")
+                return BROKEN, str(error)
+        if is_too_big or len(self.payload) + len(piece) > bytes_max:
+            return TOO_BIG, f"a payload may have at most {bytes_max} bytes"
         if self._decoder is not None:
             try:
                 self._decoder.decode(piece, is_last)
             except UnicodeDecodeError:
-                raise Unacceptable(NOT_TEXT, "the text is not UTF-8") from None
+                return NOT_TEXT, "the text is not UTF-8"
         self.payload += piece
+        return None
 
 
 # Above this size, picows' `send` on a server does not copy (see above).
@@ -268,23 +260,19 @@ class WebSocketTransport(WSListener):
         elif not is_first and self._fragments is None:
             self.close(BROKEN, "a continuation without a message")
         else:
-            try:
-                self._take_fragment(kind, piece, is_last=is_last, inflater=inflater)
-            except Unacceptable as error:
-                self.close(error.code, error.reason)
-
-    def _take_fragment(self, kind: WSMsgType, piece: bytes, *, is_last: bool, inflater: Inflater | None) -> None:
-        if self._fragments is None:
-            self._fragments = Fragments(self._limits, is_text=kind is WSMsgType.TEXT, inflater=inflater)
-            self._speak(kind)
-            self._expected = None
-        self._fragments.add(piece, is_last=is_last)
-        if not is_last:
-            self._keep_busy()
-        else:
-            payload, self._fragments, self._expected = bytes(self._fragments.payload), None, self._opcode
-            assert self._receiver is not None
-            tell(self, self._receiver.received, payload)
+            if self._fragments is None:
+                self._fragments = Fragments(self._limits, is_text=kind is WSMsgType.TEXT, inflater=inflater)
+                self._speak(kind)
+                self._expected = None
+            refusal = self._fragments.add(piece, is_last=is_last)
+            if refusal is not None:
+                self.close(*refusal)
+            elif not is_last:
+                self._keep_busy()
+            else:
+                payload, self._fragments, self._expected = bytes(self._fragments.payload), None, self._opcode
+                assert self._receiver is not None
+                tell(self, self._receiver.received, payload)
 
     # Closing
 
@@ -355,18 +343,9 @@ class DeflatedWebSocketTransport(WebSocketTransport):
     is_compressed = True
     _take_payload: Callable[[bytes], None]
 
-    def __init__(
-        self,
-        accept: Accept,
-        limits: TransportLimits,
-        agreement: Agreement,
-        *,
-        client: Address | None = None,
-        proxies: TrustedProxies | None = None,
-    ) -> None:
-        super().__init__(accept, limits, client=client, proxies=proxies)
-        self._window_bits = agreement.window_bits
-        self._has_sent = False
+    window_bits = WINDOW_BITS
+    """The window of the messages that are sent."""
+    _has_sent = False
 
     def _speak(self, opcode: WSMsgType) -> None:
         super()._speak(opcode)
@@ -381,7 +360,7 @@ class DeflatedWebSocketTransport(WebSocketTransport):
 
     def send(self, payload: bytes) -> None:
         # The first payload contains a secret besides data chosen by the player: its compressed size would reveal it.
-        message = deflated(payload, self._window_bits) if self._has_sent and self._end is None else None
+        message = deflated(payload, self.window_bits) if self._has_sent and self._end is None else None
         self._has_sent = True
         if message is None:
             super().send(payload)
