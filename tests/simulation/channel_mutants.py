@@ -9,7 +9,7 @@ from holdfast.client.protocol import ClientProtocol
 from holdfast.client.seat import RoomInbox
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
-from holdfast.server.admission.welcome import Welcomer
+from holdfast.server.admission.sign_in import Welcomer
 from holdfast.server.rooms.delivery import Delivery
 from holdfast.server.rooms.runner import RoomRunner
 from tests.simulation.planting import mutant, patched

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.server.admission.resume import Resumer
+from holdfast.server.admission.handshake import Resumer
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.durability.batches import Attempt, Committed, PendingBatch, StoreWriter
 from holdfast.server.durability.committer import Committer

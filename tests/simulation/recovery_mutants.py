@@ -10,7 +10,7 @@ from holdfast.client.channels import Channels
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
 from holdfast.core.tokens import Lineage, ResumeTokens
-from holdfast.server.admission.resume import Resumer
+from holdfast.server.admission.handshake import Resumer
 from holdfast.server.durability.record_lists import RecordLists, SpillingList
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.room_writer import RoomWriter

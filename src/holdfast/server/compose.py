@@ -30,19 +30,14 @@ from holdfast.schemas.frames import Reply
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
-from holdfast.server.admission.handshake import Handshake
+from holdfast.server.admission.handshake import Handshake, Resumer
 from holdfast.server.admission.linking import Linking
-from holdfast.server.admission.resume import Resumer
-from holdfast.server.admission.sign_in import SessionMaker, SignIn
-from holdfast.server.admission.welcome import Welcomer
+from holdfast.server.admission.sign_in import SessionMaker, SignIn, Welcomer
 from holdfast.server.agents import AgentServices
+from holdfast.server.connection.buffers import Writes
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
-from holdfast.server.connection.connections import Connections
-from holdfast.server.connection.fair_queue import FairQueue
-from holdfast.server.connection.heartbeat import Heartbeat
-from holdfast.server.connection.lifetimes import Lifetimes
-from holdfast.server.connection.throttle import Throttle
-from holdfast.server.connection.writes import Writes
+from holdfast.server.connection.connections import Connections, Heartbeat, Lifetimes
+from holdfast.server.connection.throttle import FairQueue, Throttle
 from holdfast.server.context import Alarms, Clock, Context, Environment, Faults
 from holdfast.server.directory.directory import Directory, StoredRooms
 from holdfast.server.directory.operations import DirectoryOperations
@@ -171,7 +166,7 @@ class ServerParts:
         self.sessions = self.lifecycle.registry
         self.notices = Notices(self.sessions)
         self.stored = StoredSessions()
-        self.lifetimes = Lifetimes(clock, limits, self.lifecycle.end_session)
+        self.lifetimes = Lifetimes(clock, limits, self.connections, self.lifecycle.end_session)
         self.access = Access(
             self.context,
             self.settings.store,
@@ -205,7 +200,7 @@ class ServerParts:
         self.fair_queue = FairQueue(
             self.clock, self.settings.limits, over=self.throttle.over, cut_off=self.throttle.cut_off
         )
-        self.heartbeat = Heartbeat(self.clock, self.settings.limits, self.connections.__iter__)
+        self.heartbeat = Heartbeat(self.clock, self.settings.limits, self.connections)
 
     # Rooms
 
@@ -448,7 +443,7 @@ class ServerParts:
         connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]
         connections.admit = self.connection_limiter.admit
         connections.on_admit += [self.handshake.opened]
-        connections.on_lost += [self.connection_limiter.lost, self.lifetimes.cancel, lifecycle.lost]
+        connections.on_lost += [self.connection_limiter.lost, lifecycle.lost]
         connections.on_unlink += [
             lambda connection: self.metrics.connection_closed(connection.end_reason or Reason.DROPPED),
             self.connection_limiter.unlinked,
@@ -525,6 +520,7 @@ class ServerParts:
             else:
                 self.lifecycle.end_session(session, Reason.STOPPING)
         self.lifecycle.graces.stop()
+        self.lifetimes.stop()
         self.rooms.passwords.close()
         self.alarms.close()
         await self.bus.stop(limits.close_s)

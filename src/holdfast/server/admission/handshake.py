@@ -1,16 +1,205 @@
-"""The handshake: from the first payload of a connection to its welcome."""
+"""The handshake: each hello resumes a session, signs a player in, or is refused."""
 
+from collections.abc import Callable
+
+from holdfast.core.channel import Channel
 from holdfast.core.connection import ConnectionState
 from holdfast.core.errors import ProtocolError
 from holdfast.core.reasons import Reason
-from holdfast.schemas.frames import Hello
+from holdfast.core.session import Session
+from holdfast.core.tokens import LINEAGE_BYTES, TOKEN_BYTES, Verdict, printable
+from holdfast.schemas.events import Resumed, TokenReused
+from holdfast.schemas.frames import Hello, Outcome, Position, Resume
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.bans import ban_message
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
-from holdfast.server.admission.resume import Resumer
-from holdfast.server.admission.sign_in import SignIn
+from holdfast.server.admission.sign_in import SignIn, Welcomer
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
+from holdfast.server.durability.rollbacks import Rollbacks
+from holdfast.server.sessions import SessionLifecycle, StoredSessions
+
+_RETRY_ELSEWHERE_S = 1.0
+
+
+class Resumer:
+    """Handles hellos with a token."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        lifecycle: SessionLifecycle,
+        stored: StoredSessions,
+        access: Access,
+        welcomer: Welcomer,
+        rollbacks: Rollbacks,
+        seat_returned: Callable[[Session, bool], None],
+    ) -> None:
+        """`seat_returned` tells the session's room that its player is back, and whether the state must be sent
+        again."""
+        self._now = context.clock.now
+        self._random = context.random
+        self._publish = context.publish
+        self._counters = context.counters
+        self._lifecycle = lifecycle
+        self._sessions = lifecycle.registry
+        self._stored = stored
+        self._access = access
+        self._welcomer = welcomer
+        self._rollbacks = rollbacks
+        self._seat_returned = seat_returned
+
+    def resume(self, connection: LiveConnection, resume: Resume) -> bool:
+        """Whether there was a session to resume. If not, and the link is still open, the client may sign in."""
+        session = self._proven(connection, resume)
+        if session is not None and self._may_resume(connection, session):
+            self._resume(connection, session, resume)
+        return session is not None
+
+    def why_not(self, connection: LiveConnection, resume: Resume) -> Reason:
+        """Why there is no session to resume, as far as it is known; the client has proven nothing yet."""
+        session = self._sessions.get(resume.session)
+        if session is None or not session.lineage.forks or session.lineage.includes(resume):
+            return Reason.EXPIRED
+        # Its token was made after what the store remembers.
+        self._rollbacks.noticed(session, resume, "reset", peer=connection.peer)
+        return Reason.ROLLED_BACK
+
+    def _proven(self, connection: LiveConnection, resume: Resume) -> Session | None:
+        self._stored.restore(resume.session)
+        session = self._sessions.get(resume.session)
+        if session is None and self._stored.is_elsewhere(resume.session):
+            connection.close(Reason.MOVED, "this session has moved to another server", retry_after_s=_RETRY_ELSEWHERE_S)
+        if session is None or session.codec is None:
+            return None
+        if self._stored.is_stuck(session):
+            self._lifecycle.turn_away(connection)
+            return None
+        verdict = session.tokens.present(resume.token)
+        if verdict is Verdict.REUSED:
+            self._counters.tokens_reused += 1
+            self._publish(TokenReused(session=session.id, player=session.player_id, peer=connection.peer))
+            self._lifecycle.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
+            connection.close(Reason.TOKEN_REUSED, "this token was used before; sign in again")
+            return None
+        if verdict is Verdict.UNKNOWN:
+            return None
+        ban = self._access.ban_of(session.player_id, connection.address)
+        if ban is not None:
+            # Also for a banned address: a thief of the token at that address must not get the session.
+            connection.close(Reason.BANNED, ban_message(ban))
+            return None
+        if session.codec is not connection.codec:
+            raise ProtocolError(f"this session uses {session.codec.name}; resume with the same codec")
+        return session
+
+    def _may_resume(self, connection: LiveConnection, session: Session) -> bool:
+        """Refuse while a flood is being forgiven, and resumes that come too often: each counts as a request."""
+        flood, now = session.flood, self._now()
+        if flood is None:
+            return True
+        if flood.barred_until > now:
+            wait_s = flood.barred_until - now
+            connection.close(Reason.FLOODING, "this session has sent too much", retry_after_s=wait_s)
+        elif not flood.requests.take(now):
+            wait_s = flood.requests.wait_s(now)
+            connection.close(Reason.THROTTLED, "this session reconnects too often", retry_after_s=wait_s)
+        return connection.is_open
+
+    def _resume(self, connection: LiveConnection, session: Session, resume: Resume) -> None:
+        # Not computed from the end of the grace: that moves with the room, and with outages of the store.
+        away_s = self._now() - session.dropped_at if session.dropped_at is not None else 0.0
+        old = self._sessions.attach(session, connection, self._now())
+        if old is not None:
+            self._lifecycle.supersede(old, session)
+            if not connection.is_open:
+                # The game's drop handler ended the session.
+                return
+        session.resumes += 1
+        knows_more = self._knows_more(connection, session, resume)
+        replayed, lost = self._continue_channels(session, resume.positions, knows_more=knows_more)
+        session.replayed += replayed
+        self._counters.messages_replayed += replayed
+        outcome = self._outcome(session, resume.lineage, replayed, is_lost=bool(lost), knows_more=knows_more)
+        if outcome.kind == "resynced":
+            self._counters.resynced += 1
+        else:
+            self._counters.resumed += 1
+        self._publish(
+            Resumed(
+                session=session.id,
+                player=session.player_id,
+                connection=connection.id,
+                transport=connection.transport_kind,
+                outcome=outcome.kind,
+                replayed=replayed,
+                away_s=round(away_s, 3),
+                peer=connection.peer,
+            )
+        )
+        token = session.tokens.rotate(self._random.randbytes(TOKEN_BYTES))
+        if session.lineage.is_forked:
+            session.lineage.begin(printable(self._random.randbytes(LINEAGE_BYTES)))
+        self._welcomer.welcome(connection, session, token, outcome)
+        # The client will return with this token and this lineage: the store must have them first.
+        self._stored.hold(session)
+        is_resynced = session.channel in lost
+        if is_resynced:
+            # The same applies to the positions of its streams, which belong to the room.
+            self._stored.moved(session)
+        self._seat_returned(session, is_resynced)
+
+    def _knows_more(self, connection: LiveConnection, session: Session, resume: Resume) -> bool:
+        """Whether the client knows something that is not part of our history: an older backup was restored."""
+        # After a room returned from a checkpoint that is normal, not a fault of the store.
+        but = session.channels_opened if session.rewound_s is not None else 0
+        if session.lineage.includes(resume, but=but):
+            return False
+        self._rollbacks.noticed(session, resume, "resynced", peer=connection.peer)
+        # It continues its request ids from here.
+        session.requests_announced = max(session.requests_announced, resume.requests)
+        return True
+
+    @staticmethod
+    def _outcome(session: Session, lineage: str, replayed: int, *, is_lost: bool, knows_more: bool) -> Outcome:
+        """The outcome for the client; repeated until the client is known to have it, because the welcome may be
+        lost."""
+        drop_reason = session.drop_reason or ""
+        if not knows_more and session.rewound_s is None:
+            return Outcome("resynced" if is_lost else "resumed", replayed, drop_reason=drop_reason)
+        age_s = session.rewound_s if session.rewound_s is not None else session.lineage.age_s(lineage)
+        age_s = round(age_s, 3) if age_s is not None else None
+        return Outcome("resynced", replayed, Reason.ROLLED_BACK, age_s, drop_reason)
+
+    @staticmethod
+    def _continue_channels(
+        session: Session, positions: list[Position], *, knows_more: bool
+    ) -> tuple[int, list[Channel]]:
+        """The number of messages to repeat, and the channels whose messages could not be kept."""
+        known = {position.channel: position for position in positions}
+        replayed = 0
+        lost: list[Channel] = []
+        for channel in list(session.channels()):
+            position = known.get(channel.number, Position(channel.number, channel.generation, 0))
+            # Also if its seat was freed since: the client may have received other messages under the same numbers.
+            if knows_more or (session.rewound_s is not None and channel.number == session.channels_opened):
+                channel.forget_to(position.acked, position.generation)
+                kept = None
+            else:
+                kept = channel.resume(position.generation, position.received)
+            if kept is not None:
+                replayed += kept
+                if channel.is_over:
+                    session.channel_over(channel)
+                continue
+            lost.append(channel)
+            if channel is session.channel:
+                channel.resync()
+            else:
+                # Its seat is gone, so there is no state to send: the welcome tells the client.
+                session.channel_over(channel)
+        return replayed, lost
 
 
 class Handshake:

@@ -35,8 +35,7 @@ from holdfast.schemas.frames import (
     Welcome,
     sentence,
 )
-from holdfast.server.connection.backlog import InputBacklog
-from holdfast.server.connection.writes import Writes
+from holdfast.server.connection.buffers import InputBacklog, Writes
 from holdfast.server.context import Clock, Faults
 from holdfast.transports.port import Transport
 
@@ -70,7 +69,7 @@ class ConnectionServices:
     end_session: Callable[[Session, Reason, str], None]
     token_confirmed: Callable[[Session], None]
     round_trip: Callable[[float], None]
-    # Clients that exceed their rate (`fair_queue`, `throttle`)
+    # Clients that exceed their rate (`throttle.py`)
     received_early: Callable[["LiveConnection", bytes], None]
     received_more: Callable[["LiveConnection", bytes], None]
     first_portion: Callable[["LiveConnection", list[FromClient]], list[FromClient]]

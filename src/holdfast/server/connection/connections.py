@@ -1,11 +1,15 @@
-"""All connections of a server."""
+"""All connections of a server: listed, pinged, and closed when they are silent, idle or too old."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 
 from holdfast.core.connection import ConnectionId
+from holdfast.core.limits import Limits
+from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
+from holdfast.core.session import Session, SessionFlags
 from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.context import Clock, Deadlines
 
 
 class Connections:
@@ -43,8 +47,6 @@ class Connections:
         self._opened_count += 1
         return ConnectionId(f"{self._incarnation}-{self._opened_count}")
 
-    # Called by the connections
-
     def opened(self, connection: LiveConnection) -> None:
         self._links.add(connection)
         for heard in self.on_link:
@@ -67,8 +69,6 @@ class Connections:
         if self._all_unlinked is not None and not self._links:
             self._all_unlinked.set_result(None)
 
-    # Stopping
-
     def close_all(self, reason: Reason, message: str, *, retry_after_s: float) -> None:
         for connection in self:
             connection.close(reason, message, retry_after_s=retry_after_s)
@@ -78,3 +78,103 @@ class Connections:
         if self._links:
             self._all_unlinked = asyncio.get_running_loop().create_future()
             await self._all_unlinked
+
+
+_SLICES = 20
+
+
+class Heartbeat:
+    """Pings every connection every `ping_s`, and drops it after `silence_s` of silence.
+
+    A connection is silent if it neither delivers a payload nor carries `life_bytes_per_s`, in either direction. One
+    timer serves all connections: they are visited in slices, so that ten thousand are not pinged at once.
+    """
+
+    def __init__(self, clock: Clock, limits: Limits, connections: Connections) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._connections = connections
+        self._round: list[LiveConnection] = []
+        self._slice = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._timer = self._clock.loop.call_later(self._limits.ping_s / _SLICES, self._beat)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self) -> None:
+        self.start()
+        if self._slice == 0:
+            self._round = list(self._connections)
+        now = self._clock.now()
+        for connection in self._round[self._slice :: _SLICES]:
+            if connection.is_open and connection.session is not None:
+                self._visit(connection, connection.session, now)
+        self._slice = (self._slice + 1) % _SLICES
+
+    def _visit(self, connection: LiveConnection, session: Session, now: float) -> None:
+        limits, seat = self._limits, session.seat
+        if now - connection.heard_at >= limits.ping_s:
+            connection.look(now)
+        # A connection in the fair queue is silent because it is not being read: check it after it has left the queue.
+        if now - connection.heard_at >= limits.silence_s and connection.backlog is None:
+            connection.cut(Reason.SILENT)
+        elif seat is not None and self._reads_nothing(session, seat.outlet, now):
+            seat.outlet.overflow()
+        else:
+            connection.ping(now)
+
+    def _reads_nothing(self, session: Session, outlet: Outlet, now: float) -> bool:
+        """Whether messages wait for a client that does not read."""
+        if session.flags & SessionFlags.AWAITING_RESPONSE:
+            # The ping is behind unread data: the link is slow, not the client.
+            return False
+        backlog = outlet.backlog
+        return backlog is not None and backlog.stalled > 0 and now - backlog.stalled_at >= self._limits.unread_s
+
+
+class Lifetimes:
+    """Ends connected sessions that are idle or too old.
+
+    A session is idle when its client has sent no message and no request and acknowledged nothing for `idle_s`; pongs do
+    not count as activity. Activity does not move a deadline; one that is reached too early is set again.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        limits: Limits,
+        connections: Connections,
+        end_session: Callable[[Session, Reason, str], None],
+    ) -> None:
+        self._now = clock.now
+        self._limits = limits
+        self._connections = connections
+        self._end_session = end_session
+        self._deadlines = Deadlines(
+            clock, lambda _, connection_id: connections.get(connection_id) is not None, self._check
+        )
+        self.stop = self._deadlines.stop
+
+    def begin(self, connection: LiveConnection, session: Session) -> None:
+        """The connection belongs to the session."""
+        limits = self._limits
+        idle_at = [session.last_active_at + limits.idle_s] if limits.idle_s else []
+        old_at = [session.created_at + limits.session_age_max_s] if limits.session_age_max_s else []
+        if idle_at or old_at:
+            self._deadlines.add(min(idle_at + old_at), connection.id)
+
+    def _check(self, connection_id: str) -> None:
+        connection = self._connections.get(connection_id)
+        if connection is None or connection.session is None:
+            return
+        session, limits, now = connection.session, self._limits, self._now()
+        if limits.idle_s and now >= session.last_active_at + limits.idle_s:
+            self._end_session(session, Reason.IDLE, f"the session was idle for {limits.idle_s:g} s")
+        elif limits.session_age_max_s and now >= session.created_at + limits.session_age_max_s:
+            self._end_session(session, Reason.TOO_OLD, f"the session is over {limits.session_age_max_s:g} s old")
+        else:
+            self.begin(connection, session)
