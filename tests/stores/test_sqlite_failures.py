@@ -21,7 +21,7 @@ from holdfast.stores import (
     Unknown,
     Write,
 )
-from holdfast.stores.sqlite.errors import translate
+from holdfast.stores.sqlite.connections import translate
 from tests.cases import every_case
 from tests.deadlines import DEADLINE_S
 from tests.stores.faults import Disk, faulty_disk, sqlite_error

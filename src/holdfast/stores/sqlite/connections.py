@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.stores.port import ABSENT, Batch, Broken, Claim, Entry, Outcome, RevisionConflict, StoreError, Unavailable
-from holdfast.stores.sqlite.errors import is_full, translate
 from holdfast.stores.sqlite.guard import FileGuard
 from holdfast.stores.sqlite.layout import (
     COUNT_KEY,
@@ -23,8 +22,7 @@ from holdfast.stores.sqlite.layout import (
     suit_log_to_disk,
     warn_if_others_can_read,
 )
-from holdfast.stores.sqlite.lock import ServerLock
-from holdfast.stores.sqlite.newest import NewestRevision
+from holdfast.stores.sqlite.lock import NewestRevision, ServerLock
 
 _COLUMNS = 4
 # Few sizes of statement, so that each is parsed once; the largest has about half the parameters that SQLite allows.
@@ -89,15 +87,12 @@ class Writer:
             if self._newest is not None and self._broken is None:
                 self._newest.note(self._count)
             if connection is not None:
-                self._put_away(connection)
+                with closing(connection), suppress(sqlite3.Error):
+                    # If this fails, the log stays, and the next process that opens the file reads it.
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             if self._lock is not None:
                 self._lock.release()
-
-    def _put_away(self, connection: sqlite3.Connection) -> None:
-        with closing(connection), suppress(sqlite3.Error):
-            # If this fails, the log stays, and the next process that opens the file reads it.
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def write(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Write the batches without a conflict."""
@@ -116,7 +111,12 @@ class Writer:
         if self._opened is None or self._broken is not None:
             return
         try:
-            self._look(self._opened)
+            self.guard.look(self._opened)
+            suit_log_to_disk(self._opened, self._path)
+            if self._lock is not None:
+                self._lock.look()
+            if self._newest is not None:
+                self._newest.note(self._count)
         except Broken as error:
             self.failed(error)
             raise
@@ -124,14 +124,6 @@ class Writer:
             failure = Broken(f"{self._path} cannot be checked: {error!r}")
             self.failed(failure)
             raise failure from error
-
-    def _look(self, connection: sqlite3.Connection) -> None:
-        self.guard.look(connection)
-        suit_log_to_disk(connection, self._path)
-        if self._lock is not None:
-            self._lock.look()
-        if self._newest is not None:
-            self._newest.note(self._count)
 
     def reclaim(self) -> bool:
         """Whether this process has the server's lock; a free one is taken again."""
@@ -259,3 +251,54 @@ class Reader:
     def list(self, prefix: str) -> list[Entry]:
         """The entries whose keys have the prefix, in order."""
         return self._select(_RANGE, prefix, prefix + _AFTER)
+
+
+# Errors: only the listed ones are harmless, that is, nothing was written and a retry may help. A log whose sync failed
+# may or may not be on the disk, and a retry would be answered from a cache that has forgotten the failure; unknown
+# errors are no better.
+
+# By primary code.
+_HARMLESS = {
+    sqlite3.SQLITE_BUSY: "another process has locked it",
+    sqlite3.SQLITE_LOCKED: "another process has locked it",
+    sqlite3.SQLITE_PROTOCOL: "another process has locked it",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that this user may read and write it, and its folder",
+    sqlite3.SQLITE_PERM: "permission denied",
+}
+# By extended code. A full disk is FULL, an exceeded quota is this: the log ends before the frame that would commit.
+_HARMLESS_IO = {
+    sqlite3.SQLITE_IOERR_WRITE: "it cannot be written; check free space and quota",
+}
+# The log's index beside the file: harmless, except at the end of a commit, when the log is already on the disk.
+_HARMLESS_UNLESS_COMMITTING = {
+    sqlite3.SQLITE_IOERR_SHMOPEN: "its -shm file cannot be opened; check free space",
+    sqlite3.SQLITE_IOERR_SHMSIZE: "its -shm file cannot grow; check free space",
+    sqlite3.SQLITE_IOERR_SHMMAP: "its -shm file cannot be mapped; check free memory",
+    sqlite3.SQLITE_IOERR_SHMLOCK: "its -shm file cannot be locked",
+}
+
+
+# By extended code: the file is not the one that was opened. No later attempt finds the old one again.
+_MOVED = sqlite3.SQLITE_READONLY_DBMOVED
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether the disk is full, or the quota exceeded."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return code is not None and (code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE)
+
+
+def translate(error: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
+    """The port's error for one of SQLite's; the writer has rolled back."""
+    # Errors of the Python module, such as a closed connection, have no code.
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if code is not None and code != _MOVED:
+        words = _HARMLESS.get(code & 0xFF) or _HARMLESS_IO.get(code)
+        if words is None and not committing:
+            words = _HARMLESS_UNLESS_COMMITTING.get(code)
+        if words is not None:
+            return Unavailable(f"{path}: {words} ({error})")
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    return Broken(f"{path} is damaged or its disk fails ({name}: {error}): do not continue with it")

@@ -11,10 +11,9 @@ import sqlite3
 import sys
 from contextlib import closing, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 from holdfast.stores.port import Broken
-from holdfast.stores.sqlite.layout import APPLICATION_ID, COUNT_KEY, connect
+from holdfast.stores.sqlite.layout import APPLICATION_ID, COUNT_KEY, connect, connect_immutable
 
 _LOG_HEADER = 32
 _FRAME_HEADER = 24
@@ -58,13 +57,9 @@ class FileGuard:
             os.close(self._log_file)
             self._log_file = -1
 
-    @property
-    def is_open(self) -> bool:
-        return bool(self._ids)
-
     def check(self) -> None:
         """Check that commits are where the next start will read them. Takes a few microseconds."""
-        if self.is_open:
+        if self._ids:
             self._same(self._path)
             self._same(self._log)
             # An empty log was truncated by a checkpoint; `look` verifies that.
@@ -73,7 +68,7 @@ class FileGuard:
 
     def look(self, connection: sqlite3.Connection) -> None:
         """The same, and whether another program has written or truncated the files; called a few times a second."""
-        if not self.is_open:
+        if not self._ids:
             return
         self.check()
         self._same(self._index)
@@ -129,8 +124,7 @@ class FileGuard:
 
     def _examine(self) -> None:
         """Read the file without its log: is it still this store, and not an older copy of it?"""
-        url = f"file:{quote(str(self._path))}?mode=ro&immutable=1"
-        with closing(sqlite3.connect(url, uri=True)) as connection:
+        with closing(connect_immutable(self._path)) as connection:
             try:
                 [[mark]] = connection.execute("PRAGMA application_id").fetchall()
                 if mark != APPLICATION_ID:

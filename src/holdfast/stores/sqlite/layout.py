@@ -59,9 +59,16 @@ def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=busy_s, isolation_level=None)
 
 
+def connect_immutable(path: Path) -> sqlite3.Connection:
+    """A connection that reads the file without its log, and changes nothing."""
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)
+
+
 def prepare(path: Path, *, busy_s: float, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> sqlite3.Connection:
     """The connection for writing, to a file that was created, or checked and migrated."""
-    _make_private(path)
+    # Only this user can read it, and its log, to which SQLite gives the same permissions. SQLite reports a failure.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     connection = connect(path, busy_s=busy_s)
     try:
         _check_mark(connection, path)
@@ -73,40 +80,25 @@ def prepare(path: Path, *, busy_s: float, migrations: Sequence[Sequence[str]] = 
     return connection
 
 
-def check_file(path: Path) -> None:
-    """Refuse a file that cannot be a store, without changing anything."""
-    _check_place(path)
-    _peek(path)
-
-
-def _make_private(path: Path) -> None:
-    """Create a file that only this user can read, if there is none; SQLite gives its log the same permissions."""
-    # If this fails, SQLite reports what is wrong.
-    with suppress(OSError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-
-
 def warn_if_others_can_read(path: Path) -> None:
     """Warn about permissions of an existing file: other users should not read players' data."""
     if os.name == "posix" and path.exists() and path.stat().st_mode & 0o077:
         log.warning("other users can read the store: run chmod 600 on it, its -wal and its -shm", file=path)
 
 
-def _check_place(path: Path) -> None:
+def check_file(path: Path) -> None:
+    """Refuse a file that cannot be a store, without changing anything."""
     try:
         if not path.parent.is_dir():
             raise Unavailable(f"{path} cannot be opened: there is no folder {path.parent}")
         if path.is_dir():
             raise Unavailable(f"{path} cannot be opened: it is a folder, but a store is a file")
+        if not path.exists():
+            return
     except OSError as error:
         raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
-
-
-def _peek(path: Path) -> None:
-    """Read the mark without changes, which opening and closing would make if a program had left a log beside it."""
-    if not path.exists():
-        return
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as connection:
+    # Opening and closing it otherwise would change it if a program had left a log beside it.
+    with closing(connect_immutable(path)) as connection:
         try:
             _check_mark(connection, path)
         except sqlite3.DatabaseError as error:

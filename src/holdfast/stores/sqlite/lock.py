@@ -6,6 +6,10 @@ file, and notices. Processes forked by the holder release it at once.
 
 A server without the lock is harmless, only useless: its writes are refused by revision. Where the system has no such
 lock (Windows) revisions are the only protection.
+
+Beside it a server notes the newest revision that it has assigned (`game.db.newest`). A database with an older one was
+set back: a backup was restored, or a disk lost writes. The note is written a few times a second, and nothing waits for
+it: it may lag behind, but is never ahead.
 """
 
 import os
@@ -30,6 +34,7 @@ log = get_logger("holdfast.stores")
 # A tool that looks up the holder takes the lock for a moment, and a killed process needs a moment to end.
 PATIENCE_S = 1.0
 _RETRY_S = 0.02
+_NOTE_DIGITS = 20
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -69,7 +74,13 @@ class ServerLock:
             deadline = time.monotonic() + PATIENCE_S
             while not self._try():
                 if time.monotonic() >= deadline:
-                    raise self._held()
+                    holder = self.holder()
+                    raise Held(
+                        f"{self._path} is in use by another server: {holder}. Stop that one first; or take over its"
+                        " rooms on purpose, with --takeover or Storage(…, takeover=True). `holdfast rooms list` and"
+                        " `holdfast rooms export` can read it meanwhile",
+                        holder,
+                    )
                 time.sleep(_RETRY_S)
         except OSError as error:
             raise Unavailable(
@@ -108,11 +119,7 @@ class ServerLock:
         with suppress(OSError):
             if self._is_in_place(self._file):
                 self._lock_path.unlink()
-        self._let_go()
-
-    def forked(self) -> None:
-        """In a child of the process that has the lock: release the copy, or the lock would outlive the server."""
-        self._let_go()
+        self.let_go()
 
     def _try(self) -> bool:
         """Take the lock if it is free."""
@@ -129,7 +136,7 @@ class ServerLock:
         if not is_ours:
             os.close(file)
             return False
-        self._let_go()
+        self.let_go()
         self._file = file
         self._is_lost = False
         self._sign()
@@ -159,27 +166,19 @@ class ServerLock:
         ours = os.fstat(file)
         return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-    def _held(self) -> Held:
-        holder = self.holder()
-        return Held(
-            f"{self._path} is in use by another server: {holder}. Stop that one first; or take over its rooms on"
-            " purpose, with --takeover or Storage(…, takeover=True). `holdfast rooms list` and `holdfast rooms export`"
-            " can read it meanwhile",
-            holder,
-        )
 
 
 _locks: WeakSet[ServerLock] = WeakSet()
 
 
 def _let_go_in_child() -> None:
+    # Release the copies, or the locks would outlive the server.
     for lock in list(_locks):
-        lock.forked()
+        lock.let_go()
 
 
 if sys.platform != "win32":
@@ -196,3 +195,51 @@ def _is_running(pid: int) -> bool:
     except (OSError, OverflowError):
         pass
     return True
+
+
+class NewestRevision:
+    """The note of the newest revision beside one store."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._note_path = Path(f"{path.resolve()}.newest")
+        self._noted = 0
+
+    def check(self, found: int, *, is_new: bool) -> None:
+        """Log an error if an existing store has less than was noted; from now on its own revision counts."""
+        noted = self._read()
+        if noted > found and is_new:
+            log.warning(
+                "this store is new, but a server has written to one of this name before: was it deleted or moved?",
+                store=str(self._path),
+                last_revision=noted,
+            )
+        elif noted > found:
+            log.error(
+                "this store is older than what a server last wrote to it: a backup was restored, or the disk lost "
+                "writes. Players who know more than their rooms are notified (rolled_back)",
+                store=str(self._path),
+                last_revision=noted,
+                found_revision=found,
+            )
+        self._noted = -1
+        self.note(found)
+
+    def note(self, revision: int) -> None:
+        """Note the store's revision. A full disk loses the note, and nothing else."""
+        if revision == self._noted:
+            return
+        self._noted = revision
+        with suppress(OSError):
+            file = os.open(self._note_path, os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                # Always of the same length, so that a reader never sees half of it.
+                os.pwrite(file, f"{revision:0{_NOTE_DIGITS}}\n".encode(), 0)
+            finally:
+                os.close(file)
+
+    def _read(self) -> int:
+        try:
+            return int(self._note_path.read_bytes()[:_NOTE_DIGITS])
+        except (OSError, ValueError):
+            return 0

@@ -6,11 +6,15 @@ own connection.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import Any, TypeVar
 
 from holdfast.stores.port import (
     Batch,
@@ -18,6 +22,7 @@ from holdfast.stores.port import (
     Claim,
     Entry,
     Outcome,
+    StoreError,
     Unavailable,
     Unknown,
     Write,
@@ -27,15 +32,103 @@ from holdfast.stores.port import (
     commit_one,
 )
 from holdfast.stores.sqlite.connections import Reader, Writer
-from holdfast.stores.sqlite.worker import PeriodicCheck, Worker
+
+T = TypeVar("T")
+_Job = tuple[Callable[[], Any], asyncio.Future[Any]]
+
+
+class _Worker:
+    """A thread that runs jobs one after the other and returns each result to the event loop that created it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        timeout_s: float,
+        broken: Callable[[Broken], None],
+        check: Callable[[], None] | None = None,
+        check_s: float | None = None,
+    ) -> None:
+        """`broken` is called on the event loop when a job or `check` raises `Broken`; `check` runs every `check_s`."""
+        self._broken = broken
+        self._loop = asyncio.get_running_loop()
+        self._timeout_s = timeout_s
+        self._check = check
+        self._check_s = check_s
+        self._jobs: SimpleQueue[_Job | tuple[()] | None] = SimpleQueue()
+        # A program that ends without closing its store must not hang; what was acknowledged is on the disk.
+        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Callable[[], T], *, late: type[StoreError]) -> T:
+        """Return or raise what `work` does in the thread, or raise `late` if it takes too long; it is not stopped."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put((work, future))
+        timer = self._loop.call_later(self._timeout_s, self._give_up, future, late)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+
+    async def end(self, last: Callable[[], None]) -> None:
+        """Let the thread finish its jobs, run `last`, and end."""
+        try:
+            await self.run(last, late=Unknown)
+        finally:
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        checked_at = monotonic()
+        while True:
+            try:
+                job = self._jobs.get(timeout=self._check_s)
+            except Empty:
+                job = ()
+            if job is None:
+                return
+            if job:
+                self._do(*job)
+            del job  # and its data, before the wait for the next one
+            if self._check is not None and self._check_s is not None and monotonic() >= checked_at + self._check_s:
+                try:
+                    self._check()
+                except Broken as error:
+                    self._call(self._broken, error)
+                checked_at = monotonic()
+
+    def _do(self, work: Callable[[], T], future: asyncio.Future[T]) -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except Exception as raised:  # noqa: BLE001 - raised where the result is awaited
+            error = raised
+        self._call(self._finish, future, result, error)
+
+    def _call(self, call: Callable[..., None], *args: Any) -> None:
+        with suppress(RuntimeError):  # the loop has been closed: nothing waits for the result
+            self._loop.call_soon_threadsafe(call, *args)
+
+    def _finish(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+        if isinstance(error, Broken):
+            self._broken(error)
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def _give_up(self, future: asyncio.Future[Any], late: type[StoreError]) -> None:
+        if not future.done():
+            future.set_exception(late(f"the disk has not responded for {self._timeout_s:g} s"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
     """What exists from `open` to `close`."""
 
-    writing: Worker
-    reading: Worker
+    writing: _Worker
+    reading: _Worker
     failure: asyncio.Future[Broken]
 
 
@@ -58,10 +151,10 @@ class SqliteStore:
             raise ValueError("the store is already open")
         failure: asyncio.Future[Broken] = asyncio.get_running_loop().create_future()
         broken = partial(_set, failure)
-        check = PeriodicCheck(self._writer.look, self._look_s)
+        start = partial(_Worker, timeout_s=self._timeout_s, broken=broken)
         opened = _Open(
-            writing=Worker("holdfast-store-writer", timeout_s=self._timeout_s, broken=broken, check=check),
-            reading=Worker("holdfast-store-reader", timeout_s=self._timeout_s, broken=broken),
+            writing=start("holdfast-store-writer", check=self._writer.look, check_s=self._look_s),
+            reading=start("holdfast-store-reader"),
             failure=failure,
         )
         try:
@@ -108,8 +201,7 @@ class SqliteStore:
         opened = self._check_open()
         if not any(batches):
             return [[] for _ in batches]
-        write = partial(self._writer.write, batches)
-        outcomes = await opened.writing.run(write, late=Unknown)
+        outcomes = await opened.writing.run(partial(self._writer.write, batches), late=Unknown)
         # Here and not in the thread, which would have to wait once more for the GIL.
         self._check_file()
         return outcomes
