@@ -1,7 +1,9 @@
 """One schema per thing: what is shown, saved, exported and searched of it are allow-lists of that schema's fields."""
 
+import ast
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -10,6 +12,7 @@ import pytest
 from msgspec import Raw, Struct
 from msgspec.structs import asdict
 
+import holdfast
 from holdfast.client import saved
 from holdfast.core.room_listing import RoomListing
 from holdfast.http import bodies
@@ -173,6 +176,18 @@ def test_every_record_and_file_is_the_projection_of_a_schema(module: ModuleType)
     found = {each for each in structs_in(module) if each.__name__.endswith(("Record", "File", "Schema"))}
 
     assert found - saved_only <= known
+
+
+@pytest.mark.parametrize("schema", [RoomSchema, SessionSchema, PlayerSchema], ids=lambda each: each.__name__)
+def test_a_schema_is_filled_in_one_place_with_all_of_its_fields(schema: type[Struct]) -> None:
+    calls = [
+        {each.arg for each in node.keywords}
+        for file in Path(inspect.getfile(holdfast)).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == schema.__name__
+    ]
+
+    assert calls == [set(schema.__struct_fields__)]
 
 
 def test_searches_see_what_is_listed_of_what_is_shown() -> None:

@@ -30,21 +30,6 @@ class PlayerPage(Struct, frozen=True, omit_defaults=True):
     cursor: str = ""
 
 
-class PlayerSchema(Struct, frozen=True, kw_only=True):
-    """Everything that is known of a player in a room. It is never sent: see its projections."""
-
-    player: str
-    state: str
-    session: str
-    latency_ms: float
-    expires_in_s: float
-    is_host: bool
-    number: int
-    rewound_s: float | None
-    data: Any
-    owned: list[str]
-
-
 class PlayerState(Struct, frozen=True, rename={"player": "id", "state": "seat"}):
     """A player as their room knows them."""
 
@@ -65,6 +50,16 @@ class SeatInfo(Struct, frozen=True, omit_defaults=True):
     expires_in_s: float = 0.0
     """For a reserved or held seat: when it is freed unless its player comes."""
     is_host: bool = False
+
+
+class PlayerSchema(SeatInfo, frozen=True, kw_only=True):
+    """Everything that is known of a player in a room: what is shown of their seat, and what is private. It is never
+    sent."""
+
+    number: int
+    rewound_s: float | None
+    data: Any
+    owned: list[str]
 
 
 class ReservationInfo(Struct, frozen=True, omit_defaults=True):

@@ -3,8 +3,8 @@
 `RoomSchema` has everything that is known of a room besides the game's own state. It never leaves the server. Its
 projections do, each an allow-list of fields: `RoomInfo` is the answer to a client, the HTTP body and the row of a
 search, `ListingRecord` is saved with the room's state in a `RoomRecord`, and `ListingFile` is exported in a `RoomFile`.
-A new field of the schema is private until a projection lists it; `project` then fills it in. The fields of records are
-in the order in which they are stored, so new ones come last.
+A new field of the schema is private until a projection lists it, or it moves to `RoomInfo`; `project` then fills it in.
+The fields of records are in the order in which they are stored, so new ones come last.
 """
 
 from typing import Annotated, Any, Literal, NewType
@@ -57,34 +57,6 @@ class CreationKey(Struct, frozen=True, array_like=True):
     request: bytes
 
 
-class RoomSchema(Struct, frozen=True, kw_only=True):
-    """Everything that is known of a room besides its game's state. It is never sent: see its projections."""
-
-    id: str
-    kind: str
-    players: int
-    max_players: int
-    phase: str
-    properties: dict[str, Any]
-    name: str
-    status: str
-    reason: str
-    open_seats: int
-    visibility: Visibility
-    join_policy: JoinPolicy
-    is_locked: bool
-    password: PasswordHash | None
-    has_password: bool
-    code: str
-    creator: str
-    creation_key: CreationKey | None
-    host: str
-    successor: str
-    """The next host, if the game has named one."""
-    created_at: float
-    version: int
-
-
 class RoomInfo(Struct, frozen=True, omit_defaults=True, gc=False):
     """A room as the directory shows it, and as searches find it. Times are seconds since 1970."""
 
@@ -114,6 +86,18 @@ class RoomInfo(Struct, frozen=True, omit_defaults=True, gc=False):
     created_at: float = 0.0
     version: int = 0
     """Grows with every change of the listing: compared with `if_version`."""
+
+
+class RoomSchema(RoomInfo, frozen=True, kw_only=True):
+    """Everything that is known of a room besides its game's state: what is shown, and what is private. It is never
+    sent."""
+
+    visibility: Visibility
+    join_policy: JoinPolicy
+    password: PasswordHash | None
+    creation_key: CreationKey | None
+    successor: str
+    """The next host, if the game has named one."""
 
 
 class RoomPage(Struct, frozen=True, omit_defaults=True):

@@ -1,5 +1,4 @@
-"""Sessions as data: `SessionSchema` has everything, and `SessionInfo` and `SessionRecord` list what of it is shown and
-saved."""
+"""Sessions as data: `SessionSchema` has everything, `SessionInfo` what is shown, `SessionRecord` what is saved."""
 
 from typing import Any
 
@@ -141,27 +140,15 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     forks: list[Fork] = []
 
 
-class SessionSchema(Struct, frozen=True, kw_only=True):
-    """Everything that is known of a session. It is never sent: see its projections."""
+class SessionSchema(SessionInfo, frozen=True, kw_only=True):
+    """Everything that is known of a session: what is shown, and what is private. It is never sent."""
 
-    id: str
-    player: str
-    status: str
-    room: str
     roles: list[str]
     address: str
-    transport: str
     codec: str
-    flags: list[str]
-    latency_ms: float
-    age_s: float
-    idle_s: float
-    expires_in_s: float
     signed_in_at: float
     sign_outs: int
     epoch: int
-    drops: int
-    resumes: int
     channels_opened: int
     token: bytes
     next_token: bytes
