@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from holdfast.cli.demo.screen import Totals, picture
+from holdfast.cli.demo.command import Totals, picture
 from holdfast.cli.demo.show import DemoSettings, Show
 from holdfast.server.run import event_loop
 

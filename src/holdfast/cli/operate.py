@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from holdfast.cli.node import Node, asks_node, limit_option
-from holdfast.cli.showing import Column, Item, Show, ago, latency, show_one, show_timeline, span, table_of
+from holdfast.cli.showing import Column, Item, Show, ago, show_one, show_timeline, span, table_of
 
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h|d|w)")
@@ -68,46 +68,33 @@ def _access(room: Item) -> str:
 
 
 ROOMS: list[Column] = [
-    "id",
-    "kind",
-    "name",
-    "phase",
+    *("id", "kind", "name", "phase"),
     ("seats", lambda item: f"{item['players']} of {item['max_players']}"),
     ("open", lambda item: item.get("open_seats", 0)),
     ("access", _access),
-    "code",
-    ("created", lambda item: ago(item.get("created_at", 0))),
+    *("code", "created_at"),
     ("properties", lambda item: json.dumps(item["properties"], ensure_ascii=False) if item["properties"] else ""),
 ]
 _SEATS: list[Column] = [
-    "player",
-    "state",
-    "session",
-    ("latency", latency),
+    *("player", "state", "session", "latency_ms"),
     ("until", lambda item: f"{span(item['expires_in_s'])} more" if item.get("expires_in_s") else ""),
     ("host", lambda item: "host" if item.get("is_host") else ""),
 ]
-_PLAYERS: list[Column] = ["id", "sessions", "rooms"]
 _BANS: list[Column] = [
     ("banned", lambda item: item["subject"]),
     ("until", lambda item: _moment(item["until"]) if item["until"] else "for good"),
     ("since", lambda item: ago(item["since"])),
     ("reason", lambda item: item["why"]),
 ]
-_SESSIONS: list[Column] = [
-    *("id", "player", "status", "room", "transport"),
-    ("latency", latency),
-    ("age", lambda item: span(item.get("age_s", 0))),
-    *("drops", "resumes"),
-]
-_TARGETS: list[Column] = ["target", "kind", ("ends in", lambda item: span(item["ends_in_s"]))]
 _PLACEMENTS: list[Column] = [
     *("id", "queue", "status"),
     ("players", lambda item: len(item["players"])),
     ("room", lambda item: item["room"]["id"] if item.get("room") else ""),
-    ("started", lambda item: ago(item.get("started_at", 0))),
-    "reason",
+    *("started_at", "reason"),
 ]
+_PLAYERS: list[Column] = ["id", "sessions", "rooms"]
+_SESSIONS: list[Column] = ["id", "player", "status", "room", "transport", "latency_ms", "age_s", "drops", "resumes"]
+_TARGETS: list[Column] = ["target", "kind", ("ends in", lambda item: span(item["ends_in_s"]))]
 _QUEUES: list[Column] = ["name", "destinations", ("timeout", lambda item: f"{item['timeout_s']:g} s"), "pending"]
 
 

@@ -24,24 +24,24 @@ Command = Callable[..., None]
 Option = Callable[[Any], Any]
 
 
-def port(name: str, default: int, about: str) -> Option:
+def port_option(name: str, default: int, about: str) -> Option:
     """An option for a port to listen on."""
     kind = click.IntRange(0, 65_535)
     return click.option(name, type=kind, default=default, show_default=True, metavar="PORT", help=about)
 
 
-def address(name: str, default: str, about: str) -> Option:
+def address_option(name: str, default: str, about: str) -> Option:
     """An option for an address to listen on."""
     return click.option(name, default=default, show_default=True, metavar="ADDRESS", help=about)
 
 
-def seconds(name: str, default: float, about: str) -> Option:
+def seconds_option(name: str, default: float, about: str) -> Option:
     """An option for a duration."""
     kind = click.FloatRange(0)
     return click.option(name, type=kind, default=default, show_default=True, metavar="SECONDS", help=about)
 
 
-def flag(name: str, about: str) -> Option:
+def flag_option(name: str, about: str) -> Option:
     """An option without a value."""
     return click.option(name, is_flag=True, help=about)
 
@@ -106,10 +106,12 @@ class ListenOptions:
 
 
 _LISTEN = (
-    address("--host", "127.0.0.1", "The address to listen on; 0.0.0.0 means all interfaces."),
-    port("--port", 7777, "The WebSocket port; 0 picks a free one."),
-    port("--tcp-port", 7779, "The TCP port; 0 picks a free one."),
-    flag("--compression", "Compress WebSocket connections to clients that offer permessage-deflate, as browsers do."),
+    address_option("--host", "127.0.0.1", "The address to listen on; 0.0.0.0 means all interfaces."),
+    port_option("--port", 7777, "The WebSocket port; 0 picks a free one."),
+    port_option("--tcp-port", 7779, "The TCP port; 0 picks a free one."),
+    flag_option(
+        "--compression", "Compress WebSocket connections to clients that offer permessage-deflate, as browsers do."
+    ),
     _file(
         "--tls-cert",
         "Serve wss:// and tcps:// with this certificate chain, and the HTTP API too unless it listens on loopback. The"
@@ -125,14 +127,14 @@ _LISTEN = (
         *("--trusted-proxy", "ADDRESS"),
         "Take client addresses from this proxy or network of proxies (10.0.0.0/8); repeatable.",
     ),
-    flag("--proxy-protocol", "The trusted proxies send client addresses with the PROXY protocol."),
+    flag_option("--proxy-protocol", "The trusted proxies send client addresses with the PROXY protocol."),
     _repeatable(
         *("--full-share", "NETWORK"),
         "Exempt an address or a network (198.51.100.0/24) from the limit per address (--limit address_share=0.25): its"
         " players may use all of the server's connections, sessions and rooms. For a tournament venue or a load test;"
         " repeatable.",
     ),
-    flag("--insecure", "Allow unencrypted connections from other machines: for a LAN or a container network."),
+    flag_option("--insecure", "Allow unencrypted connections from other machines: for a LAN or a container network."),
 )
 
 
@@ -224,7 +226,7 @@ _LOG = (
         show_default=True,
         help="Log to stderr as text, or as one JSON object per line; also $HOLDFAST_LOG_FORMAT.",
     ),
-    flag("--log-no-addresses", "Do not log players' addresses."),
+    flag_option("--log-no-addresses", "Do not log players' addresses."),
     _file("--packet-log", "Write what `holdfast packets on` records to this file instead of the log."),
 )
 

@@ -3,16 +3,18 @@
 import errno
 import os
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
 import click
 from click.core import ParameterSource
 from rich.console import Console
+from rich.text import Text
 
 import holdfast
-from holdfast import HttpApi, Server, Storage, Tls
+from holdfast import HttpApi, Server, Storage, Tls, WebSocket
 from holdfast.cli.loading import Game, load
 from holdfast.cli.options import (
     API_KEY_VARIABLE,
@@ -20,21 +22,20 @@ from holdfast.cli.options import (
     LOG_OPTIONS,
     SECRET_VARIABLE,
     ListenOptions,
-    address,
-    flag,
+    address_option,
+    flag_option,
     limit_option,
     listen_options,
     log_options,
-    port,
+    port_option,
     read_api_keys,
     read_secret,
     removed_options,
-    seconds,
+    seconds_option,
     store_failed,
 )
 from holdfast.cli.reload import PortOption, Supervised, supervise
 from holdfast.cli.showing import counted
-from holdfast.cli.startup import IN_MEMORY, StoreInfo, announce
 from holdfast.core.addresses import is_loopback
 from holdfast.core.limits import Limits
 from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
@@ -42,22 +43,39 @@ from holdfast.http.static import PLAY
 from holdfast.schemas.events import NodeDraining
 from holdfast.server.durability.recovery import Pace
 from holdfast.stores.port import StoreError
+from holdfast.transports.links import peer_name
 from holdfast.transports.listeners import Exposed
+
+_IN_MEMORY = "memory:"
+"""The store that keeps nothing when the process ends, not even the key for guest credentials."""
+
+Fact = tuple[str, str]
+"""A label, which is empty for a note on the line before, and its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What outlives the process; the store is "" if there is none, or the game's own."""
+
+    store: str
+    is_lazy: bool = False
+    forgets_guests: bool = False
+    supervised: Supervised | None = None
 
 
 @click.command()
 @click.argument("game")
 @listen_options
 @removed_options
-@port("--http-port", DEFAULT_PORT, "The port of the HTTP API; 0 picks a free one.")
-@address(
+@port_option("--http-port", DEFAULT_PORT, "The port of the HTTP API; 0 picks a free one.")
+@address_option(
     *("--http-host", DEFAULT_HOST),
     f"The address of the HTTP API; any but a loopback address needs a key in ${API_KEY_VARIABLE}.",
 )
-@flag("--no-http", "Do not start the HTTP API.")
+@flag_option("--no-http", "Do not start the HTTP API.")
 @click.option("--name", default="", help="The name of this node, for the destinations of queues.")
 @click.option("--region", default="local", show_default=True, help="The region of this node, for players' latencies.")
-@seconds(
+@seconds_option(
     *("--grace", 30.0),
     "How long a disconnected session without a seat is kept; in a room, the room's grace_s applies.",
 )
@@ -81,11 +99,11 @@ from holdfast.transports.listeners import Exposed
     show_default=True,
     help="Recover saved rooms before the server listens (eager), or each when it is first requested (lazy).",
 )
-@flag(
+@flag_option(
     "--takeover",
     "If another server uses the --store, take over its durable rooms; by default this server does not start.",
 )
-@seconds(
+@seconds_option(
     *("--drain", Limits().drain_s),
     "How long rooms that are not durable may go on after SIGTERM; Ctrl-C ends them at once.",
 )
@@ -95,7 +113,7 @@ from holdfast.transports.listeners import Exposed
     metavar="FOLDER",
     help=f"Serve the game's own pages on the HTTP port under {PLAY}, to this machine only: for development.",
 )
-@flag(
+@flag_option(
     "--reload",
     "Restart when a .py file in the game's folder changes. Durable rooms go on and players reconnect; without --store"
     " they are kept until this command ends.",
@@ -175,7 +193,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         raise click.ClickException(f"{game}: {error}. {EXPOSED_ADVICE}") from None
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
-    forgets_guests = secret is None and store in {None, IN_MEMORY}
+    forgets_guests = secret is None and store in {None, _IN_MEMORY}
     _run(server, loaded, StoreInfo(store or "", recovery == "lazy", forgets_guests, parent))
 
 
@@ -186,7 +204,7 @@ def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
     def ready(server: Server) -> None:
         nonlocal is_open
         is_open = True
-        announce(console, server, game, store_info)
+        _announce(console, server, game, store_info)
 
     def draining(event: NodeDraining) -> None:
         rooms = len(server.parts.drain.waits_for)
@@ -242,3 +260,75 @@ def _api(host: str, port: int, tls: Tls | None, web: Path | None) -> HttpApi:
     except ValueError as error:
         advice = f"set ${API_KEY_VARIABLE}" if web is None else "remove --web or --http-host"
         raise click.ClickException(f"{error} On the command line: {advice}.") from None
+
+
+# What is printed when it listens
+
+
+def _announce(console: Console, server: Server, game: Game, store_info: StoreInfo) -> None:
+    """Print what is served, where, and what will outlive the process."""
+    console.print(Text.assemble(("Holdfast", "bold"), f" {holdfast.__version__} serves {game.name}"), soft_wrap=True)
+    for label, fact in _facts(server, game, store_info):
+        if fact:
+            console.print(Text.assemble((f"  {label:<10}", "dim"), fact), soft_wrap=True)
+    console.print("Press Ctrl-C to stop.", style="dim")
+
+
+def _facts(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]:
+    rooms = []
+    for room in game.rooms:
+        durability = "" if room.durability == "memory" else f", {room.durability}"
+        rooms.append(f"{room.kind} ({room.max_players:g} seats{durability})")
+    yield "rooms", ", ".join(rooms)
+    yield from _listening(server)
+    if isinstance(server.http, HttpApi) and server.http.web is not None:
+        yield "play", f"{server.http.scheme}://{peer_name(server.addresses['http'])}{PLAY}/"
+    if store_info.supervised is not None:
+        yield from store_info.supervised.facts(server.room_types)
+    yield from _stored(server, game, store_info)
+    if store_info.forgets_guests:
+        yield "guests", "lose their identity when the server restarts; see --store and --secret-file"
+
+
+def _listening(server: Server) -> Iterator[Fact]:
+    """Where it listens, and who may connect."""
+    listeners = server.listeners
+    yield from server.urls.items()
+    for tls in listeners.certificates:
+        yield "tls", f"{tls.certificate}, read again when it changes"
+    if any(each.insecure and each.is_readable for each in listeners.listen):
+        yield "", "insecure: unencrypted traffic can be read and changed on its way"
+    if listeners.origins:
+        yield "origins", ", ".join(listeners.origins)
+    elif any(isinstance(each, WebSocket) and each.is_public for each in listeners.listen):
+        yield "origins", "any: pages of all sites may connect; allow only your game's with --origin"
+    for names, has_header in dict.fromkeys((tuple(e.trusted_proxies), e.proxy_protocol) for e in listeners.listen):
+        if names:
+            yield "proxies", ", ".join(names) + (", with the PROXY protocol" if has_header else "")
+    if server.limits.full_share:
+        yield "shares", f"no limit per address for {', '.join(server.limits.full_share)}"
+    if server.http is not None:
+        address = f"{server.http.scheme}://{peer_name(server.addresses['http'])}"
+        yield "http", f"{address}/docs"
+        yield "dashboard", f"{address}/"
+
+
+def _stored(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]:
+    recovery = server.parts.recovery
+    if recovery is None:
+        return
+    supervised = store_info.supervised
+    is_temporary = supervised is not None and store_info.store == supervised.store
+    where = "temporary, until this command ends; use --store to keep it" if is_temporary else store_info.store
+    yield "store", where or "set up by the game"
+    if game.server is not None or any(room.durability != "memory" for room in game.rooms):
+        words = f"{counted(len(server.rooms), 'room')}, {counted(len(server.sessions), 'session')}"
+        if store_info.is_lazy:
+            words += "; others are recovered on request"
+        if recovery.set_aside:
+            words += f"; {counted(len(recovery.set_aside), 'record')} set aside, see the log"
+        yield "recovered", words
+    else:
+        yield "", 'no room is durable, so no room is saved: set durability = "commit" on a Room class to save it'
+    if store_info.store == _IN_MEMORY:
+        yield "", "in memory: everything is lost when this process ends"

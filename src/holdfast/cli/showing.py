@@ -1,6 +1,7 @@
 """Print what a node answered: as tables and text for people, as JSON for programs."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ PIPE_COLUMNS = 160
 _PROSE_COLUMNS = 80
 _UNITS_S = {"d": 86_400, "h": 3600, "min": 60}
 
+_UNIT = re.compile("_(at|s|ms)$")
+
 _GAP = 2
 _LEAST = 12
 _ENDLESS = 10_000
@@ -27,7 +30,7 @@ LONG = frozenset({"properties", "name", "reason", "destinations", "sessions", "r
 
 Item = Mapping[str, Any]
 Column = str | tuple[str, Callable[[Item], object]]
-"""A column of a table: the name of a field, or a heading and what it shows of an item."""
+"""A column of a table: the name of a field, whose unit is not part of the heading, or a heading and what it shows."""
 Show = str | Callable[[Any], None]
 """How an answer is shown to people: a function that prints it, or a sentence with its fields in braces."""
 
@@ -50,7 +53,7 @@ def table_of(columns: Sequence[Column], *, empty: str) -> Callable[[Sequence[Ite
             click.echo(empty)
             return
         console = _console(PIPE_COLUMNS)
-        headings = [column if isinstance(column, str) else column[0] for column in columns]
+        headings = [_UNIT.sub("", column) if isinstance(column, str) else column[0] for column in columns]
         rows = [[printable(_cell(item, column)) for column in columns] for item in items]
         _fit(rows, headings, console.width)
         table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
@@ -70,6 +73,12 @@ def _cell(item: Item, column: Column) -> object:
     if not isinstance(column, str):
         return column[1](item)
     value = item.get(column, "")
+    if column.endswith("_at"):
+        return ago(value or 0)
+    if column.endswith("_s"):
+        return span(value or 0)
+    if column.endswith("_ms"):
+        return f"{value:.0f} ms" if value else ""
     return ", ".join(value) if isinstance(value, list) else value
 
 
@@ -152,11 +161,6 @@ def span(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{max(seconds, 0):.0f} s"
-
-
-def latency(item: Item) -> str:
-    """The latency of a session or a seat; empty if it is not known."""
-    return f"{item['latency_ms']:.0f} ms" if item.get("latency_ms") else ""
 
 
 def counted(number: int, what: str) -> str:

@@ -102,8 +102,15 @@ class EventStream:
             async for event in self._source:
                 if self._is_over:
                     break
-                self._keep(event)
-                if self._is_too_far_behind and not await self._is_caught_up():
+                chunk = b"id: %d\ndata: %b\n\n" % (event.id, msgspec.json.encode(whole(event)))
+                self._waiting.append(chunk)
+                self._waiting_bytes += len(chunk)
+                self._changed.set()
+                is_behind = (
+                    len(self._waiting) > self._limits.stream_events_max
+                    or self._waiting_bytes > self._limits.stream_bytes_max
+                )
+                if is_behind and not await self._is_caught_up():
                     _log.info("disconnecting a reader of events that is too slow")
                     self._forget()
                     if abort is not None:
@@ -113,17 +120,6 @@ class EventStream:
             _log.exception("an event stream failed")
         finally:
             self.end()
-
-    def _keep(self, event: EventInfo) -> None:
-        chunk = b"id: %d\ndata: %b\n\n" % (event.id, msgspec.json.encode(whole(event)))
-        self._waiting.append(chunk)
-        self._waiting_bytes += len(chunk)
-        self._changed.set()
-
-    @property
-    def _is_too_far_behind(self) -> bool:
-        limits = self._limits
-        return len(self._waiting) > limits.stream_events_max or self._waiting_bytes > limits.stream_bytes_max
 
     async def _is_caught_up(self) -> bool:
         """Whether the reader, if it may be waited for, has taken everything in time."""

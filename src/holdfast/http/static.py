@@ -29,14 +29,12 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 _INDEX = "index.html"
 # A table of our own: those of the operating system differ, and a browser runs no script of the wrong type.
 _MEDIA_TYPES: Mapping[str, str] = {
-    ".avif": "image/avif",
-    ".css": "text/css; charset=utf-8",
-    ".gif": "image/gif",
+    **{f".{name}": f"image/{name}" for name in ("avif", "gif", "jpeg", "png", "webp")},
+    **{f".{name}": f"font/{name}" for name in ("ttf", "woff", "woff2")},
+    **{f".{name}": f"text/{name}; charset=utf-8" for name in ("css", "html")},
     ".glb": "model/gltf-binary",
     ".gltf": "model/gltf+json",
-    ".html": "text/html; charset=utf-8",
     ".ico": "image/x-icon",
-    ".jpeg": "image/jpeg",
     ".jpg": "image/jpeg",
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
@@ -45,17 +43,12 @@ _MEDIA_TYPES: Mapping[str, str] = {
     ".mp3": "audio/mpeg",
     ".mp4": "video/mp4",
     ".ogg": "audio/ogg",
-    ".png": "image/png",
     ".svg": "image/svg+xml",
-    ".ttf": "font/ttf",
     ".txt": "text/plain; charset=utf-8",
     ".wasm": "application/wasm",
     ".wav": "audio/wav",
     ".webm": "video/webm",
     ".webmanifest": "application/manifest+json",
-    ".webp": "image/webp",
-    ".woff": "font/woff",
-    ".woff2": "font/woff2",
 }
 _OTHER = "application/octet-stream"
 _NO_GAME_PORT = "This server has no WebSocket port, and a page cannot use another one.\n"
