@@ -44,7 +44,7 @@ from holdfast.core.room import Room
 from holdfast.core.saved_types import Parts
 from holdfast.core.session import Player, Session, SessionFlags
 from holdfast.core.sessions import Sessions
-from holdfast.http.api import HttpApi
+from holdfast.http.api import ApiKey, HttpApi, HttpLimits
 from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.frames import Auth, Outcome
 from holdfast.schemas.placement import PlacementInfo
@@ -62,6 +62,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AlreadySeated",
+    "ApiKey",
     "Auth",
     "BanInfo",
     "ClientRoom",
@@ -74,6 +75,7 @@ __all__ = [
     "HoldfastError",
     "HostChanged",
     "HttpApi",
+    "HttpLimits",
     "Invalid",
     "LatencyPolicy",
     "Limits",

@@ -7,8 +7,7 @@ import pytest
 import holdfast
 from holdfast import Queue, Room, Server, WebSocket
 from holdfast.cli import showing
-from holdfast.http.api import HttpApi
-from holdfast.http.keys import ApiKey
+from holdfast.http.api import ApiKey, HttpApi
 from tests.cli.operator import Operator
 
 

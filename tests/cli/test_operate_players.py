@@ -7,8 +7,7 @@ import pytest
 
 import holdfast
 from holdfast import Reason, Room, Server, SessionEnded, WebSocket
-from holdfast.http.api import HttpApi
-from holdfast.http.keys import ApiKey
+from holdfast.http.api import ApiKey, HttpApi
 from tests.cases import every_case
 from tests.cli.operator import Operator
 

@@ -15,7 +15,7 @@ import pytest
 import holdfast
 from holdfast import ClientSession, Message
 from holdfast.cli import reload
-from holdfast.cli.reload import PortOption, changed, free_ports, snapshot, syntax_errors
+from holdfast.cli.reload import changed, free_ports, snapshot, syntax_errors
 from holdfast.transports.port import DialError
 from tests.cases import every_case
 from tests.cli.served_games import CHAT, Say, write
@@ -354,7 +354,7 @@ async def test_a_server_of_the_game_s_own_starts_again_too(tmp_path: Path) -> No
 
 
 def test_each_listener_that_takes_any_port_is_given_one_of_its_own() -> None:
-    ports = [PortOption(f"--{number}", "127.0.0.1", 0 if number % 2 else 7777) for number in range(100)]
+    ports = {f"--{number}": ("127.0.0.1", 0 if number % 2 else 7777) for number in range(100)}
 
     options = free_ports(ports)
 
@@ -363,7 +363,7 @@ def test_each_listener_that_takes_any_port_is_given_one_of_its_own() -> None:
 
 
 def test_an_address_that_is_not_ours_is_left_to_the_server_to_complain_of() -> None:
-    assert free_ports([PortOption("--port", "192.0.2.1", 0)]) == []
+    assert free_ports({"--port": ("192.0.2.1", 0)}) == []
 
 
 # What is watched

@@ -16,8 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import holdfast
 from holdfast import ClientSession, HoldfastError, Limits, Message, Player, PlayerData, Room, Server, Tcp, WebSocket, on
-from holdfast.http.api import HttpApi
-from holdfast.http.limits import HttpLimits
+from holdfast.http.api import HttpApi, HttpLimits
 from tests.deadlines import DEADLINE_S
 from tests.server.world import NoJitter
 

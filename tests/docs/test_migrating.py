@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast import PlayerData, Room, Server, WebSocket
-from holdfast.http.api import HttpApi
-from holdfast.http.keys import ApiKey
+from holdfast.http.api import ApiKey, HttpApi
 from holdfast.search import parse_query
 from tests.cases import every_case
 

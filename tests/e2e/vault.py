@@ -9,8 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
 from holdfast import Message, Player, PlayerData, Room, Server, Tcp, WebSocket, on
-from holdfast.http.api import HttpApi
-from holdfast.http.keys import ApiKey
+from holdfast.http.api import ApiKey, HttpApi
 from holdfast.identity import Approach, Argon2Settings, Guest, Hook, Password, Tickets
 from holdfast.observability.tracing import Tracing
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from holdfast.http.keys import Scope
+from holdfast.http.api import Scope
 
 
 class Route(NamedTuple):

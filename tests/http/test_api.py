@@ -6,8 +6,7 @@ import httpx
 import pytest
 
 from holdfast import PlayerData, Room
-from holdfast.http.api import HttpApi
-from holdfast.http.keys import ApiKey
+from holdfast.http.api import ApiKey, HttpApi
 from holdfast.server.operations import OperatorApi
 from holdfast.testing import MemoryServer
 from tests.http.backend import CALLS, FakeBackend

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.limits import KIB
+from holdfast.http.api import HttpLimits
 from holdfast.http.app import App
-from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import ConnectionLimits, HttpConnection, HttpServer
 from tests.deadlines import DEADLINE_S
 from tests.http.world import World

@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from holdfast.http.api import ApiKey, Scope
 from holdfast.http.app import App, document
 from holdfast.http.errors import KINDS
-from holdfast.http.keys import ApiKey, Scope
 from tests.http.backend import FakeBackend
 from tests.http.routes import ROUTES
 from tests.http.world import KEYS, SECRETS, World, url_of

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from holdfast.http.keys import ApiKey, Scope, find_key
+from holdfast.http.api import ApiKey, Scope, find_key
 from tests.http.routes import ROUTES
 from tests.http.world import KEYS, SECRETS, World, problem_in
 

@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast.core.addresses import hostname, is_loopback
+from holdfast.http.api import check_binding
 from holdfast.http.app import App
-from holdfast.http.limits import check_binding
 from holdfast.http.serving import HttpServer
 from tests.http.routes import ROUTES
 from tests.http.world import KEYS, World, problem_in, url_of

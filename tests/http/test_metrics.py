@@ -1,4 +1,4 @@
-from holdfast.http.keys import Scope
+from holdfast.http.api import Scope
 from tests.http.world import KEYS, SECRETS, World, problem_in
 
 

@@ -5,7 +5,7 @@ import sys
 from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
-from holdfast.http.keys import Scope
+from holdfast.http.api import Scope
 from tests.http.routes import ROUTES
 from tests.http.world import KEYS, SECRETS, World, url_of
 

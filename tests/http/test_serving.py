@@ -8,8 +8,8 @@ import signal
 import msgspec
 import pytest
 
+from holdfast.http.api import HttpLimits
 from holdfast.http.app import App
-from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from tests.deadlines import DEADLINE_S
 from tests.http.backend import FakeBackend

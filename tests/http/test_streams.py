@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.http.api import HttpLimits
 from holdfast.http.app import App
-from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from holdfast.schemas.node import EventInfo
 from tests.deadlines import DEADLINE_S

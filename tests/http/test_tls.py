@@ -5,9 +5,8 @@ import asyncio
 import httpx
 import pytest
 
-from holdfast.http.api import HttpApi
+from holdfast.http.api import HttpApi, HttpLimits
 from holdfast.http.app import App
-from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from tests.deadlines import DEADLINE_S
 from tests.http.world import World

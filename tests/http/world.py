@@ -7,9 +7,8 @@ from typing import Any
 
 import httpx
 
+from holdfast.http.api import ApiKey, HttpLimits, Scope
 from holdfast.http.app import App
-from holdfast.http.keys import ApiKey, Scope
-from holdfast.http.limits import HttpLimits
 from holdfast.http.serving import HttpServer
 from holdfast.http.static import Site
 from tests.http.backend import FakeBackend

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.static import CLIENT_FILE, PLAY
 
 _TEMPLATE = Path(__file__).with_name("template")

@@ -14,7 +14,7 @@ import click
 
 from holdfast.cli.options import API_KEY_VARIABLE
 from holdfast.cli.showing import Show, show
-from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
 
 _TIMEOUT_S = 30.0
 _PAGE = 100

@@ -17,8 +17,10 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h|d|w)")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _address = click.option("--address", default="", metavar="RANGE", help="A range of addresses, as in 203.0.113.0/24.")
-_reason = click.option("--reason", default="", help="The reason that the player is given.")
-_why = click.option("--why", default="", help="The reason that the player is given.")
+
+
+def _reason(name: str) -> Decorator:
+    return click.option(name, "reason", default="", help="The reason that the player is given.")
 
 
 @click.group()
@@ -101,10 +103,11 @@ _QUEUES: list[Column] = ["name", "destinations", ("timeout", lambda item: f"{ite
 # Commands that send one request and show its answer
 
 
-def _add(group: click.Group, name: str, route: str, shown: Show, about: str, *options: Decorator) -> None:
+def _add(group: click.Group, name: str, route: str, shown: Show, about: str, *options: Decorator, **fact: str) -> None:
     """Add a command: the names in its route are its arguments, and its options are sent as the query.
 
-    LIST is a GET whose answer is a list, in pages if there is a `--limit`.
+    LIST is a GET whose answer is a list, in pages if there is a `--limit`. Where the answer is empty, a fact is shown
+    instead: each word of it stands for an argument.
     """
     method, _, path = route.partition(" ")
     arguments = re.findall(r"{(\w+)}", path)
@@ -115,7 +118,8 @@ def _add(group: click.Group, name: str, route: str, shown: Show, about: str, *op
         query = {key: value for key, value in given.items() if key not in arguments}
         if method == "LIST":
             return node.items(*parts, query=query, limit=limit)
-        return node.ask(method, *parts, query=query)
+        answer = node.ask(method, *parts, query=query)
+        return {word: given[argument] for word, argument in fact.items()} or answer
 
     decorators: list[Decorator] = [*(click.argument(each) for each in arguments), *options]
     command: Callable[..., Any] = run
@@ -151,6 +155,25 @@ _add(
     click.option("--player", default="", metavar="ID", help="Only the sessions of this player."),
     limit_option,
 )
+_add(
+    *(players, "kick", "DELETE rooms/{room_id}/seats/{player_id}", "Player {kicked} was removed from room {room}."),
+    "Remove a player from a room and free the seat.",
+    _reason("--reason"),
+    kicked="player_id",
+    room="room_id",
+)
+_add(
+    *(players, "sign-out", "POST players/{player_id}/sign-out", "Player {signed_out} is signed out everywhere."),
+    "End all sessions of a player, and reject tickets and JWTs issued before now.",
+    _reason("--why"),
+    signed_out="player_id",
+)
+_add(
+    *(sessions, "end", "DELETE sessions/{session_id}", "Session {ended} has ended."),
+    "End a session for good and free its seat.",
+    _reason("--reason"),
+    ended="session_id",
+)
 _add(sessions, "show", "GET sessions/{session_id}", show_one, "Show all details of a session.")
 _add(
     *(sessions, "explain", "GET sessions/{session_id}/timeline", show_timeline),
@@ -159,6 +182,11 @@ _add(
 _add(
     *(packets, "list", "LIST packet-log", table_of(_TARGETS, empty="No packets are being logged.")),
     "List the sessions and addresses whose payloads are logged.",
+)
+_add(
+    *(packets, "off", "DELETE packet-log/{target}", "No longer logging the packets of {stopped}."),
+    "Stop logging the payloads of TARGET.",
+    stopped="target",
 )
 _add(
     *(placements, "list", "LIST placements", table_of(_PLACEMENTS, empty="There are no placements.")),
@@ -256,17 +284,6 @@ def _subject(player_id: str | None, address: str) -> dict[str, str]:
     return {"address": address} if address else {"player": str(player_id)}
 
 
-@players.command("kick")
-@click.argument("room_id")
-@click.argument("player_id")
-@_reason
-@asks_node("Player {kicked} was removed from room {room}.")
-def kick_player(*, node: Node, room_id: str, player_id: str, reason: str) -> Any:
-    """Remove a player from a room and free the seat."""
-    node.ask("DELETE", "rooms", room_id, "seats", player_id, query={"reason": reason})
-    return {"kicked": player_id, "room": room_id}
-
-
 def _show_ban(ban: Item) -> None:
     how_long = f"until {_moment(ban['until'])}" if ban["until"] else "for good"
     click.echo(f"Banned {how_long}: {ban['subject']}.")
@@ -277,13 +294,13 @@ def _show_ban(ban: Item) -> None:
 @_address
 @click.option("--for", "for_s", callback=_duration, metavar="DURATION", help="30min, 2h or 7d; by default for good.")
 @click.option("--until", callback=_date, metavar="DATE", help="2030-01-31 or 2030-01-31T18:00Z.")
-@_why
+@_reason("--why")
 @asks_node(_show_ban)
 def ban_player(
-    *, node: Node, player_id: str | None, address: str, for_s: float | None, until: float | None, why: str
+    *, node: Node, player_id: str | None, address: str, for_s: float | None, until: float | None, reason: str
 ) -> Any:
     """Ban a player or a range of addresses, and end their sessions."""
-    request: dict[str, Any] = {**_subject(player_id, address), "why": why}
+    request: dict[str, Any] = {**_subject(player_id, address), "why": reason}
     if for_s is not None and until is not None:
         raise click.UsageError("Give either --for or --until.")
     if for_s is not None:
@@ -302,26 +319,6 @@ def unban_player(*, node: Node, player_id: str | None, address: str) -> Any:
     [(kind, name)] = _subject(player_id, address).items()
     node.ask("DELETE", "bans", f"{kind}:{name}")
     return {"unbanned": f"{kind}:{name}"}
-
-
-@players.command("sign-out")
-@click.argument("player_id", metavar="ID")
-@_why
-@asks_node("Player {signed_out} is signed out everywhere.")
-def sign_out_player(*, node: Node, player_id: str, why: str) -> Any:
-    """End all sessions of a player, and reject tickets and JWTs issued before now."""
-    node.ask("POST", "players", player_id, "sign-out", query={"reason": why})
-    return {"signed_out": player_id}
-
-
-@sessions.command("end")
-@click.argument("session_id")
-@_reason
-@asks_node("Session {ended} has ended.")
-def end_session(*, node: Node, session_id: str, reason: str) -> Any:
-    """End a session for good and free its seat."""
-    node.ask("DELETE", "sessions", session_id, query={"reason": reason})
-    return {"ended": session_id}
 
 
 # Packets
@@ -346,12 +343,3 @@ def log_packets(*, node: Node, target: str, for_s: float | None) -> Any:
     Passwords, tokens and credentials are not logged. Logging stops by itself after a while.
     """
     return node.ask("PUT", "packet-log", target, query={"for_s": for_s})
-
-
-@packets.command("off")
-@click.argument("target")
-@asks_node("No longer logging the packets of {stopped}.")
-def stop_logging_packets(*, node: Node, target: str) -> Any:
-    """Stop logging the payloads of TARGET."""
-    node.ask("DELETE", "packet-log", target)
-    return {"stopped": target}

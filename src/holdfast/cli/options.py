@@ -15,7 +15,7 @@ import click
 from holdfast import Tcp, Tls, WebSocket
 from holdfast.core.limits import RENAMED, Limits
 from holdfast.core.tokens import TOKEN_BYTES
-from holdfast.http.keys import ApiKey, Scope
+from holdfast.http.api import ApiKey, Scope
 from holdfast.logs.output import FORMATS, Format, set_up
 from holdfast.stores.port import Broken, StoreError
 from holdfast.transports.listeners import Listen

@@ -14,13 +14,13 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.abc import InspectLoader
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -31,15 +31,7 @@ STOP_S = 10.0
 """How long a server may take to save its rooms and close its connections."""
 
 
-class PortOption(NamedTuple):
-    """A port that the server listens on, and its option."""
-
-    option: str
-    host: str
-    port: int
-
-
-def supervise(game: str, ports: Iterable[PortOption]) -> int:
+def supervise(game: str, ports: Mapping[str, tuple[str, int]]) -> int:
     """Run this same command as a child, restarted at every change, until Ctrl-C; returns the exit code."""
     folder = Path(game).resolve().parent if game.endswith(".py") or "/" in game else Path.cwd()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
@@ -60,21 +52,20 @@ def supervise(game: str, ports: Iterable[PortOption]) -> int:
             signal.signal(signal.SIGTERM, before)
 
 
-def free_ports(ports: Iterable[PortOption]) -> list[str]:
-    """Options that fix each port 0 to a free port: after a restart, clients reconnect to the same one."""
+def free_ports(ports: Mapping[str, tuple[str, int]]) -> list[str]:
+    """Of these options and their hosts and ports, those that fix a port 0 to a free one: after a restart, clients
+    reconnect to the same port."""
     options = []
     # All are open at once, so that no two get the same port.
     with ExitStack() as taken:
-        for option in ports:
-            if option.port:
+        for option, (host, port) in ports.items():
+            if port:
                 continue
-            probe = taken.enter_context(socket.socket(socket.AF_INET6 if ":" in option.host else socket.AF_INET))
-            try:
-                probe.bind((option.host, 0))
-            except OSError:
-                # The server reports what is wrong with the address.
-                continue
-            options += [option.option, str(probe.getsockname()[1])]
+            probe = taken.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+            # If the address is wrong, the server reports it.
+            with suppress(OSError):
+                probe.bind((host, 0))
+                options += [option, str(probe.getsockname()[1])]
     return options
 
 
@@ -195,7 +186,6 @@ class Supervised:
         threading.Thread(target=stop_with_parent, name="supervised", daemon=True).start()
 
     def facts(self, rooms: Sequence[type[Room[Any]]]) -> list[tuple[str, str]]:
-        """What the startup message says about restarts."""
         facts = [("reload", "restarts when a .py file changes; durable rooms go on and their players reconnect")]
         forgotten = [room.kind for room in rooms if room.durability == "memory"]
         if forgotten:

@@ -62,7 +62,6 @@ class StoredRoom:
 
     @property
     def key(self) -> str:
-        """The key of its record."""
         return room_key(self.id)
 
     @cached_property
@@ -82,7 +81,6 @@ class StoredRoom:
         return room_file(self.id, self.stored, self.beside, self.key)
 
     def facts(self) -> dict[str, Any]:
-        """A summary of it."""
         size = sum(len(entry.value) for entry in self.entries)
         try:
             record = decode_room(self.stored)

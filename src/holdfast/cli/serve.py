@@ -34,11 +34,11 @@ from holdfast.cli.options import (
     seconds_option,
     store_failed,
 )
-from holdfast.cli.reload import PortOption, Supervised, supervise
+from holdfast.cli.reload import Supervised, supervise
 from holdfast.cli.showing import counted
 from holdfast.core.addresses import is_loopback
 from holdfast.core.limits import Limits
-from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.static import PLAY
 from holdfast.schemas.events import NodeDraining
 from holdfast.server.durability.recovery import Pace
@@ -154,9 +154,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     be trusted, for example after a failed fsync: start the server again to recover what was saved.
     """
     if reload:
-        host = listening.host
-        ports = [PortOption("--port", host, listening.port), PortOption("--tcp-port", host, listening.tcp_port)]
-        context.exit(supervise(game, [*ports, PortOption("--http-port", http_host, http_port)]))
+        game_ports = {"--port": (listening.host, listening.port), "--tcp-port": (listening.host, listening.tcp_port)}
+        context.exit(supervise(game, game_ports | {"--http-port": (http_host, http_port)}))
     parent = None if supervised is None else Supervised(supervised)
     if parent is not None:
         parent.obey()

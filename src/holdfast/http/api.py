@@ -1,20 +1,146 @@
-"""The HTTP API as a setting of a server. This module imports neither Litestar nor uvicorn, which take half a second:
-they are imported when the API opens, and never if it does not."""
+"""The HTTP API as a setting of a server: its address, API keys and limits. This module imports neither Litestar nor
+uvicorn, which take half a second: they are imported when the API opens, and never if it does not."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import hashlib
+import hmac
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
 from holdfast.core.addresses import is_loopback
-from holdfast.http.keys import ApiKey
-from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT, HttpLimits, check_binding
+from holdfast.core.limits import KIB, MIB
 from holdfast.http.static import Folder
 
 if TYPE_CHECKING:
     # Not at run time: a command line that only needs the defaults would import the server.
     from holdfast.server.operations import Operations
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 7778
+KEY_CHARS_MIN = 16
+# What RFC 6750 allows in a header.
+_SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """The limits of one API; pass a changed copy to widen or narrow them."""
+
+    # A request is a few hundred bytes; the largest carries the latencies of a whole party.
+    body_bytes_max: int = 64 * KIB
+    # A room's id and a player's id, every letter of them escaped. The router remembers the last 1024 paths.
+    path_bytes_max: int = 4 * KIB
+    # The request line and the headers: the longest search with every letter escaped, and a browser's headers.
+    head_bytes_max: int = 32 * KIB
+    # From an open socket, or the first byte of a request, to its last byte; a slow-loris attack takes longer.
+    request_s: float = 10.0
+    # An idle connection is kept open for this long.
+    idle_s: int = 5
+    # Of backends and operators, not of players: in all, and from one address (or IPv6 network of 64 bits), so that no
+    # address can take all of them. An idle connection is closed when a new one needs its place.
+    connections_max: int = 512
+    connections_per_address_max: int = 128
+
+    # Event streams: how many there may be, how far each may fall behind, and how often a silent one is sent a comment.
+    streams_max: int = 64
+    stream_events_max: int = 4096
+    stream_bytes_max: int = 1 * MIB
+    heartbeat_s: float = 15.0
+
+    # Sessions that GET /metrics shows one by one, chosen at random: each makes five series, which the database that
+    # scrapes them keeps long after the session has ended.
+    metrics_sessions_max: int = 0
+
+    # How long a stop waits for responses that are being sent.
+    stop_s: float = 2.0
+
+
+# API keys: a key itself is never kept, logged or compared; its hash is.
+
+
+class Scope(Enum):
+    """What a key may do. Each includes those before it."""
+
+    READ = "read"
+    """Read everything: rooms and their codes, sessions, players."""
+    ROOMS = "rooms"
+    """Create, change and end rooms; reserve seats; start and stop placements."""
+    ADMIN = "admin"
+    """Kick players, end sessions, ban and sign out: whatever takes something from a player. Accounts and tickets."""
+
+    def includes(self, other: "Scope") -> bool:
+        """Whether a key with this scope may do what the other allows."""
+        order = list(Scope)
+        return order.index(self) >= order.index(other)
+
+
+class ApiKey:
+    """A key and its scopes, as in `ApiKey(secret, ["read"])`."""
+
+    __slots__ = ("digest", "scopes")
+
+    def __init__(self, secret: str, scopes: Iterable[Scope | str]) -> None:
+        if len(secret) < KEY_CHARS_MIN:
+            raise ValueError(
+                f"an API key needs at least {KEY_CHARS_MIN} characters; got {len(secret)}. "
+                'Make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
+            )
+        if not _SENDABLE.fullmatch(secret):
+            raise ValueError("an API key consists of letters, digits and - . _ ~ + / (and = at its end)")
+        self.digest = _digest(secret)
+        # A single word would be taken for its letters.
+        self.scopes = frozenset(_scope(scope) for scope in ([scopes] if isinstance(scopes, str) else scopes))
+        if not self.scopes:
+            raise ValueError(f"an API key needs a scope: {_known()}")
+
+    def __repr__(self) -> str:
+        return f"ApiKey(***, {sorted(scope.value for scope in self.scopes)})"
+
+    def opens(self, scope: Scope) -> bool:
+        """Whether this key may do what needs that scope."""
+        return any(own.includes(scope) for own in self.scopes)
+
+
+def find_key(keys: Iterable[ApiKey], secret: str) -> ApiKey | None:
+    """The key with this secret. All are compared, so that the time tells nothing."""
+    digest = _digest(secret)
+    found = None
+    for key in keys:
+        if hmac.compare_digest(key.digest, digest):
+            found = key
+    return found
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+def _scope(scope: Scope | str) -> Scope:
+    try:
+        return Scope(scope)
+    except ValueError:
+        raise ValueError(f"there is no scope {scope!r}: {_known()}") from None
+
+
+def _known() -> str:
+    return ", ".join(scope.value for scope in Scope)
+
+
+# The API
+
+
+def check_binding(host: str, *, has_keys: bool) -> None:
+    """Raise `ValueError` if the API would be open to everybody: without a key, only this machine may use it."""
+    if not has_keys and not is_loopback(host):
+        raise ValueError(
+            f"the HTTP API would be open to everybody at {host or 'every address'}: give it an API key, as in "
+            'ApiKey(secrets.token_urlsafe(), ["admin"]), or let it listen at 127.0.0.1'
+        )
 
 
 class HttpApi:
@@ -50,7 +176,6 @@ class HttpApi:
 
     @property
     def scheme(self) -> str:
-        """The scheme of its URL."""
         return "http" if self._ssl is None else "https"
 
     async def open(self, operations: "Operations") -> tuple[str, int]:

@@ -13,9 +13,8 @@ from litestar.routes import HTTPRoute
 
 from holdfast.core.addresses import is_host_header
 from holdfast.http import docs
+from holdfast.http.api import ApiKey, HttpLimits
 from holdfast.http.errors import ProblemError, respond_with_problem
-from holdfast.http.keys import ApiKey
-from holdfast.http.limits import HttpLimits
 from holdfast.http.openapi import complete, openapi_config
 from holdfast.http.requests import (
     CONTEXT,

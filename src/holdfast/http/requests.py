@@ -18,9 +18,8 @@ from msgspec import Struct
 from msgspec.inspect import ListType, StructType, type_info
 
 from holdfast.core.addresses import hostname, is_loopback
+from holdfast.http.api import ApiKey, HttpLimits, Scope, find_key
 from holdfast.http.errors import Mistaken, ProblemError, mistaken
-from holdfast.http.keys import ApiKey, Scope, find_key
-from holdfast.http.limits import HttpLimits
 from holdfast.http.responses import Streams
 from holdfast.http.static import Site
 from holdfast.server.operations import Operations
@@ -83,7 +82,6 @@ class ApiRequest(Request[Any, Any, Any]):
             raise ProblemError("too_large", f"a body has at most {limit} bytes")
 
     async def json(self) -> Any:
-        """The body as the struct that the handler asks for."""
         field = self.route_handler.parsed_data_field
         assert field is not None
         try:

@@ -16,7 +16,7 @@ from litestar.types import Receive, Scope, Send
 from msgspec import Struct
 
 from holdfast.core.errors import Throttled
-from holdfast.http.limits import HttpLimits
+from holdfast.http.api import HttpLimits
 from holdfast.logs import get_logger
 from holdfast.schemas.node import EventInfo
 
@@ -40,7 +40,6 @@ class Answer(Response[T]):
     """A response that shows whole structs."""
 
     def render(self, content: Any, *args: Any, **kwargs: Any) -> bytes:
-        """The struct as JSON."""
         return super().render(whole(content), *args, **kwargs)
 
 

@@ -19,9 +19,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from holdfast.core.addresses import address_group
+from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT, check_binding
 from holdfast.http.app import App
 from holdfast.http.errors import MEDIA_TYPE, problem
-from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT, check_binding
 from holdfast.http.responses import ABORT
 from holdfast.logs import get_logger
 
@@ -151,7 +151,6 @@ class HttpServer:
             task.add_done_callback(self._opened)
 
     async def _open(self, connection: "HttpConnection") -> None:
-        """Make a transport of a connection's socket."""
         loop, task = asyncio.get_running_loop(), connection.opening
         assert task is not None
         sock, self._opening[task] = self._opening[task], None
@@ -195,7 +194,6 @@ class HttpConnection(H11Protocol):
         return self.flow.write_paused or self.conn.their_state is h11.SEND_BODY
 
     def cut(self) -> None:
-        """Close it at once."""
         if self.opening is not None:
             self.opening.cancel()
         elif self.transport is not None:

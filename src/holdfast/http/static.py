@@ -144,7 +144,6 @@ class Folder:
         return path in {PLAY, CLIENT, ADDRESS} or path.startswith(f"{PLAY}/")
 
     async def respond(self, scope: Mapping[str, Any], path: str, send: Send) -> None:
-        """Answer one request for a raw path."""
         method: str = scope["method"]
         host = hostname(next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1"))
         if not is_loopback(host):
@@ -182,7 +181,6 @@ class Folder:
         return FileAnswer(HTTPStatus.OK, _MEDIA_TYPES[".json"], msgspec.json.encode({"url": url}))
 
     def find(self, path: str) -> FileAnswer:
-        """The file at a raw path."""
         if path == CLIENT:
             return _file(self._client_file) or _said(HTTPStatus.NOT_FOUND, _NO_CLIENT)
         if path == PLAY:

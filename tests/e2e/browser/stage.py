@@ -10,8 +10,7 @@ from playwright.async_api import Page
 
 import holdfast
 from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, Server, WebSocket, on
-from holdfast.http.api import HttpApi
-from holdfast.http.keys import ApiKey
+from holdfast.http.api import ApiKey, HttpApi
 from tests.deadlines import DEADLINE_S
 
 SOON_MS = DEADLINE_S * 1000

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
-from holdfast.http.keys import ApiKey
+from holdfast.http.api import ApiKey
 from holdfast.http.static import Site
 from tests.e2e.browser.stage import SOON_MS, Notice, Said, Say, Stage, heard, staged
 

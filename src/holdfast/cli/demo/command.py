@@ -19,7 +19,7 @@ from rich.text import Text
 
 from holdfast.cli.demo.show import Bot, DemoSettings, Draw, Show, are_there_keys
 from holdfast.cli.options import flag_option, port_option
-from holdfast.http.limits import DEFAULT_PORT
+from holdfast.http.api import DEFAULT_PORT
 from holdfast.server.run import event_loop
 
 if TYPE_CHECKING:

@@ -84,12 +84,10 @@ class Page:
 
     @staticmethod
     def is_built() -> bool:
-        """Whether there is a page to serve."""
         return (SITE / "index.html").is_file()
 
     @property
     def url(self) -> str:
-        """The page's address."""
         host, port = self._socket.getsockname()
         return f"http://{host}:{port}"
 

@@ -87,7 +87,6 @@ class Relay:
             asyncio.get_running_loop().call_later(self._proxy.silent_s, self.reset)
 
     def reset(self) -> None:
-        """Reset both sockets at once."""
         for writer in self._writers:
             if not writer.is_closing():
                 self.was_cut = True
@@ -118,7 +117,6 @@ class Proxy:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where to dial."""
         assert self._server is not None, "start the proxy first"
         host, port = self._server.sockets[0].getsockname()
         return host, port
@@ -153,7 +151,6 @@ class Proxy:
             relay.reset()
 
     def plug(self) -> None:
-        """Accept connections again."""
         self._is_plugged = True
 
     async def has_refused(self, times: int) -> None:

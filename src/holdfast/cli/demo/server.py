@@ -22,7 +22,7 @@ import msgspec
 
 from holdfast import HttpApi, Limits, Server, WebSocket
 from holdfast.cli.demo.arena import Arena
-from holdfast.http.limits import DEFAULT_HOST
+from holdfast.http.api import DEFAULT_HOST
 from holdfast.server.run import event_loop
 
 PROGRAM = ("-m", "holdfast.cli.demo.server")
@@ -154,7 +154,6 @@ class ServerProcess:
             await process.wait()
 
     def log(self) -> str:
-        """The last lines of the server's log."""
         lines = self._log.read_text("utf-8", errors="replace").splitlines() if self._log.exists() else []
         return "\n".join(lines[-_LOG_LINES:])
 

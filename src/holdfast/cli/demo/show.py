@@ -17,7 +17,7 @@ from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome
 from holdfast.cli.demo.arena import Launched, Place, Ship, Steer, Tally, View
 from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.cli.demo.server import Ready, ServerProcess, listening_at
-from holdfast.http.limits import DEFAULT_HOST, DEFAULT_PORT
+from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
 
 try:
     import termios
@@ -73,7 +73,6 @@ class Bot:
 
     @property
     def status(self) -> str:
-        """The state of its session."""
         if self.error is not None:
             return "ended"
         return "connected" if self.session.connected else "disconnected"
@@ -124,7 +123,6 @@ class Bot:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def leave(self) -> None:
-        """End the session and its proxy."""
         await self.session.close()
         await self.proxy.stop()
 

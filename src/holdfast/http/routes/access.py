@@ -4,8 +4,8 @@ from litestar import delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
+from holdfast.http.api import Scope
 from holdfast.http.bodies import NewAccount, NewPassword, NewTicket, PageQuery
-from holdfast.http.keys import Scope
 from holdfast.http.responses import Answer
 from holdfast.http.routes.shared import LOCATION, AccountPath, BanPath, Server, location, route
 from holdfast.schemas.account import AccountInfo, TicketInfo

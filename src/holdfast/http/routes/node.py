@@ -7,10 +7,10 @@ from litestar import Response, delete, get, put
 from litestar.di import NamedDependency
 from msgspec import UNSET
 
+from holdfast.http.api import Scope
 from holdfast.http.bodies import EventQuery, Health, PacketQuery, PacketTargetList
 from holdfast.http.docs import SECURITY_POLICY
 from holdfast.http.errors import ProblemError
-from holdfast.http.keys import Scope
 from holdfast.http.requests import ApiRequest, context_of
 from holdfast.http.responses import EVENT_STREAM, EventAnswer, EventStream
 from holdfast.http.routes.shared import AssetPath, LastEventId, Server, TargetPath, number_in, route

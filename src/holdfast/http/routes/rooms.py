@@ -6,6 +6,7 @@ from litestar.params import JSONBody
 from msgspec.structs import asdict, replace
 
 from holdfast.core.errors import Conflict
+from holdfast.http.api import Scope
 from holdfast.http.bodies import (
     NewBroadcast,
     NewReservation,
@@ -16,7 +17,6 @@ from holdfast.http.bodies import (
     SeatList,
 )
 from holdfast.http.errors import Mistaken, ProblemError
-from holdfast.http.keys import Scope
 from holdfast.http.requests import ApiRequest, context_of
 from holdfast.http.responses import EVENT_STREAM, Answer, EventAnswer, EventStream
 from holdfast.http.routes.shared import (

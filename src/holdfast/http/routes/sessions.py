@@ -3,8 +3,8 @@
 from litestar import delete, get, post
 from litestar.di import NamedDependency
 
+from holdfast.http.api import Scope
 from holdfast.http.bodies import PlayerQuery, ReasonQuery, SessionQuery
-from holdfast.http.keys import Scope
 from holdfast.http.routes.shared import PlayerPath, Server, SessionPath, route
 from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineInfo

@@ -13,8 +13,8 @@ from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import HeaderParameter, PathParameter, SkipValidation
 
+from holdfast.http.api import Scope
 from holdfast.http.errors import KINDS, MEDIA_TYPE, Mistaken, Problem, problem
-from holdfast.http.keys import Scope
 from holdfast.server.operations import Operations
 
 Server = NamedDependency[SkipValidation[Operations]]
