@@ -150,12 +150,6 @@ _add(
     "Explain why a player's latest session dropped or ended.",
 )
 _add(
-    *(sessions, "list", "LIST sessions", table_of(_SESSIONS, empty="There are no sessions.")),
-    "List sessions.",
-    click.option("--player", default="", metavar="ID", help="Only the sessions of this player."),
-    limit_option,
-)
-_add(
     *(players, "kick", "DELETE rooms/{room_id}/seats/{player_id}", "Player {kicked} was removed from room {room}."),
     "Remove a player from a room and free the seat.",
     _reason("--reason"),
@@ -169,15 +163,21 @@ _add(
     signed_out="player_id",
 )
 _add(
-    *(sessions, "end", "DELETE sessions/{session_id}", "Session {ended} has ended."),
-    "End a session for good and free its seat.",
-    _reason("--reason"),
-    ended="session_id",
+    *(sessions, "list", "LIST sessions", table_of(_SESSIONS, empty="There are no sessions.")),
+    "List sessions.",
+    click.option("--player", default="", metavar="ID", help="Only the sessions of this player."),
+    limit_option,
 )
 _add(sessions, "show", "GET sessions/{session_id}", show_one, "Show all details of a session.")
 _add(
     *(sessions, "explain", "GET sessions/{session_id}/timeline", show_timeline),
     "Explain why a session dropped or ended; ended sessions are remembered for a while.",
+)
+_add(
+    *(sessions, "end", "DELETE sessions/{session_id}", "Session {ended} has ended."),
+    "End a session for good and free its seat.",
+    _reason("--reason"),
+    ended="session_id",
 )
 _add(
     *(packets, "list", "LIST packet-log", table_of(_TARGETS, empty="No packets are being logged.")),

@@ -50,5 +50,5 @@ export interface ArenaMessages {
   version: typeof arenaVersion;
 }
 
-/** Version 696119f9 of these messages: pass it when you create and join rooms. */
-export const arenaVersion = "696119f9.0cK14QWv6NSN7WLU7n7iB-PeDUAADsRaFw7FJUqXJyoHKsQAN1g_NDATO092RIrtSLINU5tsX2FZXohg_C9W_xPPa2VBf2JDfVO4fzAnhMeehgbjiELgkipUv-VrwiYUyiTH";
+/** Version 54f1ed32 of these messages: pass it when you create and join rooms. */
+export const arenaVersion = "54f1ed32.0cK14QWv6NSN7WLU7n7iBbagDUAADsRaFw7FJUqXJyoHKsQAN1g_NDATO092RIrtSLINU5tsVucoXohg_C9W_xPPa2VBf2JDfVO4fzAnhMeehgbjiELgkipUv-VrwiYUyiTH";

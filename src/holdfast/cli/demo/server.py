@@ -94,7 +94,7 @@ class ServerProcess:
         self._process: Process | None = None
         self._killed_at: float | None = None
 
-    async def start(self) -> Ready:
+    async def start(self) -> None:
         """Start a server and wait until it listens."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -113,7 +113,6 @@ class ServerProcess:
         except (TimeoutError, msgspec.MsgspecError):
             raise click.ClickException(f"The demo's server did not start:\n{self.log()}") from None
         self._moved(self.ready)
-        return self.ready
 
     @property
     def is_dying(self) -> bool:
