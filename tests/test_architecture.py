@@ -46,7 +46,7 @@ MAY_IMPORT: Mapping[str, str] = {
 # The parts of the server, in the order in which they build on each other: each may import those before it.
 SERVER_ORDER = (
     *("pages", "context"),
-    *("sessions", "messages", "rooms", "directory", "durability", "room_factory", "health", "drain", "placement"),
+    *("sessions", "messages", "rooms", "directory", "durability", "room_factory", "health", "placement"),
     *("connection", "admission", "agents", "operate", "compose", "operations", "server", "run"),
 )
 # Time, chance, input and output reach core as arguments.

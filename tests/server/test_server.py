@@ -1,5 +1,6 @@
 import asyncio
 import errno
+import importlib
 import math
 from typing import Any
 
@@ -30,6 +31,7 @@ from holdfast.core.reasons import CLOSE_CODES
 from holdfast.schemas.frames import Data
 from holdfast.transports.listeners import Listen
 from tests.deadlines import DEADLINE_S
+from tests.log_lines import line_of
 from tests.saved_sessions import storage_of, suspended
 from tests.server.world import (
     Chat,
@@ -464,3 +466,17 @@ async def test_a_guest_is_known_after_a_restart_only_if_the_server_kept_its_secr
                 await session.search()
             assert ended.value.reason == end
         await session.close()
+
+
+async def test_shared_histograms_are_said_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Imported before: the library decides then where it counts, for the whole process.
+    importlib.import_module("prometheus_client")
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")
+
+    async with Server([Chat], listen=[]):
+        pass
+
+    said = [line_of(record)[0] for record in caplog.records]
+    assert sum("PROMETHEUS_MULTIPROC_DIR is set" in line for line in said) == 1

@@ -4,9 +4,8 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.addresses import AddressQuota, AddressShares
@@ -25,7 +24,7 @@ from holdfast.observability.message_log import MessageLog
 from holdfast.observability.metrics import LoopLag, Metrics
 from holdfast.observability.packet_log import PacketLog, Sink, joined_sinks
 from holdfast.observability.timeline import Timelines
-from holdfast.schemas.events import ConnectionRefused, Event, PlacementChanged
+from holdfast.schemas.events import ConnectionRefused, PlacementChanged
 from holdfast.schemas.frames import Reply
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
@@ -43,12 +42,11 @@ from holdfast.server.directory.directory import Directory, StoredRooms
 from holdfast.server.directory.operations import DirectoryOperations
 from holdfast.server.directory.requests import RequestHandler
 from holdfast.server.directory.room_passwords import RoomPasswords
-from holdfast.server.drain import Drain
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.rollbacks import Rollbacks
-from holdfast.server.durability.room_writer import RoomWriter, WriterContext
-from holdfast.server.health import HealthMonitor
+from holdfast.server.durability.room_writer import WriterContext
+from holdfast.server.health import Drain, HealthMonitor
 from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
 from holdfast.server.rooms.effects import Carry, Outbox
@@ -229,7 +227,7 @@ class ServerParts:
             shares=settings.shares,
         )
         writers = WriterContext(self.clock, limits, self.metrics, self.incarnation, self.outbox.start)
-        self._factory = RoomFactory(services, self.committer, make_writer=partial(RoomWriter, writers))
+        self._factory = RoomFactory(services, self.committer, writers)
         self._stored_rooms = StoredRooms(is_kept=store is not None, is_failing=self._is_store_failing)
         self.rooms = Directory(
             context,
@@ -243,25 +241,15 @@ class ServerParts:
             tell_rooms=self.notices.rooms,
         )
         self.health = HealthMonitor(
-            self.clock.loop,
-            name=self.name,
-            region=settings.region,
-            limits=limits,
-            rooms=self.rooms.runners,
-            room_count=self.rooms.__len__,
-            session_count=self.sessions.__len__,
+            context,
+            self.name,
+            settings.region,
+            rooms=self.rooms,
+            sessions=self.sessions,
             is_store_failing=self._is_store_failing,
-            publish=context.publish,
-            failed=self.faults.report,
         )
         self.drain = Drain(
-            self.name,
-            publish=context.publish,
-            registry=self.sessions,
-            notices=self.notices,
-            runners=self.rooms.runners,
-            room=self.rooms.get,
-            begun=self._drain_begun,
+            self.name, self.bus, health=self.health, sessions=self.sessions, notices=self.notices, rooms=self.rooms
         )
         self._factory.listeners = RoomListeners(
             listed=self.rooms.index.touch,
@@ -460,11 +448,6 @@ class ServerParts:
 
     def _pause(self, connection: LiveConnection, seconds: float) -> None:
         self.fair_queue.pause(connection, seconds)
-
-    def _drain_begun(self, observe: Callable[[Event], None]) -> None:
-        self.health.is_ready = False
-        self.rooms.is_stopping = True
-        self.bus.observe(observe)
 
     def _placement_changed(self, info: PlacementInfo, owner: str) -> None:
         self.bus.publish(PlacementChanged(placement=info.id, status=info.status, reason=info.reason))

@@ -1,18 +1,32 @@
-"""Health checks: every room is checked regularly, and ended if it is unhealthy.
+"""Whether a node takes players and rooms: health checks of its rooms, and the drain before it stops.
 
 A node is unhealthy, and takes no new rooms, while too many of its rooms failed the last check, or while it cannot save.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
-from holdfast.core.room import Room
-from holdfast.schemas.events import Event, NodeHealth, NodeReady, RoomFailed
+from holdfast.core.registry import SessionRegistry
+from holdfast.core.room import Room, context_of
+from holdfast.observability.bus import EventBus
+from holdfast.schemas.events import (
+    Event,
+    NodeDraining,
+    NodeHealth,
+    NodeReady,
+    RoomEnded,
+    RoomFailed,
+    SeatExpired,
+    SeatFreed,
+)
 from holdfast.schemas.node import NodeInfo
+from holdfast.server.context import Context
+from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.sessions import Notices
 
 # A few unhealthy rooms are a problem of those rooms; more of them in one check are a problem of the node.
 _UNHEALTHY_SHARE = 0.5
@@ -26,28 +40,23 @@ class HealthMonitor:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
-        *,
+        context: Context,
         name: str,
         region: str,
-        limits: Limits,
-        rooms: Callable[[], Sequence[RoomRunner]],
-        room_count: Callable[[], int],
-        session_count: Callable[[], int],
+        *,
+        rooms: Directory,
+        sessions: SessionRegistry,
         is_store_failing: Callable[[], bool],
-        publish: Callable[[Event], None],
-        failed: Callable[[str, Exception], None],
     ) -> None:
-        self._loop = loop
+        self._loop = context.clock.loop
+        self._limits = context.limits
+        self._publish = context.publish
+        self._faults = context.faults
         self._name = name
         self._region = region
-        self._limits = limits
         self._rooms = rooms
-        self._room_count = room_count
-        self._session_count = session_count
+        self._sessions = sessions
         self._is_store_failing = is_store_failing
-        self._publish = publish
-        self._failed = failed
         self._rounds: asyncio.Task[None] | None = None
         self._are_rooms_unhealthy = False
         self._was_healthy = True
@@ -78,9 +87,9 @@ class HealthMonitor:
             region=self._region,
             is_ready=self.is_ready,
             is_healthy=self.is_healthy,
-            rooms=self._room_count(),
+            rooms=len(self._rooms),
             rooms_max=self._limits.rooms_max,
-            sessions=self._session_count(),
+            sessions=len(self._sessions),
             reasons=reasons,
         )
 
@@ -102,28 +111,25 @@ class HealthMonitor:
             try:
                 await self.check()
             except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained
-                self._failed("health checks", error)
+                self._faults.report("health checks", error)
 
     async def check(self) -> None:
         """Check every room that has a health check, all at once; end the unhealthy ones."""
         asked: dict[RoomRunner, asyncio.Task[bool]] = {}
         async with asyncio.TaskGroup() as round_:
-            for runner in self._rooms():
-                if self._has_health_check(runner):
+            for runner in self._rooms.runners():
+                if type(runner.room).on_health_check is not Room.on_health_check and not runner.context.is_closing:
                     asked[runner] = round_.create_task(self._is_room_healthy(runner))
                     if len(asked) % _ASKED_AT_ONCE == 0:
                         await asyncio.sleep(0)
         unhealthy = [runner for runner, task in asked.items() if not task.result() and not runner.context.is_closing]
-        self._are_rooms_unhealthy = len(unhealthy) >= max(_UNHEALTHY_LEAST, _UNHEALTHY_SHARE * self._room_count())
+        self._are_rooms_unhealthy = len(unhealthy) >= max(_UNHEALTHY_LEAST, _UNHEALTHY_SHARE * len(self._rooms))
         for runner in unhealthy:
             self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why="unhealthy"))
             runner.end("unhealthy", Reason.ROOM_FAILED)
         if self.is_healthy is not self._was_healthy:
             self._was_healthy = self.is_healthy
             self._publish(NodeHealth(node=self._name, is_healthy=self.is_healthy))
-
-    def _has_health_check(self, runner: RoomRunner) -> bool:
-        return type(runner.room).on_health_check is not Room.on_health_check and not runner.context.is_closing
 
     async def _is_room_healthy(self, runner: RoomRunner) -> bool:
         if runner.persistence.is_stalled:
@@ -143,3 +149,75 @@ class HealthMonitor:
         except Exception:  # noqa: BLE001 - it raised, which was logged, or timed out
             # A room that waits for the store answers when it continues.
             return runner.persistence.is_stalled
+
+
+class Drain:
+    """The time between SIGTERM and the stop: the node accepts nothing new, and rooms that would not survive have some
+    time to finish. Durable rooms need none: they are saved, and continue elsewhere or after the restart."""
+
+    def __init__(
+        self,
+        name: str,
+        bus: EventBus,
+        *,
+        health: HealthMonitor,
+        sessions: SessionRegistry,
+        notices: Notices,
+        rooms: Directory,
+    ) -> None:
+        self._name = name
+        self._bus = bus
+        self._health = health
+        self._sessions = sessions
+        self._notices = notices
+        self._rooms = rooms
+        # The rooms that were being waited for at the last full check.
+        self._waiting: set[str] = set()
+        self._emptied = asyncio.Event()
+        self.is_on = False
+
+    @property
+    def waits_for(self) -> list[RoomRunner]:
+        """The occupied rooms that end with this node."""
+        return [each for each in self._rooms.runners() if not each.persistence.survives_stop and each.seats.used > 0]
+
+    async def run(self, within_s: float) -> None:
+        """Announce the stop, and wait until no room needs more time, or `within_s` has passed."""
+        self.begin(within_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._emptied.wait()
+
+    def begin(self, within_s: float) -> None:
+        """Accept nobody new, and notify connected players and rooms."""
+        if self.is_on:
+            return
+        self.is_on = True
+        self._health.is_ready = False
+        self._rooms.is_stopping = True
+        self._bus.observe(self._happened)
+        self._bus.publish(NodeDraining(node=self._name, deadline_s=within_s))
+        for session in self._sessions:
+            self._notices.stopping(session, within_s)
+        for runner in self._rooms.runners():
+            if type(runner.room).on_stopping is not Room.on_stopping and not runner.context.is_closing:
+                runner.follow(runner.room.on_stopping, within_s)
+        self._look()
+
+    def _happened(self, event: Event) -> None:
+        if isinstance(event, RoomEnded | SeatFreed | SeatExpired):
+            self.look_at(event.room)
+
+    def look_at(self, room_id: str) -> None:
+        """The last player may have left this room, or a reservation may have expired."""
+        room = self._rooms.get(room_id)
+        if self.is_on and (room is None or context_of(room).seats.used == 0):
+            self._waiting.discard(room_id)
+            if not self._waiting:
+                self._look()
+
+    def _look(self) -> None:
+        # Check all of them: a player may have moved to a room that was empty before.
+        self._waiting = {runner.room.id for runner in self.waits_for}
+        if not self._waiting:
+            self._emptied.set()

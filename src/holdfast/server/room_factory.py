@@ -1,8 +1,7 @@
 """Creates rooms: those that end with the process, and those that outlive it."""
 
-from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.core.channel import Channel
 from holdfast.core.room import Room
@@ -10,25 +9,12 @@ from holdfast.core.session import Session
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.persistence import StorePersistence
-from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.durability.room_writer import RoomWriter, WriterContext
 from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.persistence import InMemory
 from holdfast.server.rooms.runner import RoomListeners, RoomRunner
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.splitmix64 import SplitMix64
-
-
-class MakeWriter(Protocol):
-    """Creates the writer that saves a room to the store."""
-
-    def __call__(
-        self,
-        runner: RoomRunner,
-        *,
-        is_at_rest: Callable[[], bool],
-        changed: Callable[[], None],
-        fenced: Callable[[], None],
-    ) -> RoomWriter: ...
 
 
 class RoomFactory:
@@ -37,16 +23,10 @@ class RoomFactory:
     listeners: RoomListeners
     """Set where the server is composed, before there are rooms."""
 
-    def __init__(
-        self,
-        services: RoomServices,
-        committer: Committer | None,
-        *,
-        make_writer: MakeWriter,
-    ) -> None:
+    def __init__(self, services: RoomServices, committer: Committer | None, writers: WriterContext) -> None:
         self._services = services
         self._committer = committer
-        self._make_writer = make_writer
+        self._writers = writers
         self._random = services.context.random
         # One number and one bound method shared by all outlets.
         self._body_bytes_max = services.context.limits.payload_bytes_max - FRAME_HEAD_BYTES
@@ -84,7 +64,8 @@ class RoomFactory:
             services=self._services,
             listeners=self.listeners,
         )
-        writer = self._make_writer(
+        writer = RoomWriter(
+            self._writers,
             runner,
             is_at_rest=lambda: persistence.is_at_rest,
             changed=persistence.changed,

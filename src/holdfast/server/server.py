@@ -1,6 +1,9 @@
 """`Server`: what games create and start."""
 
+import os
+import secrets
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
@@ -13,14 +16,15 @@ from holdfast.core.placement import Queue
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.removed import removed
 from holdfast.core.room import Room
+from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.guest import Guest
-from holdfast.identity.port import AuthContext, Authenticator, memory_store
+from holdfast.identity.port import AuthContext, Authenticator, Closing, Preparing, memory_store
+from holdfast.logs import get_logger
 from holdfast.observability.bus import EventHandlers
 from holdfast.observability.log_lines import LineLimitFilter
 from holdfast.observability.metrics import Counters
 from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.requests import Ban, Create, CreateOptions, fields_of
-from holdfast.server.admission.authenticators import by_scheme, close, kept_secret, prepare
 from holdfast.server.admission.bans import subject_of
 from holdfast.server.agents import Agent
 from holdfast.server.compose import ServerParts, Settings
@@ -31,7 +35,7 @@ from holdfast.server.operations import Operations, OperatorApi
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
 from holdfast.stores import open_store
-from holdfast.stores.port import Claim, Store
+from holdfast.stores.port import ABSENT, Claim, RevisionConflict, Store
 from holdfast.transports.listeners import Listen, Listeners, Tcp, WebSocket
 from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import Subprotocol, TransportLimits
@@ -39,12 +43,14 @@ from holdfast.transports.port import Subprotocol, TransportLimits
 if TYPE_CHECKING:
     from holdfast.observability.tracing import Tracing
 
-T = TypeVar("T")
+log = get_logger("holdfast.server")
 
+T = TypeVar("T")
 
 SUBPROTOCOLS = tuple(Subprotocol(codec.name, codec.text) for codec in CODECS.values())
 """The codecs of a server, in order of preference."""
 
+_SECRET_KEY = "secret/guests"  # noqa: S105 - a key in the store, not a secret
 _LISTEN = "it belongs to what listens, as in listen=[WebSocket({0}), Tcp({0})]"
 _REMOVED = {
     **{name: _LISTEN.format(f"{name}=…") for name in ("host", "tls", "trusted_proxies", "proxy_protocol", "insecure")},
@@ -122,7 +128,6 @@ class Server:
         self.off = handlers.off
         if isinstance(listen, WebSocket | Tcp):
             raise TypeError(f"listen is a list, as in listen=[{type(listen).__name__}(port={listen.port})]")
-        self._environment = _environment or Environment()
         if store is not None and not isinstance(store, Storage):
             store = Storage(store)
         self.room_types = room_types(rooms)
@@ -132,14 +137,23 @@ class Server:
         self._store = open_store(store.store) if store is not None else None
         self._recovery: Pace = store.recovery if store is not None else "eager"
         self._claim: Claim = "takeover" if store is not None and store.takeover else "sole"
-        self._effects = dict(effects or {})
-        self.http = http
-        self._tracing = tracing
-        self._name = name
-        self._region = region
-        self._queues = list(queues)
         self.limits = limits or Limits()
-        self._shares = AddressShares(self.limits.address_share, self.limits.full_share)
+        self._settings = Settings(
+            room_types=self.room_types,
+            authenticators=_by_scheme(auth or (Guest(),)),
+            limits=self.limits,
+            shares=AddressShares(self.limits.address_share, self.limits.full_share),
+            environment=_environment or Environment(),
+            grace_s=grace_s,
+            effects=dict(effects or {}),
+            store=self._store,
+            name=name,
+            region=region,
+            queues=list(queues),
+            tracing=tracing,
+        )
+        self._secret = secret
+        self.http = http
         self._transport_limits = TransportLimits.of(self.limits)
         self.listeners = Listeners(
             (WebSocket(), Tcp()) if listen is None else listen,
@@ -147,9 +161,6 @@ class Server:
             certificate_check_s=self.limits.certificate_check_s,
         )
         """Its ports."""
-        self._grace_s = grace_s
-        self._auth = by_scheme(auth or (Guest(),))
-        self._secret = secret
         self._parts: ServerParts | None = None
         self._line_limit: LineLimitFilter | None = None
         self._operations: Operations | None = None
@@ -221,23 +232,10 @@ class Server:
             self._is_starting = False
 
     async def _start_parts(self) -> None:
-        await prepare(self._auth.values(), self._auth_context)
-        parts = ServerParts(
-            Settings(
-                room_types=self.room_types,
-                authenticators=self._auth,
-                limits=self.limits,
-                shares=self._shares,
-                environment=self._environment,
-                grace_s=self._grace_s,
-                effects=self._effects,
-                store=self._store,
-                name=self._name,
-                region=self._region,
-                queues=self._queues,
-                tracing=self._tracing,
-            )
-        )
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            log.warning("PROMETHEUS_MULTIPROC_DIR is set: all servers of this process share their histograms")
+        await self._prepare_authenticators()
+        parts = ServerParts(self._settings)
         parts.faults.on_error = self._raised
         self._handlers.bind(parts.bus)
         self._parts = parts
@@ -252,7 +250,7 @@ class Server:
             # From here on unauthenticated peers can cause log lines; those of a recovery are never limited.
             self._line_limit.start()
             pending_connections = PendingConnections(
-                self._transport_limits, parts.connection_limiter.turned_away, self._shares
+                self._transport_limits, parts.connection_limiter.turned_away, self._settings.shares
             )
             self.addresses |= await self.listeners.open(parts.accept, SUBPROTOCOLS, pending_connections)
             if self.http is not None:
@@ -275,16 +273,22 @@ class Server:
     def _raised(self, error: Exception, where: str) -> None:
         """A contained error: counted and logged, nothing else."""
 
-    async def _auth_context(self) -> AuthContext:
+    async def _prepare_authenticators(self) -> None:
         """Without a store, the records of authenticators last until the server stops."""
-        return AuthContext(
-            secret=self._secret or await kept_secret(self._store),
-            random=self._environment.random,
-            now=self._environment.now,
-            wall_clock=self._environment.wall_clock,
+        preparing = [each for each in self._settings.authenticators.values() if isinstance(each, Preparing)]
+        if not preparing:
+            return
+        environment = self._settings.environment
+        context = AuthContext(
+            secret=self._secret or await _kept_secret(self._store),
+            random=environment.random,
+            now=environment.now,
+            wall_clock=environment.wall_clock,
             limits=self.limits,
             store=self._store if self._store is not None else memory_store(self.limits),
         )
+        for each in preparing:
+            await each.prepare(context)
 
     async def drain(self, within_s: float | None = None) -> None:
         """Accept nobody new, notify players and rooms of the coming stop, and give them time until then.
@@ -307,7 +311,9 @@ class Server:
             await self.listeners.close()
             self.addresses.clear()
             await parts.stop()
-            await close(self._auth.values())
+            for authenticator in self._settings.authenticators.values():
+                if isinstance(authenticator, Closing):
+                    await authenticator.close()
             if self.http is not None:
                 await self.http.close()
             if self._store is not None:
@@ -380,3 +386,22 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+def _by_scheme(authenticators: Sequence[Authenticator]) -> Mapping[str, Authenticator]:
+    found = {each.scheme: each for each in authenticators}
+    if len(found) < len(authenticators):
+        schemes = ", ".join(each.scheme for each in authenticators)
+        raise ValueError(f"auth: each scheme has one authenticator; got {schemes}")
+    return found
+
+
+async def _kept_secret(store: Store | None) -> bytes:
+    """The key that signs the identities of guests: generated once and saved in the store, if there is one."""
+    while store is not None:
+        known = await store.get(_SECRET_KEY)
+        if known is not None:
+            return known.value
+        with suppress(RevisionConflict):
+            await store.put(_SECRET_KEY, secrets.token_bytes(TOKEN_BYTES), ABSENT)
+    return secrets.token_bytes(TOKEN_BYTES)

@@ -26,8 +26,8 @@ from holdfast.identity.port import (
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.events import Authenticated, SignInFailed
 from holdfast.schemas.requests import Confirm, LinkAccount
-from holdfast.server.admission.authenticators import store_busy
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
+from holdfast.server.admission.sign_in import store_busy
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
 from holdfast.server.sessions import SessionLifecycle, StoredSessions

@@ -14,13 +14,23 @@ from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotA
 from holdfast.schemas.events import Authenticated, SessionOpened, SignInFailed
 from holdfast.schemas.frames import Auth, ChannelInfo, Outcome, Terms, Welcome
 from holdfast.server.admission.access import Access
-from holdfast.server.admission.authenticators import store_busy
 from holdfast.server.admission.bans import ban_message
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
-from holdfast.stores.port import StoreError
+from holdfast.stores.port import Full, StoreError
+
+# A failing store recovers soon or stays down; a full one stays full for a while.
+_RETRY_AFTER_S = 2.0
+_FULL_RETRY_AFTER_S = 60.0
+
+
+def store_busy(error: StoreError) -> Busy:
+    """The refusal for a credential that could not be looked up. (A broken store ends the process.)"""
+    if isinstance(error, Full):
+        return Busy(str(error), _FULL_RETRY_AFTER_S)
+    return Busy("the server cannot check credentials at the moment", _RETRY_AFTER_S)
 
 
 class Welcomer:

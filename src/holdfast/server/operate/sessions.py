@@ -18,7 +18,7 @@ from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.projection import project
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
-from holdfast.server.admission.authenticators import store_busy
+from holdfast.server.admission.sign_in import store_busy
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.operate.rooms import until_saved
