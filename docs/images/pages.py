@@ -14,7 +14,6 @@ from playwright.async_api import Page, ViewportSize, async_playwright
 
 HERE = Path(__file__).parent
 WIDE = ViewportSize(width=1280, height=760)
-PHONE = ViewportSize(width=390, height=844)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # Long enough for the charts to have something to show.
 PLAY_S = 20.0
@@ -43,15 +42,11 @@ async def main() -> None:
                 await sail(player, 4.0)
             await look(operator, "dashboard")
             await operator.goto(f"{dashboard}/#/sessions")
-            await look(operator, "sessions")
             await operator.locator("a[href^='#/sessions/']").first.click()
             await look(operator, "session")
             await operator.goto(f"{dashboard}/#/rooms")
             await operator.locator("a[href^='#/rooms/']").first.click()
             await look(operator, "room")
-            phone = await browser.new_page(viewport=PHONE, color_scheme="dark", has_touch=True, is_mobile=True)
-            await phone.goto(game)
-            await look(phone, "demo-phone")
             await browser.close()
     finally:
         process.terminate()
