@@ -1,7 +1,4 @@
-"""Requests to a node's directory, as data: the same from a client's session, over HTTP, and in Python.
-
-Unknown fields are refused: a command that is only partly understood must not be carried out.
-"""
+"""Requests to a node's directory, as data: the same from a client's session, over HTTP, and in Python."""
 
 import hashlib
 from collections.abc import Mapping
@@ -52,7 +49,11 @@ def fields_of(options: RoomOptions) -> dict[str, Any]:
     return {**options, "properties": dict(options.get("properties") or {})}
 
 
-class Create(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class DirectoryRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The base of all requests. Unknown fields are refused: what is only partly understood must not be carried out."""
+
+
+class Create(HidesSecrets, DirectoryRequest, frozen=True):
     """Create a room. The same `idempotency_key` with the same request gives the same room; a different request is
     refused."""
 
@@ -67,13 +68,13 @@ class Create(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit
     message_version: MessageVersion = ""
 
 
-class JoinOrCreate(Create, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class JoinOrCreate(Create, frozen=True):
     """Take a seat in the oldest open public room of a kind that matches `where`, or in a new room."""
 
     where: Expression = ""
 
 
-class Join(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Join(HidesSecrets, DirectoryRequest, frozen=True):
     """Take a seat: by the room's id, or by its code."""
 
     shown = ("room", "code")
@@ -83,7 +84,7 @@ class Join(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_d
     message_version: MessageVersion = ""
 
 
-class Reserve(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Reserve(HidesSecrets, DirectoryRequest, frozen=True):
     """Reserve seats for a party, all or none; empty `players`: for the sender. Asking again extends the time."""
 
     shown = ("room", "players", "ttl_s")
@@ -94,14 +95,14 @@ class Reserve(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omi
     ttl_s: Seconds | None = None
 
 
-class Release(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Release(DirectoryRequest, frozen=True):
     """Free reserved seats; empty `players`: the sender's."""
 
     room: RoomId
     players: Annotated[list[PlayerName], Meta(max_length=PARTY_MAX)] = []
 
 
-class Wait(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Wait(HidesSecrets, DirectoryRequest, frozen=True):
     """Join the waitlist of a full room; asking again returns the present place."""
 
     shown = ("room",)
@@ -109,24 +110,24 @@ class Wait(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_d
     password: Password = ""
 
 
-class StopWaiting(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class StopWaiting(DirectoryRequest, frozen=True):
     """Leave the waitlist."""
 
     room: RoomId
 
 
-class Leave(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Leave(DirectoryRequest, frozen=True):
     """Free the seat."""
 
 
-class Mine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Mine(DirectoryRequest, frozen=True):
     """The rooms in which this player has a seat, from any device; unless `seated`, also reserved ones."""
 
     seated: bool = False
     """Without rooms where a seat is only reserved: anybody in the room may have reserved it."""
 
 
-class Search(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Search(DirectoryRequest, frozen=True):
     """Find rooms: `where` in the search language, `order_by` as in ["players desc", "properties.level"]."""
 
     kind: Name | None = None
@@ -138,7 +139,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     """The cursor of the previous page."""
 
 
-class Watch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Watch(DirectoryRequest, frozen=True):
     """Watch a search: the present results, and every change to them as a notice. The client chooses the `id`."""
 
     id: Name
@@ -147,13 +148,13 @@ class Watch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     limit: Annotated[int, Meta(ge=1, le=100)] = 100
 
 
-class Unwatch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Unwatch(DirectoryRequest, frozen=True):
     """Stop watching a search."""
 
     id: Name
 
 
-class RoomChanges(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class RoomChanges(HidesSecrets, DirectoryRequest, frozen=True, kw_only=True):
     """Changes to a room; a field that is missing or null stays as it is."""
 
     shown: ClassVar[tuple[str, ...]] = ("if_version",)
@@ -175,21 +176,21 @@ class RoomChanges(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True,
     """Change nothing unless the room has this version."""
 
 
-class Update(RoomChanges, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Update(RoomChanges, frozen=True):
     """Change a room's listing."""
 
     shown = ("room", "if_version")
     room: RoomId
 
 
-class PlacedPlayer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class PlacedPlayer(DirectoryRequest, frozen=True):
     """A player who is to get a seat, and their latency to each region."""
 
     id: PlayerName
     latencies_ms: Annotated[dict[Name, Annotated[float, Meta(ge=0, le=60_000)]], Meta(max_length=32)] = {}
 
 
-class StartPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class StartPlacement(DirectoryRequest, frozen=True):
     """Create a room on the best node of a queue, with seats for these players; `id` makes it idempotent."""
 
     queue: Name
@@ -202,19 +203,19 @@ class StartPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     visibility: Visibility = "public"
 
 
-class GetPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class GetPlacement(DirectoryRequest, frozen=True):
     """Get the state of a placement."""
 
     placement: IdempotencyKey
 
 
-class StopPlacement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class StopPlacement(DirectoryRequest, frozen=True):
     """Stop a pending placement."""
 
     placement: IdempotencyKey
 
 
-class Ban(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Ban(DirectoryRequest, frozen=True):
     """Ban a player or a range of addresses. It replaces a former ban of the same."""
 
     player: Annotated[str, Meta(max_length=PLAYER_CHARS_MAX)] = ""
@@ -229,7 +230,7 @@ class Ban(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The reason, shown to the banned players."""
 
 
-class LinkAccount(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LinkAccount(HidesSecrets, DirectoryRequest, frozen=True):
     """Let a credential prove this guest from now on: the same player, with an account. The credential is a secret."""
 
     shown = ("scheme",)
@@ -237,7 +238,7 @@ class LinkAccount(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True,
     credential: Credential
 
 
-class Confirm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Confirm(DirectoryRequest, frozen=True):
     """The client has stored the token of an answer: the previous one is used up."""
 
 
