@@ -20,11 +20,13 @@ async def test_with_a_certificate_the_api_speaks_https(world: World) -> None:
     try:
         async with httpx.AsyncClient(verify=client_context(), trust_env=False) as client:
             answer = await client.get(f"https://{host}:{port}/livez")
+            docs = await client.get(f"https://{host}:{port}/docs")
     finally:
         await api.close()
 
     assert api.scheme == "https"
     assert answer.status_code == 200
+    assert f"curl https://{host}:{port}/livez" in docs.text
 
 
 async def test_without_one_it_speaks_http() -> None:

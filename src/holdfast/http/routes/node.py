@@ -138,7 +138,7 @@ async def docs(request: ApiRequest) -> Response[str]:
     # Not the Host header, which anybody may set.
     host, port = request.scope["server"] or ("localhost", None)
     address = f"[{host}]" if ":" in host else host
-    base_url = f"http://{address}:{port}" if port else f"http://{address}"
+    base_url = f"{request.scope['scheme']}://{address}" + (f":{port}" if port else "")
     text = await asyncio.to_thread(context_of(request).docs, base_url)
     return Response(text, headers={"Content-Security-Policy": SECURITY_POLICY})
 
