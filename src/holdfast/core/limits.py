@@ -32,16 +32,14 @@ class LinkLimits:
     # with small payloads a backlog makes progress over connections that break after a few KiB, and a browser, which
     # sees whole payloads only, receives something within silence_s down to 256 bytes a second.
     batch_bytes_max: int = _limit(
-        4 * KIB, "frames sent together in one payload", "the next payload begins; a larger frame is sent alone"
+        4 * KIB, "frames sent together in one payload", "the next one begins; a larger frame goes alone"
     )
     # Browsers split large messages into a few fragments, and each fragment costs processing time.
     fragments_max: int = _limit(1024, "frames of one WebSocket message", "1009")
     # A PROXY header has two addresses and some hundred bytes of the proxy's own.
     proxy_header_bytes_max: int = _limit(2 * KIB, "a proxy's header (PROXY protocol)", "the connection is cut")
     # A renewed certificate is in use at most this much later.
-    certificate_check_s: float = _limit(
-        60.0, "how often the certificate files are checked", "a renewed certificate is loaded"
-    )
+    certificate_check_s: float = _limit(60.0, "how often the certificate files are checked", "a renewed one is loaded")
     close_s: float = _limit(
         2.0,
         "how long a close handshake waits for the peer; also the time for a room's last hooks",
@@ -49,11 +47,7 @@ class LinkLimits:
     )
     # Room for a window, its frame headers, replies and unreliable messages.
     write_buffer_bytes_max: int = _limit(1 * MIB, "the write buffer of one socket", "cut: `slow`; the client resumes")
-    nesting_max: int = _limit(
-        32,
-        "nesting depth of a message or of a request's arguments",
-        "the message is refused: `invalid`",
-    )
+    nesting_max: int = _limit(32, "nesting depth of a message, or of a request", "it is refused: `invalid`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,24 +97,22 @@ class AdmissionLimits:
     # A household, a school or a phone network may share one address, and all of its players return at once: a resume
     # with a valid token costs the address nothing.
     hellos_per_address_burst: int = _limit(
-        1_024, "hellos from one address at once; those with a valid token are free", "4005 `throttled`"
+        1_024, "hellos of an address at once; with a valid token: free", "4005 `throttled`"
     )
     hellos_per_address_per_s: float = _limit(32.0, "and the rate after that", "4005 `throttled`")
     # Each failure beyond the burst blocks sign-ins from the address for a while, twice as long each time.
     failures_per_address_burst: int = _limit(
-        10, "wrong credentials and floods from one address", "sign-ins from the address are refused for a while"
+        10, "wrong credentials and floods of an address", "its sign-ins are refused a while"
     )
     failures_per_address_per_s: float = _limit(0.2, "the rate at which they are forgiven")
     failure_wait_max_s: float = _limit(60.0, "the longest such wait; it doubles with each failure")
     # A delay makes reconnecting in a loop expensive for the client, not for the server.
-    hello_delay_s: float = _limit(
-        1.0, "how long the hello of a client that connects too often is delayed", "the client waits"
-    )
+    hello_delay_s: float = _limit(1.0, "how long the hello of a client that connects too often is delayed")
     addresses_max: int = _limit(20_000, "addresses that are counted", "the least recently seen is forgotten")
     # The storm governor: further clients are told when to retry, spread over time. Sign-ins get the capacity that
     # resumes leave.
     resumes_per_s: float = _limit(
-        4_000.0, "resumes admitted by the node", "4005 `throttled`, each with a different retry time"
+        4_000.0, "resumes admitted by the node", "4005 `throttled`, each with its own retry time"
     )
     sign_ins_per_s: float = _limit(1_000.0, "sign-ins admitted by the node; fewer while resumes arrive", "the same")
     # Shorter than a grace, so that a waiting client does not lose its session.
@@ -136,7 +128,7 @@ class IdentityLimits:
 
     # Hashes of used resume tokens kept to recognise theft.
     retired_tokens_max: int = _limit(
-        8, "used tokens of a session that are recognised", "an older one is unknown, and not valid either"
+        8, "used tokens of a session that are recognised", "older ones are unknown, and invalid"
     )
     # Each restart of the server whose welcome was not answered adds a history with which the client may return.
     forks_kept_max: int = _limit(
@@ -182,9 +174,7 @@ class IdentityLimits:
     tickets_used_max: int = _limit(100_000, "used tickets that are remembered", "4003 `busy` for tickets")
     # Anybody can name an unknown key, so fetches for those are rare. A token that names no key is tried with each key.
     issuer_keys_s: float = _limit(3600.0, "the age at which an issuer's keys are fetched again")
-    issuer_keys_pause_s: float = _limit(
-        30.0, "the shortest time between two fetches for an unknown key", "the token is refused"
-    )
+    issuer_keys_pause_s: float = _limit(30.0, "the time between two fetches for an unknown key", "the token is refused")
     issuer_keys_timeout_s: float = _limit(5.0, "one fetch", "the previous keys stay valid")
     issuer_keys_bytes_max: int = _limit(256 * KIB, "the fetched document", "the same")
     issuer_keys_max: int = _limit(32, "keys read from it", "the rest is ignored")
@@ -209,9 +199,7 @@ class SessionLimits:
     # not applied, and the client is told; at `violations_max` its connection is closed. `flood_policy` decides how far
     # that goes.
     violations_per_s: float = _limit(1.0, "the rate at which violations are forgiven")
-    violations_warned_max: int = _limit(
-        20, "violations that are only logged and published", "the next is not applied: `throttled`"
-    )
+    violations_warned_max: int = _limit(20, "violations that are only reported", "the next is not applied: `throttled`")
     violations_max: int = _limit(400, "violations not yet forgiven", "4006 `flooding`")
     flood_policy: FloodPolicy = _limit(  # noqa: RUF009 - makes a field
         "disconnect", "how violations are answered", "see [above](#rate-limits-per-session)"
@@ -221,18 +209,16 @@ class SessionLimits:
     # The fair queue: a client that is this far ahead of its byte rate, or sends this many frames in one payload, is
     # processed in portions. All clients in the queue together get this much of the loop's time, then a pause, so that
     # no other client waits long for them.
-    fair_queue_ahead_s: float = _limit(
-        0.02, "how far a client may be ahead of its byte rate", "it moves to the fair queue"
-    )
+    fair_queue_ahead_s: float = _limit(0.02, "how far a client may exceed its byte rate", "it moves to the fair queue")
     fair_queue_frames_max: int = _limit(
-        64, "frames of one payload that are processed at once", "the rest goes through the fair queue"
+        64, "frames of a payload processed at once", "the rest goes through the fair queue"
     )
     fair_queue_portion_max: int = _limit(4, "frames in one portion of the fair queue")
     fair_queue_turn_s: float = _limit(0.000_1, "the event loop's time that the fair queue may use at a time", "a pause")
     fair_queue_pause_s: float = _limit(0.004, "that pause")
     # One read of the socket; each payload counts 256 bytes more. Only payloads that inflate to much more can exceed it.
     fair_queue_bytes_max: int = _limit(
-        1 * MIB, "input of one client in the fair queue", "4006 `flooding`, whatever the policy"
+        1 * MIB, "input of one client in the fair queue", "4006 `flooding`, by any policy"
     )
     idle_s: float = _limit(
         1800.0,
@@ -247,20 +233,16 @@ class SessionLimits:
     # A code has six letters, which are quickly tried. Another session is easily opened, so guesses are also counted by
     # address, and for one room over all addresses. Beyond those limits a guess is not refused, because it may be right,
     # but its check is delayed, up to the longest wait.
-    wrong_guesses_max: int = _limit(
-        10, "wrong room passwords and codes from one session", "`throttled` for the rest of the session"
-    )
+    wrong_guesses_max: int = _limit(10, "wrong room passwords and codes from one session", "`throttled` until it ends")
     guesses_per_address_burst: int = _limit(
         30, "the same from one address, for one room's password or for codes", "the next checks are delayed"
     )
     guesses_per_address_per_s: float = _limit(0.2, "the rate at which they are forgiven")
-    guesses_per_room_burst: int = _limit(
-        100, "wrong passwords for one room, from all addresses", "the next checks are delayed"
-    )
+    guesses_per_room_burst: int = _limit(100, "wrong passwords for one room, in all", "the next checks are delayed")
     guesses_per_room_per_s: float = _limit(0.5, "the rate at which they are forgiven")
     guess_wait_max_s: float = _limit(10.0, "the longest delay, for a session that has not guessed wrong", "`throttled`")
     guess_counters_max: int = _limit(
-        10_000, "rooms and addresses for which guesses are counted", "the least recently seen is forgotten"
+        10_000, "rooms and addresses with counted guesses", "the least recently seen is forgotten"
     )
 
 
@@ -270,12 +252,12 @@ class StreamLimits:
 
     # Bounds the socket's write buffer.
     window_messages_max: int = _limit(
-        1024, "unacknowledged messages in flight, each way", "the sender waits; a client that does not: 4002"
+        1024, "unacknowledged messages, each way", "the sender waits; a client that does not: 4002"
     )
     window_bytes_max: int = _limit(256 * KIB, "the same in bytes", "the same")
     # Above this the stream is resynced, never silently truncated.
     kept_messages_max: int = _limit(
-        4096, "messages kept for a slow or disconnected client", "4008 `slow`; the resume is `resynced`"
+        4096, "messages kept for a slow or absent client", "4008 `slow`; the resume is `resynced`"
     )
     kept_bytes_max: int = _limit(1 * MIB, "the same in bytes", "the same")
     # A client's messages wait while it has a window or more to read, because their answers would only add to it. As
@@ -285,15 +267,11 @@ class StreamLimits:
         "how long a client with a full window may acknowledge nothing while its own messages wait",
         "4008 `slow`; the resume is `resynced`",
     )
-    closing_channels_max: int = _limit(
-        4, "ended channels whose last messages are not acknowledged", "the oldest is discarded"
-    )
+    closing_channels_max: int = _limit(4, "ended channels with unacknowledged messages", "the oldest is discarded")
     ack_messages: int = _limit(32, "messages after which an acknowledgement is sent on its own")
     ack_s: float = _limit(0.1, "or the time after which it is sent")
     # More than a window of messages, so that a snapshot is rarely written, and little enough to be read quickly.
-    journal_bytes_max: int = _limit(
-        512 * KIB, "bytes appended to a client's saved session", "a new snapshot is written"
-    )
+    journal_bytes_max: int = _limit(512 * KIB, "bytes appended to a client's saved session", "a snapshot is written")
     # Three pings may be lost before the peer counts as dropped.
     ping_s: float = _limit(5.0, "the time between two pings")
     silence_s: float = _limit(16.0, "time without any payload from the peer", "cut: `silent`; the client resumes")
@@ -320,9 +298,7 @@ class RoomLimits:
     spawned_max: int = _limit(1024, "spawned tasks of a room", "the same")
     # About 3 MB with usual ids.
     objects_max: int = _limit(16_384, "objects of a room, owned by players or the server", "the same, raised by `own`")
-    owned_per_player_max: int = _limit(
-        1_024, "objects owned by one player", "the same; a player who inherits objects may have more"
-    )
+    owned_per_player_max: int = _limit(1_024, "objects owned by one player", "the same; an heir may have more")
     object_id_bytes_max: int = _limit(256, "the id of an object", "`ValueError` is raised in the room")
     # Applies whatever the room's empty_ttl_s.
     unjoined_s: float = _limit(60.0, "how long a room waits for its first player", "it ends: `never_joined`")
@@ -345,15 +321,13 @@ class DurabilityLimits:
     commit_batches_max: int = _limit(1024, "rooms in one commit", "the same")
     commit_bytes_max: int = _limit(4 * MIB, "bytes in one commit", "the same")
     commit_timeout_s: float = _limit(
-        10.0, "how long one commit may take", "the server looks for it in the store, then retries"
+        10.0, "how long one commit may take", "it is looked for in the store, then retried"
     )
     # For example, a full disk or a locked file.
     store_patience_s: float = _limit(2.0, "how long a store may fail", "durable rooms are paused; 4003 `busy`")
     store_retry_s: float = _limit(0.25, "the time between two attempts")
     # A separate state is written only when it has changed.
-    record_state_bytes_max: int = _limit(
-        4 * KIB, "state stored inside the room's record", "it is stored beside the record"
-    )
+    record_state_bytes_max: int = _limit(4 * KIB, "state inside the room's record", "it is stored beside the record")
     # A small room is one value. Above this, list entries that have not changed lately are stored beside the record.
     record_list_bytes_max: int = _limit(
         2 * KIB,
@@ -371,12 +345,8 @@ class DirectoryLimits:
     reservation_max_s: float = _limit(3600.0, "how long a seat may be reserved", "`invalid`")
     reservations_per_player_max: int = _limit(32, "seats reserved by one player", "`throttled`")
     search_slice_max: int = _limit(2_000, "rooms that a search examines before it yields to other work")
-    search_examined_max: int = _limit(
-        40_000, "rooms examined for one page of a search", "the page is short; its cursor continues"
-    )
-    indexed_properties_max: int = _limit(
-        64, "different properties with an index", "searches by other properties are slower"
-    )
+    search_examined_max: int = _limit(40_000, "rooms examined for one page", "the page is short; its cursor continues")
+    indexed_properties_max: int = _limit(64, "properties with an index", "searches by others are slower")
     watches_per_session_max: int = _limit(4, "live searches of a session", "`throttled`")
     watches_max: int = _limit(2_000, "live searches of the node", "`throttled`")
     watch_s: float = _limit(0.25, "the time between two updates of a live search")
@@ -393,18 +363,16 @@ class ObservabilityLimits:
 
     # As many as sessions: a network outage drops all of them at once.
     events_waiting_max: int = _limit(
-        50_000, "events queued for one handler of `server.on`", "further events are dropped for it, and counted"
+        50_000, "events queued for one handler of `server.on`", "more are dropped, and counted"
     )
     # At most 65,535.
     timeline_max: int = _limit(64, "entries of a session's timeline", "the oldest is discarded")
     timeline_kept_s: float = _limit(900.0, "how long the timeline of an ended session is kept")
     timelines_kept_max: int = _limit(10_000, "timelines of ended sessions", "the oldest is forgotten")
-    events_kept_max: int = _limit(
-        4_096, "events kept for readers of `GET /v1/events` that reconnect", "the reader gets a `gap`"
-    )
+    events_kept_max: int = _limit(4_096, "events kept for readers of `GET /v1/events`", "a late reader gets a `gap`")
     # A client that can cause a log line must not be able to fill the disk.
     log_lines_per_s: int = _limit(5, "log lines about the same refusal or failure", "one line counts the omitted ones")
-    # For example, players who join and leave. To read every event, use the API or server.on.
+    # To read every event, use the API or server.on.
     log_events_per_s: int = _limit(50, "log lines about ordinary events of one type", "the same")
     # A target that is recorded for a day has been forgotten. Longer payloads are shown by their first bytes only:
     # separating their secrets from the rest would block the games for too long.
@@ -414,17 +382,15 @@ class ObservabilityLimits:
     packet_bytes_max: int = _limit(512, "bytes shown of a payload")
     packet_frames_max: int = _limit(16, "frames shown of a payload")
     packet_read_bytes_max: int = _limit(
-        4 * KIB, "the longest payload that is decoded", "only the first bytes of a longer one are shown"
+        4 * KIB, "the longest payload that is decoded", "only the first bytes are shown"
     )
     packet_read_frames_max: int = _limit(64, "frames of such a payload", "the same")
     packet_lines_per_s: int = _limit(
-        1_000, "lines of the packet log, and messages shown to viewers of a room", "one line counts the omitted ones"
+        1_000, "lines of the packet log, and messages shown", "one line counts the omitted ones"
     )
     # Both are computed on the event loop, while the games wait.
     message_shown_bytes_max: int = _limit(
-        16 * KIB,
-        "the longest payload whose messages are shown to viewers of a room",
-        "only the length of a longer one is shown",
+        16 * KIB, "the longest payload shown to viewers of a room", "only its length is shown"
     )
     state_shown_bytes_max: int = _limit(1 * MIB, "a room's state as shown to operators", "`refused`")
 

@@ -10,7 +10,8 @@ chosen to collide (-1 and -2 have the same hash), and one such payload would blo
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,58 +25,55 @@ _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 
 def can_nest(kind: Any) -> bool:
     """Whether values of this type can be nested to any depth."""
-    return _is_open(mi.type_info(kind), ())
-
-
-def _is_open(info: mi.Type, around: tuple[type, ...]) -> bool:
-    if isinstance(info, mi.AnyType | mi.RawType):
-        return True
-    cls = getattr(info, "cls", None)
-    if cls is not None:
-        if cls in around:
-            return True
-        around = (*around, cls)
-    return any(_is_open(part, around) for part in _parts(info))
-
-
-def _parts(info: mi.Type) -> list[mi.Type]:
-    values = [getattr(info, name) for name in info.__struct_fields__]
-    parts = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
-    return [part.type if isinstance(part, mi.Field) else part for part in parts if isinstance(part, mi.Type | mi.Field)]
+    found: list[mi.Type] = []
+    return _gather(mi.type_info(kind), found, ()) or _is_loose(found)
 
 
 def has_text_keys(kind: Any) -> bool:
     """Whether all map keys in values of this type must be text: it contains `Any`, and no other type of key."""
     found: list[mi.Type] = []
     _gather(mi.type_info(kind), found, ())
-    is_loose = any(isinstance(info, mi.AnyType | mi.RawType) for info in found)
     keys = (info.key_type for info in found if isinstance(info, mi.DictType))
-    return is_loose and all(isinstance(key, mi.AnyType | mi.StrType) for key in keys)
+    return _is_loose(found) and all(isinstance(key, mi.AnyType | mi.StrType) for key in keys)
 
 
-def _gather(info: mi.Type, found: list[mi.Type], around: tuple[type, ...]) -> None:
+def _is_loose(found: list[mi.Type]) -> bool:
+    return any(isinstance(info, mi.AnyType | mi.RawType) for info in found)
+
+
+def _gather(info: mi.Type, found: list[mi.Type], around: tuple[type, ...]) -> bool:
+    """Find every type in a type; whether one of them contains itself."""
     found.append(info)
     cls = getattr(info, "cls", None)
     if cls is not None:
         if cls in around:
-            return
+            return True
         around = (*around, cls)
-    for part in _parts(info):
-        _gather(part, found, around)
+    are_nested = [_gather(part, found, around) for _, part in child_types(info)]
+    return any(are_nested)
+
+
+def child_types(info: mi.Type) -> Iterator[tuple[str, mi.Type]]:
+    """The types that a type is made of; those of fields with their name."""
+    for name in info.__struct_fields__:
+        value = getattr(info, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, mi.Field):
+                yield part.name, part.type
+            elif isinstance(part, mi.Type):
+                yield "", part
 
 
 class _Bounded:
     """A decoder that first checks the depth, and the keys of maps."""
 
     def __init__(self, codec: Codec, decoder: BodyDecoder, depth_max: int, *, text_keys: bool) -> None:
-        self._codec = codec
-        self._decoder = decoder
-        self._depth_max = depth_max
-        self._text_keys = text_keys
+        self._check = partial(check_nesting, codec, depth_max=depth_max, text_keys=text_keys)
+        self._decode = decoder.decode
 
     def decode(self, body: Any, /) -> Any:
-        check_nesting(self._codec, body, self._depth_max, text_keys=self._text_keys)
-        return self._decoder.decode(body)
+        self._check(body)
+        return self._decode(body)
 
 
 def bounded_decoders(
@@ -105,10 +103,6 @@ def check_nesting(codec: Codec, body: Any, depth_max: int, *, text_keys: bool = 
         look_through(encoded, depth_max)
 
 
-def _too_deep(depth_max: int) -> msgspec.ValidationError:
-    return msgspec.ValidationError(f"nested more than {depth_max} levels deep")
-
-
 # JSON
 
 # Up to the closing quote or the end of the body: each byte is scanned once, whatever follows.
@@ -124,7 +118,7 @@ def _look_through_json(encoded: bytes, depth_max: int) -> None:
         brackets = brackets.replace(b"[]", b"")
         if not brackets:
             return
-    raise _too_deep(depth_max)
+    raise msgspec.ValidationError(f"nested more than {depth_max} levels deep")
 
 
 # MessagePack
@@ -138,8 +132,6 @@ _LONG |= {0xD9: (1, 1), 0xDA: (2, 1), 0xDB: (4, 1)}
 # The count bytes of arrays and maps, if the first byte does not have the count.
 _COUNTED = {0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
 _MAPS = bytes([*range(0x80, 0x90), 0xDE, 0xDF])
-
-
 # Texts: fixstr, str 8, 16 and 32.
 _TEXTS = bytes([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
 
@@ -167,7 +159,7 @@ def _look_through_msgpack(encoded: bytes, depth_max: int, *, text_keys: bool = F
             if is_map and left % 2:
                 raise msgspec.ValidationError("a key of a map is an array or a map")
             if len(around) >= depth_max:
-                raise _too_deep(depth_max)
+                raise msgspec.ValidationError(f"nested more than {depth_max} levels deep")
             count_bytes = _COUNTED.get(first, 0)
             count = int.from_bytes(encoded[at + 1 : at + 1 + count_bytes]) if count_bytes else first & 0x0F
             at += 1 + count_bytes

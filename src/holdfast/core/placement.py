@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import fsum, inf
+from operator import attrgetter
 from typing import Literal, get_args
 
 from holdfast.core.errors import Invalid
@@ -135,7 +136,7 @@ class Queue:
     def _check_policies(self) -> None:
         opens_s = 0.0
         caps_ms = set()
-        for policy in sorted(self.latency_policies, key=_cap_ms):
+        for policy in sorted(self.latency_policies, key=attrgetter("max_ms")):
             if policy.max_ms in caps_ms:
                 raise ValueError(f"queue {self.name!r} has two latency policies of {policy.max_ms:g} ms: remove one")
             if opens_s >= self.timeout_s:
@@ -184,14 +185,14 @@ def why_nowhere(queue: Queue, nodes: Sequence[NodeInfo], players: Sequence[Place
 
 def next_relaxation_s(queue: Queue, waited_s: float) -> float | None:
     """The total wait after which the present latency policy ends; None if there is none."""
-    _, until_s = _stage(queue, waited_s)
+    until_s = _stage(queue, waited_s)[1]
     return until_s if until_s < inf else None
 
 
 def _stage(queue: Queue, waited_s: float) -> tuple[float, float]:
     """The limit on every player's latency after this wait, and the wait that lifts it."""
     until_s = 0.0
-    for policy in sorted(queue.latency_policies, key=_cap_ms):
+    for policy in sorted(queue.latency_policies, key=attrgetter("max_ms")):
         until_s += policy.for_s
         if waited_s < until_s:
             return policy.max_ms, until_s
@@ -217,21 +218,13 @@ def _obstacle(node: NodeInfo, players: Sequence[PlacedPlayer], cap_ms: float) ->
 
 
 def _rank(queue: Queue, node: NodeInfo, players: Sequence[PlacedPlayer], position: int) -> tuple[float | str, ...]:
+    reported_ms = [player.latencies_ms[node.region] for player in players if node.region in player.latencies_ms]
     by: dict[Priority, float] = {
-        "latency": _average_ms(node.region, players),
+        "latency": fsum(reported_ms) / len(reported_ms) if reported_ms else inf,
         "load": node.rooms / node.rooms_max,
         "order": position,
     }
     return (*(by[priority] for priority in queue.priority), position, node.name)
-
-
-def _average_ms(region: str, players: Sequence[PlacedPlayer]) -> float:
-    reported_ms = [player.latencies_ms[region] for player in players if region in player.latencies_ms]
-    return fsum(reported_ms) / len(reported_ms) if reported_ms else inf
-
-
-def _cap_ms(policy: LatencyPolicy) -> float:
-    return policy.max_ms
 
 
 def _is_above_zero(value: object) -> bool:

@@ -90,9 +90,11 @@ class Seats:
         self._last_number = 0
         self._occupied: tuple[Seat, ...] | None = None
         self._players: tuple[Player[Any], ...] | None = None
-        self._reservations: dict[PlayerId, Reservation] = {}
+        self.reservations: dict[PlayerId, Reservation] = {}
+        """Those in use included; changed by `reserve` and `unreserve`."""
         self._in_use: set[PlayerId] = set()
-        self._waitlist: dict[PlayerId, None] = {}
+        self.waitlist: dict[PlayerId, None] = {}
+        """Players who wait for a seat, first come first served."""
 
     # Seats
 
@@ -167,26 +169,13 @@ class Seats:
     # Reservations
 
     @property
-    def reservations(self) -> dict[PlayerId, Reservation]:
-        """Who a seat is kept for, those in use included: a copy."""
-        return dict(self._reservations)
-
-    @property
     def reservations_open(self) -> int:
         """How many reservations wait for their player; one in use has a seat, which counts already."""
-        return len(self._reservations) - len(self._in_use)
-
-    def reservation(self, player_id: str) -> Reservation | None:
-        """What is kept for a player."""
-        return self._reservations.get(PlayerId(player_id))
-
-    def is_reserved(self, player_id: str) -> bool:
-        """Whether a seat is kept for a player, in use or not."""
-        return player_id in self._reservations
+        return len(self.reservations) - len(self._in_use)
 
     def is_awaited(self, player_id: str) -> bool:
         """Whether a seat is kept for a player, and not in use."""
-        return player_id in self._reservations and player_id not in self._in_use
+        return player_id in self.reservations and player_id not in self._in_use
 
     @property
     def is_room_needed(self) -> bool:
@@ -195,8 +184,8 @@ class Seats:
 
     def reserve(self, player_id: PlayerId, kept: Reservation) -> None:
         """Keep a seat; a player who has one already keeps it for longer, never for less."""
-        known = self._reservations.get(player_id) or kept
-        self._reservations[player_id] = known._replace(until=max(kept.until, known.until))
+        known = self.reservations.get(player_id) or kept
+        self.reservations[player_id] = known._replace(until=max(kept.until, known.until))
 
     def use(self, player_id: PlayerId) -> bool:
         """The player takes the reserved seat; False if none waits for them."""
@@ -212,7 +201,7 @@ class Seats:
     def unreserve(self, player_id: PlayerId) -> Reservation | None:
         """The player has come, or the seat is given back; what was kept."""
         self._in_use.discard(player_id)
-        return self._reservations.pop(player_id, None)
+        return self.reservations.pop(player_id, None)
 
     def reserved_by(self, maker: str) -> list[PlayerId]:
         """For whom this player has reserved seats that wait, and end with the player's session."""
@@ -232,56 +221,19 @@ class Seats:
         return min((kept.until for _, kept in self._open()), default=None)
 
     def _open(self) -> Iterator[tuple[PlayerId, Reservation]]:
-        return ((player_id, kept) for player_id, kept in self._reservations.items() if player_id not in self._in_use)
-
-    # The waitlist, first come first served
-
-    @property
-    def waiting(self) -> list[PlayerId]:
-        """Who waits for a seat, in their order: a copy."""
-        return list(self._waitlist)
-
-    @property
-    def waiting_count(self) -> int:
-        """How many wait for a seat."""
-        return len(self._waitlist)
-
-    def is_waiting(self, player_id: str) -> bool:
-        """Whether a player waits for a seat."""
-        return player_id in self._waitlist
-
-    def wait(self, player_id: PlayerId) -> None:
-        """Join the waitlist at its end; a player who waits already keeps their place."""
-        self._waitlist.setdefault(player_id)
+        return ((player_id, kept) for player_id, kept in self.reservations.items() if player_id not in self._in_use)
 
     def position(self, player_id: str) -> int:
-        """1 for the player who is next; 0 for one who does not wait."""
-        return next((place for place, each in enumerate(self._waitlist, 1) if each == player_id), 0)
-
-    def stop_waiting(self, player_id: PlayerId) -> bool:
-        """Leave the waitlist; False if the player was not on it."""
-        return player_id in self._waitlist and self._waitlist.pop(player_id) is None
-
-    def clear_waitlist(self) -> None:
-        """Nobody waits any more."""
-        self._waitlist.clear()
+        """On the waitlist: 1 for the player who is next, 0 for one who does not wait."""
+        return next((place for place, each in enumerate(self.waitlist, 1) if each == player_id), 0)
 
 
 class RoomContext:
     """Everything about a room that is not the game's own. The room refers to it; the game never sees it."""
 
     __slots__ = (
-        "commands",
-        "host",
-        "is_locked",
-        "listing",
-        "objects",
-        "phase",
-        "properties",
-        "random",
-        "room_id",
-        "seats",
-        "successor",
+        *("commands", "host", "is_locked", "listing", "objects", "phase", "properties", "random", "room_id", "seats"),
+        *("successor",),
     )
 
     commands: RoomCommands

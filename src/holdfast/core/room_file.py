@@ -64,7 +64,6 @@ from holdfast.schemas.room import (
     TimerRecord,
     TimeText,
 )
-from holdfast.schemas.session import ChannelRecord
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -94,19 +93,19 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
     record = decode_room(stored)
     if parts_sum(beside) != record.parts:
         raise Unreadable("what lies beside its record does not belong to it: parts are missing or damaged")
-    seats, owners, timers = (
-        seats_of(record, key, beside),
-        owners_of(record, key, beside),
-        timers_of(record, key, beside),
-    )
+    seats, owners = seats_of(record, key, beside), owners_of(record, key, beside)
+    timers = timers_of(record, key, beside)
     try:
+        reservations = [
+            project(each, ReservationFile, until=seconds_text(each.until)) for each in record.listing.reservations
+        ]
         state = beside[f"{key}/state"] if record.has_state_beside else record.state
         return project(
             record,
             RoomFile,
             id=room_id,
             phase="playing" if record.phase == "playing" else "lobby",
-            listing=_listing(record.listing),
+            listing=project(record.listing, ListingFile, reservations=reservations),
             properties=to_json(_decode(record.properties)),
             state=to_json(_decode(state)),
             parts=_parts(beside, key),
@@ -121,11 +120,6 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
         )
     except (*DECODE_ERRORS, OverflowError, LookupError) as error:
         raise Unreadable(str(error)) from None
-
-
-def _listing(record: ListingRecord) -> ListingFile:
-    reservations = [project(each, ReservationFile, until=seconds_text(each.until)) for each in record.reservations]
-    return project(record, ListingFile, reservations=reservations)
 
 
 def _parts(beside: Mapping[str, bytes], key: str) -> dict[str, dict[str, Any]]:
@@ -144,13 +138,11 @@ def _owned(owners: Mapping[str, int], number: int) -> list[str]:
 
 
 def _player(seat: SeatRecord, owned: list[str]) -> PlayerFile:
-    stream = _stream(seat.channel) if seat.channel is not None else None
+    stream = None
+    if (channel := seat.channel) is not None:
+        kept = [{"type": name, "body": _body(body)} for name, body in channel.kept]
+        stream = StreamFile(channel.applied, channel.last_seq, kept)
     return project(seat, PlayerFile, data=to_json(_decode(seat.data)), owned=owned, stream=stream)
-
-
-def _stream(channel: ChannelRecord) -> StreamFile:
-    kept = [{"type": name, "body": _body(body)} for name, body in channel.kept]
-    return StreamFile(channel.applied, channel.last_seq, kept)
 
 
 def _body(body: bytes) -> Any:
@@ -223,7 +215,11 @@ def room_entries(file: RoomFile, key: str, past: Past | None = None) -> dict[str
     """What to store under this key and beside it, or `NotARoom`. To those who had the room, this is another owner."""
     _check(file)
     try:
-        beside = _stored_parts(file, key)
+        beside = {
+            f"{key}/{field}/{printable(name.encode())}": _encode((name, from_json(value, f"parts.{field}.{name}")))
+            for field, entries in file.parts.items()
+            for name, value in entries.items()
+        }
         record = _record(file, past or Past(file.epoch, file.index, bytes.fromhex(file.hash)), parts_sum(beside))
         return {key: encode(record), **beside}
     except (*DECODE_ERRORS, TypeError, OverflowError) as error:
@@ -231,12 +227,8 @@ def room_entries(file: RoomFile, key: str, past: Past | None = None) -> dict[str
 
 
 def _check(file: RoomFile) -> None:
-    for name, number, least in (
-        ("max_players", file.max_players, 1),
-        ("epoch", file.epoch, 0),
-        ("index", file.index, 0),
-    ):
-        if number < least:
+    for name, least in (("max_players", 1), ("epoch", 0), ("index", 0)):
+        if (number := getattr(file, name)) < least:
             raise NotARoom(f"{name}: it must be {least} or more, not {number}")
     if len(file.hash) != _HASH_DIGITS or not _HEX_DIGITS.issuperset(file.hash):
         raise NotARoom(f"hash: it must have {_HASH_DIGITS} hexadecimal digits")
@@ -245,14 +237,6 @@ def _check(file: RoomFile) -> None:
         if object_id in seen:
             raise NotARoom(f"object {object_id!r} is there twice, and can have one owner only")
         seen.add(object_id)
-
-
-def _stored_parts(file: RoomFile, key: str) -> dict[str, bytes]:
-    return {
-        f"{key}/{field}/{printable(name.encode())}": _encode((name, from_json(value, f"parts.{field}.{name}")))
-        for field, entries in file.parts.items()
-        for name, value in entries.items()
-    }
 
 
 def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
@@ -337,7 +321,7 @@ def to_json(value: Any) -> Any:
         case float():
             return value if isfinite(value) else {"$float": str(value)}
         case bytes():
-            return {"$bytes": _to_base64(value)}
+            return {"$bytes": base64.b64encode(value).decode()}
         case list() | tuple():
             return [to_json(each) for each in value]
         case dict():
@@ -345,9 +329,9 @@ def to_json(value: Any) -> Any:
                 return {key: to_json(each) for key, each in value.items()}
             return {"$map": [[to_json(key), to_json(each)] for key, each in value.items()]}
         case Ext():
-            return {"$ext": [value.code, _to_base64(bytes(value.data))]}
+            return {"$ext": [value.code, base64.b64encode(value.data).decode()]}
         case _:
-            return {"$time": time_text(value)}
+            return {"$time": msgspec.to_builtins(value)}
 
 
 def from_json(value: Any, where: str) -> Any:
@@ -361,21 +345,16 @@ def from_json(value: Any, where: str) -> Any:
                 return {key: from_json(each, f"{where}.{key}") for key, each in value.items()}
             if len(value) > 1:
                 raise NotTagged(f'{where}: {tag!r} must be the only key; an object with such a key is a "$map"')
-            return _untagged(tag, value[tag], where)
+            if tag not in _TAGS:
+                raise NotTagged(f"{where}: unknown tag {tag!r}; use one of {', '.join(_TAGS)}")
+            try:
+                return _TAGS[tag](value[tag], where)
+            except NotTagged:
+                raise
+            except (ValueError, TypeError, msgspec.MsgspecError) as error:
+                raise NotTagged(f"{where}: invalid {tag!r}: {error}") from None
         case _:
             return value
-
-
-def _untagged(tag: str, content: Any, where: str) -> Any:
-    read = _TAGS.get(tag)
-    if read is None:
-        raise NotTagged(f"{where}: unknown tag {tag!r}; use one of {', '.join(_TAGS)}")
-    try:
-        return read(content, where)
-    except NotTagged:
-        raise
-    except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise NotTagged(f"{where}: invalid {tag!r}: {error}") from None
 
 
 def _map(pairs: Any, where: str) -> dict[Any, Any]:
@@ -389,8 +368,7 @@ def _hashable(key: Any) -> Any:
     return tuple(_hashable(each) for each in key) if isinstance(key, list) else key
 
 
-def _ext(content: Any, _: str) -> Ext:
-    code, data = content
+def _ext(code: int, data: str) -> Ext:
     return Ext(code, _from_base64(data))
 
 
@@ -401,16 +379,12 @@ def _from_base64(text: Any) -> bytes:
         raise ValueError(f"it is not base64 ({error})") from None
 
 
-def _to_base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
 _TAGS: dict[str, Callable[[Any, str], Any]] = {
     "$bytes": lambda text, _: _from_base64(text),
     "$int": lambda text, _: int(text),
     "$float": lambda text, _: float(text),
     "$time": lambda text, _: _time(text),
-    "$ext": _ext,
+    "$ext": lambda content, _: _ext(*content),
     "$map": _map,
 }
 
@@ -420,19 +394,13 @@ _TAGS: dict[str, Callable[[Any, str], Any]] = {
 
 def seconds_text(seconds: float) -> TimeText:
     """A time, to the microsecond."""
-    return TimeText(time_text(type(_EPOCH).fromtimestamp(seconds, _EPOCH.tzinfo)))
+    return TimeText(msgspec.to_builtins(type(_EPOCH).fromtimestamp(seconds, _EPOCH.tzinfo)))
 
 
 def seconds_of(text: str) -> float:
     """The time that a text names; `ValueError` if it is invalid."""
     seconds: float = _time(text).timestamp()
     return seconds
-
-
-def time_text(time: Any) -> str:
-    """A `datetime` as text."""
-    text: str = msgspec.to_builtins(time)
-    return text
 
 
 def _time(text: Any) -> Any:

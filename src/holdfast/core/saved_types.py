@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 import msgspec.inspect
 
+from holdfast.core.nesting import child_types
 from holdfast.core.room import Room, context_of, player_data_type
 
 V = TypeVar("V")
@@ -152,19 +153,9 @@ def _check_plain(node: Any, seen: set[int], *, may_have_parts: bool) -> None:
     if isinstance(node, msgspec.inspect.CustomType):
         raise TypeError(f"a {node.cls.__name__} can only be saved with snapshot() and restore()")
     parts = parts_fields(node.cls) if may_have_parts and isinstance(node, msgspec.inspect.StructType) else {}
-    for name, child in _child_types(node):
+    for name, child in child_types(node):
         entry = msgspec.inspect.type_info(parts[name]) if name in parts else child
         _check_plain(entry, seen, may_have_parts=False)
-
-
-def _child_types(node: Any) -> Iterator[tuple[str, Any]]:
-    for name in node.__struct_fields__:
-        value = getattr(node, name)
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, msgspec.inspect.Field):
-                yield each.name, each.type
-            elif isinstance(each, msgspec.inspect.Type):
-                yield "", each
 
 
 # After a failed save
@@ -173,7 +164,7 @@ def _child_types(node: Any) -> Iterator[tuple[str, Any]]:
 def unsavable_field(room: Room[Any]) -> str:
     """The first field that cannot be encoded or decoded, as the game would write it; empty if none is found."""
     for name, value in context_of(room).properties.items():
-        if _failure(value, _unread) is not None:
+        if _failure(value) is not None:
             return f"properties[{name!r}]"
     read_data = state_reader(player_data_type(type(room)))
     for player in context_of(room).seats.players:
@@ -200,7 +191,7 @@ def _field(path: str, value: Any, read: Callable[[bytes], Any]) -> str:
 def _innermost(path: str, value: Any, depth: int = 0) -> str:
     """The innermost value that cannot be encoded; the whole one if each of its fields can be."""
     for step, child in _children(value) if depth < _DEPTH_MAX else ():
-        if _failure(child, _unread) is not None:
+        if _failure(child) is not None:
             return _innermost(path + step, child, depth + 1)
     return path
 
@@ -214,16 +205,13 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{index}]", child) for index, child in enumerate(value))
 
 
-def _failure(value: Any, read: Callable[[bytes], Any]) -> Exception | None:
+def _failure(value: Any, read: Callable[[bytes], Any] = bytes) -> Exception | None:
+    """What encoding a value raises, or reading it again."""
     try:
         read(_encode(value))
     except Exception as failure:  # noqa: BLE001 - whatever a value's own code raises
         return failure
     return None
-
-
-def _unread(encoded: bytes) -> bytes:
-    return encoded
 
 
 def _nothing_for_parts(value: Any) -> None:

@@ -107,44 +107,11 @@ class Session:
     """What the server keeps of one player's presence."""
 
     __slots__ = (
-        "_limits",
-        "address",
-        "channel",
-        "channels_opened",
-        "closing",
-        "codec",
-        "connection",
-        "created_at",
-        "data",
-        "drop_reason",
-        "dropped_at",
-        "drops",
-        "end_reason",
-        "ends",
-        "epoch",
-        "expires_at",
-        "flags",
-        "flood",
-        "grace_s",
-        "id",
-        "last_active_at",
-        "last_request",
-        "latency",
-        "lineage",
-        "on_disconnect",
-        "player_id",
-        "replayed",
-        "replies",
-        "requests_announced",
-        "resumes",
-        "rewound_s",
-        "roles",
-        "seat",
-        "sign_outs",
-        "signed_in_at",
-        "state",
-        "tokens",
-        "wrong_guesses",
+        *("_limits", "address", "channel", "channels_opened", "closing", "codec", "connection", "created_at", "data"),
+        *("drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch", "expires_at", "flags", "flood"),
+        *("grace_s", "id", "last_active_at", "last_request", "latency", "lineage", "on_disconnect", "player_id"),
+        *("replayed", "replies", "requests_announced", "resumes", "rewound_s", "roles", "seat", "sign_outs"),
+        *("signed_in_at", "state", "tokens", "wrong_guesses"),
     )
 
     def __init__(  # noqa: PLR0915 - one call site; all but the first two by keyword
@@ -420,16 +387,8 @@ class Seat:
     """One seat of a room: the engine's half of a player. The same object for as long as the seat is theirs."""
 
     __slots__ = (
-        "is_joining",
-        "number",
-        "outlet",
-        "owned",
-        "player",
-        "player_id",
-        "room",
-        "session",
-        "state",
-        "was_reserved",
+        *("is_joining", "number", "outlet", "owned", "player", "player_id", "room", "session", "state"),
+        *("was_reserved",),
     )
 
     outlet: Outlet

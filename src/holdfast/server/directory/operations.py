@@ -198,7 +198,7 @@ class DirectoryOperations:
 
     def _is_known(self, session: Session, runner: RoomRunner) -> bool:
         seats, player_id = runner.seats, session.player_id
-        is_expected = seats.of(player_id) is not None or seats.is_reserved(player_id)
+        is_expected = seats.of(player_id) is not None or player_id in seats.reservations
         return is_expected or runner.context.listing.password is None
 
     async def _check_password(self, session: Session, runner: RoomRunner, password: str) -> None:

@@ -92,12 +92,12 @@ class QuickJoin:
         player_id = session.player_id
         for runner in self._rooms.rooms_of(player_id):
             is_back = runner.reservations.keeps_own(player_id) or _has_own(runner, player_id)
-            was_kept = runner.seats.is_reserved(player_id)
+            was_kept = player_id in runner.seats.reservations
             if runner.room.kind == kind and is_back and self._has_seat(runner, session):
                 return runner, was_kept
         async with aclosing(self._rooms.index.openings(wanted)) as openings:
             async for runner in openings:
-                was_kept = runner.seats.is_reserved(player_id)
+                was_kept = player_id in runner.seats.reservations
                 if self._has_seat(runner, session):
                     return runner, was_kept
         return None

@@ -78,7 +78,7 @@ class Viewer:
         return (
             self._player_id == runner.context.listing.creator
             or runner.seats.of(self._player_id) is not None
-            or runner.seats.is_reserved(self._player_id)
+            or self._player_id in runner.seats.reservations
         )
 
     def show(self, room_id: str) -> RoomInfo:

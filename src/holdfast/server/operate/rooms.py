@@ -104,7 +104,7 @@ class RoomOperations:
         """Free reserved seats."""
         runner = self._directory.runner(request.room)
         for player_id in request.players:
-            if not runner.seats.is_reserved(player_id):
+            if player_id not in runner.seats.reservations:
                 raise NotFound(f"no seat is reserved for player {player_id}")
         await runner.call(runner.reservations.release, [PlayerId(each) for each in request.players])
         await runner.persistence.saved()

@@ -55,17 +55,17 @@ class Reservations:
     def close(self) -> None:
         """The room ends: no seat is kept any more, and nobody waits for one."""
         self._close_waitlist()
-        for player_id in self._seats.reservations:
+        for player_id in list(self._seats.reservations):
             self._free(player_id)
 
     def stop(self) -> None:
         """The room is gone from this server, whatever becomes of it elsewhere."""
         self._close_waitlist()
-        for player_id in self._seats.reservations:
+        for player_id in list(self._seats.reservations):
             self._drop(player_id)
 
     def _close_waitlist(self) -> None:
-        self._seats.clear_waitlist()
+        self._seats.waitlist.clear()
         self._quota = AddressQuota(self._shares)
         if self._makers_awaited is not None:
             self._makers_awaited.cancel()
@@ -89,14 +89,14 @@ class Reservations:
         self.offer_seats()
         party = list(dict.fromkeys(players))
         coming = [each for each in party if self._seats.of(each) is None]
-        fresh = [each for each in coming if not self._seats.is_reserved(each)]
+        fresh = [each for each in coming if each not in self._seats.reservations]
         self._reserved.check(by, len(fresh) + sum(self._becomes_own(each, by) for each in coming))
         if self._context.is_closing or fresh:
             check_space(self._room, len(fresh))
         for player_id in coming:
             self._keep(player_id, Reservation(self._clock.now() + ttl_s, by, is_placed))
         # A player on a seat has it without an end.
-        ends = [kept.until for each in party if (kept := self._seats.reservation(each)) is not None]
+        ends = [kept.until for each in party if (kept := self._seats.reservations.get(each)) is not None]
         return ReservationInfo(self._room_id, list(party), self._seconds_until(min(ends)) if ends else 0.0)
 
     def reserve_placed(self, players: Sequence[PlayerId], owner: str) -> ReservationInfo:
@@ -106,7 +106,7 @@ class Reservations:
     def reserve_own(self, player_id: PlayerId) -> None:
         """Keep a seat for a player who is about to join; it ends with their session, or with the usual time."""
         self.offer_seats()
-        if not self._seats.is_reserved(player_id):
+        if player_id not in self._seats.reservations:
             check_space(self._room, 1)
         self._keep(player_id, Reservation(self._clock.now() + self._usual_s(), player_id))
 
@@ -123,7 +123,7 @@ class Reservations:
         # A player who is joining has the seat.
         reserved = [each for each in dict.fromkeys(players) if self._seats.is_awaited(each)]
         for player_id in reserved:
-            kept = self._seats.reservation(player_id)
+            kept = self._seats.reservations.get(player_id)
             if by is None or kept is None or by in {player_id, kept.by} or self._is_in_charge(by):
                 continue
             raise NotAllowed(f"the seat of player {player_id} was not reserved by you")
@@ -132,20 +132,20 @@ class Reservations:
     def keeps_own(self, player_id: PlayerId) -> bool:
         """Whether a seat is kept for a player at their own request, or at an operator's."""
         # Others may reserve a seat for them; with that they must not decide where the player goes.
-        kept = self._seats.reservation(player_id)
+        kept = self._seats.reservations.get(player_id)
         return kept is not None and kept.by in {"", player_id}
 
     def _becomes_own(self, player_id: PlayerId, by: str) -> bool:
         """Whether a seat that somebody else has reserved becomes the player's own with this request."""
-        return self._seats.is_reserved(player_id) and not self.keeps_own(player_id) and by in {"", player_id}
+        return player_id in self._seats.reservations and not self.keeps_own(player_id) and by in {"", player_id}
 
     def _keep(self, player_id: PlayerId, kept: Reservation) -> None:
         seats = self._seats
-        is_new = not seats.is_reserved(player_id)
+        is_new = player_id not in seats.reservations
         if self._becomes_own(player_id, kept.by) and (known := seats.unreserve(player_id)) is not None:
             self._reserved.remove(known.by, self._room_id)
             kept = kept._replace(until=max(kept.until, known.until))
-        if not seats.is_reserved(player_id):
+        if player_id not in seats.reservations:
             self._reserved.add(kept.by, self._room_id)
         self._leave_waitlist(player_id)
         seats.reserve(player_id, kept)
@@ -197,14 +197,14 @@ class Reservations:
     def put_back(self, player_id: PlayerId) -> None:
         """The player did not get in: the seat waits for them again, as long as it would have."""
         self._seats.put_back(player_id)
-        kept = self._seats.reservation(player_id)
+        kept = self._seats.reservations.get(player_id)
         if kept is not None:
             self._expire_at(kept.until)
         self._changed()
 
     def check_kept(self, player_id: PlayerId) -> None:
         """Free a reserved seat whose maker went while its player was joining, and did not get in."""
-        kept = self._seats.reservation(player_id)
+        kept = self._seats.reservations.get(player_id)
         if kept is None or not kept.needs_maker:
             return
         is_known = kept.by == player_id or self._is_in_charge(kept.by) or self._seats.occupied_by(kept.by) is not None
@@ -258,7 +258,7 @@ class Reservations:
 
     def wait(self, player_id: PlayerId, address: str = "") -> WaitInfo:
         """Join the waitlist; at once, or when it is their turn, a seat is reserved for them."""
-        if not self._seats.is_reserved(player_id):
+        if player_id not in self._seats.reservations:
             self._join_waitlist(player_id, address)
             self.offer_seats()
         return self._position(player_id)
@@ -275,7 +275,7 @@ class Reservations:
     def seats_changed(self) -> None:
         """The room may have a seat for a player who waits."""
         # Not now: it is in the middle of something.
-        if self._seats.waiting_count and not self._is_offering and open_seats(self._room) > 0:
+        if self._seats.waitlist and not self._is_offering and open_seats(self._room) > 0:
             self._is_offering = True
             self._clock.loop.call_soon(self._offer_soon)
 
@@ -285,11 +285,11 @@ class Reservations:
 
     def offer_seats(self) -> None:
         """Offer free seats to the players who wait, in their order."""
-        if not self._seats.waiting_count or open_seats(self._room) == 0:
+        if not self._seats.waitlist or open_seats(self._room) == 0:
             return
         self._drop_ended()
         until = self._clock.now() + self._usual_s()
-        for player_id in self._seats.waiting:
+        for player_id in list(self._seats.waitlist):
             if open_seats(self._room) == 0:
                 return
             # A player who has as many seats reserved as one may is passed over, and keeps their place.
@@ -302,7 +302,7 @@ class Reservations:
             self._offer(player_id, self._position(player_id))
 
     def _position(self, player_id: PlayerId) -> WaitInfo:
-        kept = self._seats.reservation(player_id)
+        kept = self._seats.reservations.get(player_id)
         if kept is not None:
             return WaitInfo(self._room_id, 0, self._seconds_until(kept.until))
         return WaitInfo(self._room_id, self._seats.position(player_id))
@@ -316,24 +316,26 @@ class Reservations:
         if self._context.is_closing:
             raise NotFound("the room is closing")
         self._drop_ended()
-        if self._seats.is_waiting(player_id):
+        if player_id in self._seats.waitlist:
             return
-        if self._seats.waiting_count >= room.waiting_max:
+        if len(self._seats.waitlist) >= room.waiting_max:
             raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
         # Those who play together often have one address: as many as the room seats may wait.
         if self._quota.is_full(address, room.waiting_max, at_least=room.max_players):
             self._limit_reached("address_share", "refused", player=player_id, address=address)
             raise Throttled("too many are waiting in this line from your address; try again later")
         self._reserved.check(player_id, 1)
-        self._seats.wait(player_id)
+        self._seats.waitlist[player_id] = None
         self._quota.take(player_id, address)
 
     def _leave_waitlist(self, player_id: PlayerId) -> bool:
         self._quota.give_back(player_id)
-        return self._seats.stop_waiting(player_id)
+        was_waiting = player_id in self._seats.waitlist
+        self._seats.waitlist.pop(player_id, None)
+        return was_waiting
 
     def _drop_ended(self) -> None:
         """Players whose session has ended are dropped from the waitlist; those who only dropped keep their place."""
-        for player_id in self._seats.waiting:
+        for player_id in list(self._seats.waitlist):
             if not self._sessions.of_player(player_id):
                 self._leave_waitlist(player_id)
