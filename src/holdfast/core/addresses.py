@@ -119,7 +119,6 @@ class RangeTable(Generic[T]):
         self._tables.setdefault((network.version, network.prefixlen), {})[_prefix(network)] = value
 
     def remove(self, network: Range) -> None:
-        """Remove a range that has a value."""
         place = network.version, network.prefixlen
         table = self._tables[place]
         del table[_prefix(network)]

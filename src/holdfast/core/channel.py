@@ -35,9 +35,9 @@ class Channel:
     """One end of both streams."""
 
     __slots__ = (
-        *("_filled_to", "_kept", "_kept_bytes", "_kept_bytes_max", "_kept_messages_max", "_sent_before"),
+        *("_filled_to", "_kept", "_kept_bytes_max", "_kept_messages_max", "_sent_before"),
         *("_window_bytes_max", "_window_messages_max", "accepted", "ack_sent", "acked", "applied", "generation"),
-        *("is_finished", "last_seq", "number", "overflowed", "sent"),
+        *("is_finished", "kept_bytes", "last_seq", "number", "overflowed", "sent"),
     )
 
     def __init__(self, number: int, limits: Limits) -> None:
@@ -50,7 +50,7 @@ class Channel:
         self.sent = 0
         self._sent_before = 0
         self._kept = _NOTHING
-        self._kept_bytes = 0
+        self.kept_bytes = 0
         self._filled_to = 0
         self.overflowed = False
         self.is_finished = False
@@ -74,23 +74,18 @@ class Channel:
         return len(self._kept)
 
     @property
-    def kept_bytes(self) -> int:
-        """What the kept messages weigh."""
-        return self._kept_bytes
-
-    @property
     def is_full(self) -> bool:
         """Whether one more message might overflow the stream; a sender that can wait should."""
         return (
             len(self._kept) >= self._window_messages_max
-            or self._kept_bytes >= self._window_bytes_max
+            or self.kept_bytes >= self._window_bytes_max
             or self.acked < self._filled_to
         )
 
     def would_fill(self, messages: int, size: int) -> bool:
         """Whether so much more would be a window or above."""
         return (
-            len(self._kept) + messages >= self._window_messages_max or self._kept_bytes + size >= self._window_bytes_max
+            len(self._kept) + messages >= self._window_messages_max or self.kept_bytes + size >= self._window_bytes_max
         )
 
     def push(self, name: str, body: bytes) -> bool:
@@ -102,7 +97,7 @@ class Channel:
             kept = self._kept = deque()
         kept.append((name, body))
         self.last_seq += 1
-        self._kept_bytes = kept_bytes = self._kept_bytes + len(body) + MESSAGE_OVERHEAD_BYTES
+        self.kept_bytes = kept_bytes = self.kept_bytes + len(body) + MESSAGE_OVERHEAD_BYTES
         if kept_bytes > self._kept_bytes_max or len(kept) > self._kept_messages_max:
             self.give_up()
             return False
@@ -110,7 +105,7 @@ class Channel:
 
     def would_overflow(self, messages: int, size: int) -> bool:
         """Whether so much more could not be kept."""
-        return len(self._kept) + messages > self._kept_messages_max or self._kept_bytes + size > self._kept_bytes_max
+        return len(self._kept) + messages > self._kept_messages_max or self.kept_bytes + size > self._kept_bytes_max
 
     def give_up(self) -> None:
         """Keep nothing any more: the peer will be told, and sent the current state."""
@@ -118,17 +113,9 @@ class Channel:
         self._keep_nothing()
         self.last_seq = self.sent
 
-    def mute(self) -> None:
-        """Keep nothing until `unmute`: what comes then is the state, which has all that was said before."""
-        self.overflowed = True
-
-    def unmute(self) -> None:
-        """The state comes now."""
-        self.overflowed = False
-
     def _keep_nothing(self) -> None:
         self._kept = _NOTHING
-        self._kept_bytes = 0
+        self.kept_bytes = 0
 
     def shrink(self) -> None:
         """Take less memory if nothing is kept: the connection is gone."""
@@ -145,7 +132,7 @@ class Channel:
         kept = self._kept
         last = self.last_seq
         # Nearly always everything that is kept fits into the window.
-        if self._kept_bytes > self._window_bytes_max or len(kept) > self._window_messages_max:
+        if self.kept_bytes > self._window_bytes_max or len(kept) > self._window_messages_max:
             last = self._last_in_window()
         first = self.sent + 1
         if first > last:
@@ -184,7 +171,7 @@ class Channel:
         acked = self.acked
         while acked < ack and kept:
             acked += 1
-            self._kept_bytes -= len(kept.popleft()[1]) + MESSAGE_OVERHEAD_BYTES
+            self.kept_bytes -= len(kept.popleft()[1]) + MESSAGE_OVERHEAD_BYTES
         self.acked = acked
         return self.sent < self.last_seq
 
@@ -239,7 +226,7 @@ class Channel:
         self.last_seq = self._sent_before = last_seq
         self.acked = self.sent = last_seq - len(kept)
         self._kept = deque(kept) if kept else _NOTHING
-        self._kept_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
+        self.kept_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
 
     # Inward
 

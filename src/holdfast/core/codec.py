@@ -53,21 +53,18 @@ class Codec:
         return decoder
 
     def from_client(self, payload: bytes) -> list[FromClient]:
-        """The validated frames of a client's payload."""
         try:
             return self._from_client(payload)
         except DECODE_ERRORS as error:
             raise _not_frames(error) from None
 
     def from_server(self, payload: bytes) -> list[FromServer]:
-        """The validated frames of a server's payload."""
         try:
             return self._from_server(payload)
         except DECODE_ERRORS as error:
             raise _not_frames(error) from None
 
     def payload(self, *frames: Frame) -> bytes:
-        """One payload of these frames."""
         return self.encode(frames)
 
     def payloads(self, frames: Sequence[Frame], bytes_max: int) -> list[bytes]:

@@ -76,7 +76,6 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """The peer's address without its port."""
         return host_of(self.peer)
 
     @property
@@ -117,7 +116,6 @@ class Connection:
         """Send the reason, and close."""
 
     def happened(self, event: ConnectionStep) -> None:
-        """Take one step of the state table."""
         self.state = CONNECTION_TABLE.after(self.state, event)
 
     def __repr__(self) -> str:

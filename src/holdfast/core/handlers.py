@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import FunctionType
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from holdfast.core.codec import CODECS, BodyDecoder, Codec
 from holdfast.core.messages import RESERVED, Message
@@ -18,8 +18,8 @@ from holdfast.core.nesting import bounded_decoders, can_nest, has_text_keys
 M = TypeVar("M", bound=Message)
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Where `@on` leaves the message type and the role on a method.
 _MARK = "__holdfast_on__"
-
 
 # Hooks whose answer is needed at once.
 _NEVER_ASYNC = ("heir", "snapshot", "restore")
@@ -40,16 +40,9 @@ class Handler:
     method: Callable[..., Any]
     decoders: Mapping[Codec, BodyDecoder]
     role: str = ""
-    """The role that a sender needs; None for everybody."""
+    """The role that a sender needs; empty for none."""
     can_nest: bool = False
     """Whether a body can be nested arbitrarily deep."""
-
-
-class _Handles(NamedTuple):
-    """What `@on` notes on a method."""
-
-    message_type: type[Message]
-    role: str
 
 
 def on(message_type: type[M], *, role: str | None = None) -> Callable[[F], F]:
@@ -67,7 +60,7 @@ def on(message_type: type[M], *, role: str | None = None) -> Callable[[F], F]:
     def mark(method: F) -> F:
         if is_handler(method):
             raise TypeError(f"{method.__name__} is already marked with @on: write one method per message")
-        setattr(method, _MARK, _Handles(message_type, role or ""))
+        setattr(method, _MARK, (message_type, role or ""))
         return method
 
     return mark
@@ -77,18 +70,21 @@ def handlers_of(cls: type) -> dict[str, Handler]:
     """The handlers of a room class by wire name; a subclass's method overrides its base's, marked or not."""
     found: dict[str, Handler] = {}
     for attribute in dir(cls):
-        mark = _marked(cls, attribute)
+        # The mark of the method, or of the method that it overrides.
+        marks = (getattr(base.__dict__.get(attribute), _MARK, None) for base in cls.__mro__)
+        mark = next((mark for mark in marks if mark is not None), None)
         method = getattr(cls, attribute, None)
         if mark is None or not callable(method):
             continue
-        name = mark.message_type.wire_name
+        message_type, role = mark
+        name = message_type.wire_name
         if name in found:
             raise TypeError(
                 f"{cls.__name__} handles {name!r} twice: {found[name].method.__name__} and {method.__name__}"
             )
-        check_parameters(cls, attribute, method, ("player", mark.message_type.wire_name))
-        decoders = {codec: codec.body_decoder(mark.message_type) for codec in CODECS.values()}
-        found[name] = Handler(mark.message_type, method, decoders, mark.role, can_nest(mark.message_type))
+        check_parameters(cls, attribute, method, ("player", name))
+        decoders = {codec: codec.body_decoder(message_type) for codec in CODECS.values()}
+        found[name] = Handler(message_type, method, decoders, role, can_nest(message_type))
     return found
 
 
@@ -112,23 +108,12 @@ def check_parameters(cls: type, name: str, method: Any, expected: Iterable[str])
 
 def bounded(handlers: dict[str, Handler], depth_max: int) -> dict[str, Handler]:
     """The same handlers, with decoders that refuse deeper nesting where it is possible."""
-    if not any(handler.can_nest for handler in handlers.values()):
-        return handlers
-    return {
-        name: replace(
-            handler,
-            decoders=bounded_decoders(handler.decoders, depth_max, text_keys=has_text_keys(handler.message_type)),
-        )
-        if handler.can_nest
-        else handler
-        for name, handler in handlers.items()
-    }
-
-
-def _marked(cls: type, attribute: str) -> _Handles | None:
-    """The mark of the method, or of the method that it overrides."""
-    marks = (getattr(base.__dict__.get(attribute), _MARK, None) for base in cls.__mro__)
-    return next((mark for mark in marks if mark is not None), None)
+    found = dict(handlers)
+    for name, handler in handlers.items():
+        if handler.can_nest:
+            text_keys = has_text_keys(handler.message_type)
+            found[name] = replace(handler, decoders=bounded_decoders(handler.decoders, depth_max, text_keys=text_keys))
+    return found
 
 
 # Misspelt settings and hooks

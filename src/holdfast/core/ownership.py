@@ -89,7 +89,6 @@ class Ownership(Generic[D]):
         self._touch(object_id)[object_id] = None
 
     def destroy(self, object_id: str) -> None:
-        """Forget the object."""
         if object_id not in self.owners:
             return
         if (former := self.owners.pop(object_id)) is not None:

@@ -170,7 +170,6 @@ class Flood:
         self.barred_until = now + self._limits.retry_after_max_s
 
     def violations(self, now: float) -> float:
-        """The violations that are not forgiven yet."""
         return max(0.0, self._violations - (now - self._counted_at) * self._limits.violations_per_s)
 
 
@@ -220,7 +219,6 @@ class AddressActivity:
             self._blocked_until = now + min(limits.failure_wait_max_s, first_s * 2.0**doublings)
 
     def blocked_s(self, now: float) -> float:
-        """How long sign-ins from this address are blocked."""
         return max(0.0, self._blocked_until - now)
 
     def retry_after_s(self, now: float) -> float:

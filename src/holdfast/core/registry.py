@@ -30,7 +30,6 @@ class SessionRegistry:
         return list(self._by_player.get(PlayerId(player_id), ()))
 
     def of_connection(self, connection_id: str) -> Session | None:
-        """The session that is attached to this connection."""
         return self._by_connection.get(ConnectionId(connection_id))
 
     def add(self, session: Session) -> None:

@@ -127,11 +127,6 @@ class Seats:
             self._players = tuple(seat.player for seat in self.occupied)
         return self._players
 
-    @property
-    def has_players(self) -> bool:
-        """Whether anybody is in the room."""
-        return any(seat.state is not SeatState.RESERVED for seat in self._seats)
-
     def of(self, player_id: str) -> Seat | None:
         """The player's seat in any state, the oldest if they have several."""
         seats = self._of_player.get(PlayerId(player_id))
@@ -156,7 +151,6 @@ class Seats:
         self._occupied = self._players = None
 
     def remove(self, seat: Seat) -> None:
-        """A seat was freed."""
         self._seats.pop(seat, None)
         rest = tuple(each for each in self._of_player.get(seat.player_id, ()) if each is not seat)
         if rest:
@@ -212,12 +206,10 @@ class Seats:
         return {kept.by for _, kept in self._open() if kept.needs_maker}
 
     def expired(self, now: float) -> list[PlayerId]:
-        """The players whose reservation is over."""
         return [player_id for player_id, kept in self._open() if kept.until <= now]
 
     @property
     def next_expiry(self) -> float | None:
-        """When the next reservation is over."""
         return min((kept.until for _, kept in self._open()), default=None)
 
     def _open(self) -> Iterator[tuple[PlayerId, Reservation]]:
@@ -242,7 +234,7 @@ class RoomContext:
     def __init__(self, room_id: str, limits: Limits, random: "Random") -> None:
         self.room_id = room_id
         self.random = random
-        self.seats = Seats(self._listed)
+        self.seats = Seats(lambda: self.commands.listed())  # noqa: PLW0108 - the commands are set later
         self.listing = RoomListing()
         self.properties = PropertyDict({}, self.entry_changed)
         self.objects: Ownership[Any] = Ownership(limits)
@@ -254,7 +246,6 @@ class RoomContext:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the room is ending, or has ended."""
         return self.listing.status not in (RoomStatus.CREATING, RoomStatus.ACTIVE)
 
     def set_properties(self, values: Mapping[str, Any]) -> None:
@@ -264,7 +255,4 @@ class RoomContext:
     def entry_changed(self) -> None:
         """The game changed what the directory shows of the room."""
         self.listing.version += 1
-        self.commands.listed()
-
-    def _listed(self) -> None:
         self.commands.listed()

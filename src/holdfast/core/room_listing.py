@@ -75,7 +75,6 @@ class PropertyDict(dict[str, Any]):
         return self
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """As a dict's."""
         super().update(*args, **kwargs)
         self._changed()
 
@@ -85,13 +84,11 @@ class PropertyDict(dict[str, Any]):
         self.update(values)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """As a dict's."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: str, *default: Any) -> Any:
-        """As a dict's."""
         was_there = key in self
         result = super().pop(key, *default)
         if was_there:
@@ -99,13 +96,11 @@ class PropertyDict(dict[str, Any]):
         return result
 
     def popitem(self) -> tuple[str, Any]:
-        """As a dict's."""
         result = super().popitem()
         self._changed()
         return result
 
     def clear(self) -> None:
-        """As a dict's."""
         super().clear()
         self._changed()
 
@@ -166,7 +161,6 @@ class RoomListing(Struct, kw_only=True, eq=False):
     reason: str = ""
 
     def happened(self, step: RoomStep, reason: str = "") -> None:
-        """Take one step of the room's table."""
         self.status = ROOM_TABLE.after(self.status, step)
         self.reason = reason or self.reason
 

@@ -86,7 +86,6 @@ class Parts(MutableMapping[str, V], Generic[V]):
         self._touched.clear()
 
     def fill(self, entries: dict[str, V]) -> None:
-        """Restore the saved entries."""
         self._entries = entries
         self._touched.clear()
 

@@ -91,7 +91,6 @@ class Latency:
         self.samples = 0
 
     def add(self, sample_ms: float) -> None:
-        """Add one measured round trip."""
         self.last_ms = sample_ms
         self.worst_ms = max(self.worst_ms, sample_ms)
         if self.samples == 0:
@@ -258,7 +257,6 @@ class Session:
         return self.expires_at is not None and now >= self.expires_at
 
     def finish(self, event: SessionStep, reason: Reason) -> None:
-        """The end; nothing follows it."""
         self.state = SESSION_TABLE.after(self.state, event)
         self.connection = None
         self.expires_at = None
@@ -303,7 +301,6 @@ class Session:
     # Requests
 
     def reply_to(self, request_id: int) -> Reply | None:
-        """The reply to one of the last requests."""
         return next((reply for reply in self.replies if reply.id == request_id), None)
 
     def replied(self, reply: Reply) -> None:
@@ -409,7 +406,6 @@ class Seat:
         self.player: Player[Any] = Player(self, data)
 
     def happened(self, event: SeatStep) -> None:
-        """Take one step of the seat's table."""
         self.state = SEAT_TABLE.after(self.state, event)
 
     def __repr__(self) -> str:

@@ -98,7 +98,6 @@ class ResumeTokens:
         return self._current, self._next or b"", list(self._retired)
 
     def restore(self, current: bytes, next_: bytes, retired: list[bytes]) -> None:
-        """Restore the output of `hashes`."""
         self._current, self._next = current, next_ or None
         self._retired = ()
         for each in retired:
@@ -148,10 +147,6 @@ class Lineage:
         """The server restarted. Only the first time counts: the client has received nothing since."""
         if not self.is_forked:
             self.forks = (*self.forks, fork)[-self._forks_max :]
-
-    def begin(self, name: str) -> None:
-        """The client is about to receive this lineage."""
-        self.name = name
 
     def confirmed(self) -> None:
         """The client has sent something since it received the present lineage."""

@@ -140,7 +140,7 @@ class Resumer:
         )
         token = session.tokens.rotate(self._random.randbytes(TOKEN_BYTES))
         if session.lineage.is_forked:
-            session.lineage.begin(printable(self._random.randbytes(LINEAGE_BYTES)))
+            session.lineage.name = printable(self._random.randbytes(LINEAGE_BYTES))
         self._welcomer.welcome(connection, session, token, outcome)
         # The client will return with this token and this lineage: the store must have them first.
         self._stored.hold(session)

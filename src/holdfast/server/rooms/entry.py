@@ -121,7 +121,7 @@ class RoomEntry:
         context = self._context
         if context.listing.version == self._told_version or self._telling is not None:
             return
-        if context.seats.has_players:
+        if context.seats.occupied:
             self._telling = self._loop.call_later(self._limits.watch_s, self._tell_soon)
         else:
             # Who joins is shown the entry as it is then.

@@ -36,7 +36,8 @@ class Resyncs:
         """The player's stream begins anew."""
         self._waiting[seat] = self._waiting.get(seat, 0) + 1
         if seat.session.channel is not None:
-            seat.session.channel.mute()
+            # Nothing is kept until the state is sent: it has all that was said before.
+            seat.session.channel.overflowed = True
         self._turns.take(self._resync, (seat,), self._resynced, (seat,))
 
     def end(self, seat: Seat) -> None:
@@ -47,7 +48,7 @@ class Resyncs:
     def unmute(self, seat: Seat) -> None:
         """What is said to the player is written again."""
         if seat in self._waiting and seat.session.channel is not None:
-            seat.session.channel.unmute()
+            seat.session.channel.overflowed = False
 
     def _resync(self, seat: Seat) -> Any:
         if self._waiting.get(seat, 0) > 1:
