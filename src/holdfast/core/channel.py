@@ -24,10 +24,10 @@ from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Data
 
-# What a message weighs beside its body: its frame's head and the tuple that keeps it.
+# The size of a message besides its body: its frame's head, and the tuple that keeps it.
 MESSAGE_OVERHEAD_BYTES = 64
 
-# In the place of a deque while nothing is kept: an empty one takes 760 bytes, and most held seats keep nothing.
+# Instead of a deque while nothing is kept: an empty one takes 760 bytes, and most held seats keep nothing.
 _NOTHING: deque[tuple[str, bytes]] = cast("deque[tuple[str, bytes]]", ())
 
 
@@ -83,7 +83,7 @@ class Channel:
         )
 
     def would_fill(self, messages: int, size: int) -> bool:
-        """Whether so much more would be a window or above."""
+        """Whether this much more would fill the window."""
         return (
             len(self._kept) + messages >= self._window_messages_max or self.kept_bytes + size >= self._window_bytes_max
         )
@@ -104,11 +104,11 @@ class Channel:
         return True
 
     def would_overflow(self, messages: int, size: int) -> bool:
-        """Whether so much more could not be kept."""
+        """Whether this much more could not be kept."""
         return len(self._kept) + messages > self._kept_messages_max or self.kept_bytes + size > self._kept_bytes_max
 
     def give_up(self) -> None:
-        """Keep nothing any more: the peer will be told, and sent the current state."""
+        """Keep nothing more: the peer will be resynced."""
         self.overflowed = True
         self._keep_nothing()
         self.last_seq = self.sent
@@ -140,7 +140,7 @@ class Channel:
         self.sent = last
         ack = self.ack_sent = self.applied
         number = self.number
-        # From the right: a deque is quick at its ends, and what waits is at that one.
+        # From the right: a deque is fast at its ends, and the unsent messages are at that one.
         if first == self.last_seq:
             name, body = kept[-1]
             return [Data(number, first, ack, name, Raw(body))]
@@ -195,7 +195,7 @@ class Channel:
         return self.last_seq - received
 
     def resync(self) -> None:
-        """Begin the outward stream anew; what was kept is given up, and the peer will be told."""
+        """Begin the outward stream anew, without the kept messages; the peer will be told."""
         self.generation += 1
         self.last_seq = self.acked = self.sent = self._sent_before = 0
         self._keep_nothing()

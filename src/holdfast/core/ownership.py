@@ -13,7 +13,7 @@ D = TypeVar("D", bound=PlayerData)
 
 Orphans = Literal["destroy", "server", "heir"]
 
-# A durable room saves the groups in which something changed: of a full room, each has some kilobytes.
+# A durable room saves the groups in which something changed; in a full room, each has a few kilobytes.
 _GROUPS = 64
 
 
@@ -76,7 +76,7 @@ class Ownership(Generic[D]):
             )
 
     def give(self, player: Player[D] | None, object_id: str) -> None:
-        """The same past all limits: what comes back from the store, or is inherited, was within them once."""
+        """The same without limits: what is restored or inherited was within them once."""
         if (former := self.owners.get(object_id)) is not None:
             _disown(former, object_id)
         self.owners[object_id] = player
@@ -96,7 +96,7 @@ class Ownership(Generic[D]):
         del self._touch(object_id)[object_id]
 
     def orphan(self, player: Player[D], policy: Orphans, heir: Callable[[Player[D], str], Player[Any] | None]) -> None:
-        """The player has really left: what they still own goes where the policy says."""
+        """The player has left for good: what they still own goes where the policy says."""
         try:
             for object_id in sorted(player.owned):
                 match policy:
@@ -107,7 +107,7 @@ class Ownership(Generic[D]):
                     case "server":
                         self.give(None, object_id)
         finally:
-            # `heir` is the game's code: if it raises or names the one who left, no ghost stays the owner.
+            # `heir` is the game's code: it may raise, or name the player who left.
             for object_id in sorted(player.owned):
                 self.destroy(object_id)
 
@@ -117,7 +117,7 @@ class Ownership(Generic[D]):
         else:
             self.give(heir, object_id)
 
-    # For whoever saves them
+    # For saving
 
     @property
     def groups(self) -> Iterator[tuple[int, int]]:
@@ -129,7 +129,7 @@ class Ownership(Generic[D]):
         return {object_id: self.owners[object_id] for object_id in self._groups[group]}
 
     def _touch(self, object_id: str) -> dict[str, None]:
-        """The object's group, in which something changes. The same on every node: hash() is another in each process."""
+        """The object's group, whose version grows. The same on every node, unlike hash()."""
         number = crc32(object_id.encode()) % _GROUPS
         self._versions[number] = self._versions.get(number, 0) + 1
         return self._groups.setdefault(number, {})

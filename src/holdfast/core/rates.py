@@ -235,20 +235,20 @@ class AddressTable:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.unauthenticated = 0
-        self._with_unauthenticated: dict[str, AddressActivity] = {}
-        # Least recently seen first.
-        self._without_unauthenticated: dict[str, AddressActivity] = {}
+        # Those with unauthenticated connections, and the others, least recently seen first.
+        self._active: dict[str, AddressActivity] = {}
+        self._idle: dict[str, AddressActivity] = {}
 
     def __len__(self) -> int:
-        return len(self._with_unauthenticated) + len(self._without_unauthenticated)
+        return len(self._active) + len(self._idle)
 
     def activity(self, name: str) -> AddressActivity:
         """The counts of an address, which is marked as just seen."""
-        known = self._with_unauthenticated.get(name)
+        known = self._active.get(name)
         if known is not None:
             return known
-        activity = self._without_unauthenticated.pop(name, None) or AddressActivity(self._limits)
-        self._without_unauthenticated[name] = activity
+        activity = self._idle.pop(name, None) or AddressActivity(self._limits)
+        self._idle[name] = activity
         self._make_space()
         return activity
 
@@ -257,21 +257,21 @@ class AddressTable:
         activity = self.activity(name)
         activity.unauthenticated += 1
         self.unauthenticated += 1
-        self._without_unauthenticated.pop(name, None)
-        self._with_unauthenticated[name] = activity
+        self._idle.pop(name, None)
+        self._active[name] = activity
 
     def went(self, name: str) -> None:
         """A connection has signed in or closed."""
-        activity = self._with_unauthenticated[name]
+        activity = self._active[name]
         activity.unauthenticated -= 1
         self.unauthenticated -= 1
         if not activity.unauthenticated:
-            self._without_unauthenticated[name] = self._with_unauthenticated.pop(name)
+            self._idle[name] = self._active.pop(name)
             self._make_space()
 
     def _make_space(self) -> None:
-        while len(self) > self._limits.addresses_max and len(self._without_unauthenticated) > 1:
-            del self._without_unauthenticated[next(iter(self._without_unauthenticated))]
+        while len(self) > self._limits.addresses_max and len(self._idle) > 1:
+            del self._idle[next(iter(self._idle))]
 
 
 class AdmissionRate:

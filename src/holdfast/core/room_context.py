@@ -59,13 +59,13 @@ class RoomCommands:
 
 
 class Reservation(NamedTuple):
-    """One seat that is kept for a player who has not come yet."""
+    """One seat that is kept for a player who has not joined yet."""
 
     until: float
     by: str = ""
-    """The player who had it reserved; empty for an operator."""
+    """The player who reserved it; empty for an operator."""
     is_placed: bool = False
-    """Whether a placement had it reserved in that player's name: it outlives their session."""
+    """Whether a placement reserved it in that player's name: it outlives their session."""
 
     @property
     def needs_maker(self) -> bool:
@@ -221,7 +221,7 @@ class Seats:
 
 
 class RoomContext:
-    """Everything about a room that is not the game's own. The room refers to it; the game never sees it."""
+    """Everything about a room that is not the game's. The room refers to it; games do not see it."""
 
     __slots__ = (
         *("commands", "host", "is_locked", "listing", "objects", "phase", "properties", "random", "room_id", "seats"),
@@ -249,7 +249,7 @@ class RoomContext:
         return self.listing.status not in (RoomStatus.CREATING, RoomStatus.ACTIVE)
 
     def set_properties(self, values: Mapping[str, Any]) -> None:
-        """The room begins, or goes on, with these: nothing has changed for anybody."""
+        """Begin, or continue, with these properties: that is no change."""
         self.properties = PropertyDict(values, self.entry_changed)
 
     def entry_changed(self) -> None:

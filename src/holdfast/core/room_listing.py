@@ -15,14 +15,14 @@ from holdfast.schemas.frames import NAME_CHARS_MAX
 from holdfast.schemas.room import PROPERTIES_MAX, CreationKey, JoinPolicy, PasswordHash, Visibility
 
 CODE_LETTERS = "3479BCDFGHJKMNPQRSTVWXYZ"
-"""Of join codes: nothing that looks like another, and no vowels, which would make words."""
+"""The letters of join codes: none looks like another, and without vowels they make no words."""
 CODE_LENGTH = 6
-# What somebody may read in the place of a letter: no code has these.
+# Digits and letters that people read instead of one of those.
 _LOOK_ALIKES = str.maketrans("2568U", "ZSGBV")
 
 
 class RoomStatus(StrEnum):
-    """Where a room is in its life."""
+    """The states of a room."""
 
     CREATING = "creating"
     ACTIVE = "active"
@@ -32,7 +32,7 @@ class RoomStatus(StrEnum):
 
 
 class RoomStep(Enum):
-    """What takes a room from one status to the next."""
+    """The events of a room."""
 
     ACTIVATED = "activated"
     CLOSED = "closed"
@@ -56,7 +56,7 @@ ROOM_TABLE = Table(
 
 
 class PropertyDict(dict[str, Any]):
-    """A room's properties: a dict that says so when it is changed. Assign values; one changed in place is not seen."""
+    """A room's properties: a dict that reports changes. Assign values: a list changed in place is not noticed."""
 
     def __init__(self, values: Mapping[str, Any], changed: Callable[[], None]) -> None:
         super().__init__(values)
@@ -79,7 +79,7 @@ class PropertyDict(dict[str, Any]):
         self._changed()
 
     def replace(self, values: Mapping[str, Any]) -> None:
-        """Have these instead: one change."""
+        """Replace all of them, as one change."""
         super().clear()
         self.update(values)
 
@@ -105,7 +105,7 @@ class PropertyDict(dict[str, Any]):
         self._changed()
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
-        # A copy is a plain dict: who has it must not seem to change the room.
+        # A copy is a plain dict: changing it does not change the room.
         return dict, (dict(self),)
 
 
@@ -151,7 +151,7 @@ class RoomListing(Struct, kw_only=True, eq=False):
     visibility: Visibility = "public"
     password: PasswordHash | None = None
     proven: tuple[PasswordHash, bytes] | None = None
-    """The password that somebody has proven to know, and a keyed hash of it, in memory alone."""
+    """The password that was last proven, and a keyed hash of it; never saved."""
     creator: str = ""
     code: str = ""
     creation_key: CreationKey | None = None
@@ -171,10 +171,10 @@ class RoomListing(Struct, kw_only=True, eq=False):
 
 
 def join_code(picks: Iterable[int]) -> str:
-    """A code from as many numbers as it has letters."""
+    """A code, from one number for each letter."""
     return "".join(CODE_LETTERS[pick % len(CODE_LETTERS)] for pick in picks)
 
 
 def spelled(code: str) -> str:
-    """A code as somebody typed it, the way we write it."""
+    """A code that a person typed, as it is stored."""
     return "".join(letter for letter in code.upper().translate(_LOOK_ALIKES) if letter in CODE_LETTERS)

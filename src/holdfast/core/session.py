@@ -28,11 +28,11 @@ SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
 
 SESSION_ID_BYTES = 12
-"""Of chance in a session's id: enough that it cannot be guessed, though knowing it proves nothing."""
+"""Random bytes in a session's id. It cannot be guessed, and knowing it proves nothing."""
 
 
 class SessionState(Enum):
-    """Where a session is in its life."""
+    """The states of a session."""
 
     PRECONNECT = "preconnect"
     CONNECTED = "connected"
@@ -41,7 +41,7 @@ class SessionState(Enum):
 
 
 class SessionStep(Enum):
-    """What can happen to a session."""
+    """The events of a session."""
 
     ATTACHED = "attached"
     DETACHED = "detached"
@@ -65,7 +65,7 @@ SESSION_TABLE = Table(
 
 
 class SessionFlags(Flag):
-    """What is switched on for a session."""
+    """Features that are on for a session."""
 
     NONE = 0
     ENCRYPTION = auto()
@@ -74,7 +74,7 @@ class SessionFlags(Flag):
     AWAITING_RESPONSE = auto()
 
 
-# Those that are its connection's: the next one brings its own.
+# These belong to the connection: the next one sets its own.
 _OF_A_CONNECTION = SessionFlags.ENCRYPTION | SessionFlags.COMPRESSION
 
 
@@ -133,22 +133,22 @@ class Session:
         self.data: Any = None
         self.created_at = now
         self.signed_in_at = 0.0
-        """The same by the wall clock, for what outlives this node's own; 0 if it is not known."""
+        """The same by the wall clock, which outlives this node; 0 if it is not known."""
         self.last_active_at = now
         self.wrong_guesses = 0
         self.flood: Flood | None = None
-        """What its client may say; None if nothing was said of late, and of an agent, who may say anything."""
+        """The rate limits of its client; None for an agent, and for a client that has been quiet."""
         self.on_disconnect: Callable[[Session], None] | None = None
 
         self.state = SESSION_TABLE.start
         self.connection: Connection | None = None
         self.epoch = 0
         self.address = ""
-        """Where its last connection came from."""
+        """The address of its last connection."""
         self.dropped_at: float | None = None
-        """Since when it waits for its player."""
+        """When it lost its connection; None while it has one."""
         self.sign_outs = 0
-        """The last sign-out that there had been when it began: a later one of its player has ended it."""
+        """The number of the last sign-out on the node when it began: a later one of its player ends it."""
         self.expires_at: float | None = None
         self.end_reason: Reason | None = None
         self.tokens = ResumeTokens(limits.retired_tokens_max)
@@ -156,22 +156,22 @@ class Session:
         self.latency = Latency()
         self.drops = 0
         self.drop_reason: Reason | None = None
-        """Why we have ended its last connection, until the client is heard again: it may not know."""
+        """Why the server closed its last connection, until the client is heard again: it may not know."""
         self.resumes = 0
         self.replayed = 0
         self.rewound_s: float | None = None
-        """Its room came back from a checkpoint of this age: the client remembers more than we do."""
+        """The age of the checkpoint from which its room was restored: the client has seen more than the server has."""
 
         self.seat: Seat | None = None
         self.channel: Channel | None = None
         self.closing: tuple[Channel, ...] = ()
-        """Of seats that are gone: each stays until its last message is acknowledged."""
+        """Channels of freed seats: each stays until its last message is acknowledged."""
         self.channels_opened = 0
         self._limits = limits
         self.last_request = 0
         self.requests_announced = 0
         self.replies: tuple[Reply, ...] = ()
-        """To its last requests, oldest first, in case they are asked again."""
+        """To its last requests, oldest first: a client may repeat them."""
         self.ends: Callable[[Session, Reason, str], None] | None = None
         """Set by the server: how `end` is carried out."""
 
@@ -208,7 +208,7 @@ class Session:
     # State. Called by the registry, which keeps its indexes in step.
 
     def attach(self, connection: Connection, now: float) -> Connection | None:
-        """A new connection takes over; the old one, if any, is returned and has no more say."""
+        """A new connection takes over; returns the old one, which is ignored from now on."""
         self.state = SESSION_TABLE.after(self.state, SessionStep.ATTACHED)
         old, self.connection = self.connection, connection
         self.flags &= ~_OF_A_CONNECTION
@@ -236,13 +236,13 @@ class Session:
             self.flood = None
 
     def restored(self, now: float) -> None:
-        """The server came back and remembers the session; a fresh grace begins."""
+        """The session was restored from the store; a new grace begins."""
         self.state = SESSION_TABLE.after(self.state, SessionStep.RESTORED)
         self.dropped_at = now
         self.expires_at = now + self.grace_s
 
     def forked(self, age_s: float | None) -> None:
-        """The server came back with this session as it is now, and its room's state was so old."""
+        """The session was restored from the store as it is now, and its room from a state of this age."""
         reached = [
             Reached(
                 channel.number, channel.generation, None if channel.overflowed else channel.last_seq, channel.applied
@@ -253,7 +253,7 @@ class Session:
         self.lineage.fork(Fork(self.lineage.name, self.channels_opened, requests, reached, age_s))
 
     def has_expired(self, now: float) -> bool:
-        """Whether the grace has passed: a return in between has cleared or moved the deadline."""
+        """Whether the grace has passed. A return in between clears or moves the deadline."""
         return self.expires_at is not None and now >= self.expires_at
 
     def finish(self, event: SessionStep, reason: Reason) -> None:
@@ -275,21 +275,21 @@ class Session:
         return 1 <= number <= self.channels_opened
 
     def close_channel(self) -> None:
-        """The seat is gone: the channel stays until its last message is acknowledged."""
+        """The seat was freed: the channel stays until its last message is acknowledged."""
         channel, self.channel = self.channel, None
         if channel is not None:
             if self.rewound_s is not None:
-                # Its client counts otherwise and will not be told: what is left must not be taken for what it missed.
+                # The client has other numbers and is not told: it must not take these messages for those it missed.
                 channel.give_up()
             closing = (*self.closing, channel)
             self.closing = closing[max(0, len(closing) - self._limits.closing_channels_max) :]
 
     def channel_over(self, channel: Channel) -> None:
-        """The last message of a seat that is gone was acknowledged, or nobody waits for it."""
+        """The last message of a freed seat was acknowledged, or nobody waits for it."""
         self.closing = tuple(each for each in self.closing if each is not channel)
 
     def channels(self) -> Iterator[Channel]:
-        """Every channel that still has something to say, oldest first."""
+        """The channels with messages to send, oldest first."""
         yield from self.closing
         if self.channel is not None:
             yield self.channel
@@ -304,7 +304,7 @@ class Session:
         return next((reply for reply in self.replies if reply.id == request_id), None)
 
     def replied(self, reply: Reply) -> None:
-        """Keep a reply in case its request is asked again; the oldest ones are forgotten."""
+        """Keep a reply, in case its request is repeated; the oldest ones are forgotten."""
         replies = (*self.replies, reply)
         self.replies = replies[max(0, len(replies) - self._limits.replies_kept_max) :]
 
@@ -313,7 +313,7 @@ class Session:
 
 
 class SeatState(Enum):
-    """What a seat is to the room: reserved, taken and held ones count against `max_players`."""
+    """The states of a seat. Reserved, taken and held ones count against `max_players`."""
 
     RESERVED = "reserved"
     TAKEN = "taken"
@@ -323,7 +323,7 @@ class SeatState(Enum):
 
 
 class SeatStep(Enum):
-    """What can happen to a seat."""
+    """The events of a seat."""
 
     TAKEN = "taken"
     DROPPED = "dropped"
@@ -349,7 +349,7 @@ SEAT_TABLE = Table(
 )
 
 
-# In the place of a set while a player owns nothing: an empty set takes 216 bytes.
+# Instead of a set while a player owns nothing: an empty set takes 216 bytes.
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -389,7 +389,7 @@ class Seat:
     )
 
     outlet: Outlet
-    """Set when the seat is taken; until then there is nobody to speak to."""
+    """Set when the seat is taken."""
 
     def __init__(self, session: Session, data: PlayerData, room: RoomHandle, number: int = 0) -> None:
         self.session = session
@@ -397,9 +397,9 @@ class Seat:
         self.room = room
         self.state = SEAT_TABLE.start
         self.number = number
-        """Of the seat, in its room; 0 until the room gives it one."""
+        """The number of the seat in its room; 0 until the room assigns one."""
         self.is_joining = False
-        """Whether the seat is taken and `on_join` waits for its turn: the room has not heard of the player."""
+        """Whether the seat is taken and `on_join` waits for its turn."""
         self.was_reserved = False
         """Whether a player who joins came with a reservation."""
         self.owned: AbstractSet[str] = _NOTHING
@@ -417,7 +417,7 @@ class Player(Generic[D]):
 
     def __init__(self, seat: Seat, data: D) -> None:
         """Called by the server."""
-        # The one attribute here that is not the game's.
+        # The only attribute that is not the game's.
         self._holdfast_seat = seat
         self.id: PlayerId = seat.player_id
         self.data = data
@@ -435,12 +435,12 @@ class Player(Generic[D]):
 
     @property
     def connected(self) -> bool:
-        """Whether the player is there now; False while the seat is held for them."""
+        """Whether the player is connected; False while the seat is held for them."""
         return self._holdfast_seat.state is SeatState.TAKEN
 
     @property
     def roles(self) -> frozenset[str]:
-        """What the player may do beyond others, as it was proven when they signed in."""
+        """The player's roles, proven at sign-in."""
         return self._holdfast_seat.session.roles
 
     @property
@@ -454,7 +454,7 @@ class Player(Generic[D]):
         self._holdfast_seat.outlet.send(message)
 
     def send_latest(self, message: Message, key: str = "") -> None:
-        """Send unreliably: never repeated; a newer one with the same type and key takes its place."""
+        """Send unreliably: never repeated; a newer message with the same type and key replaces it."""
         check_message(message)
         self._holdfast_seat.outlet.send_latest(message, key)
 
