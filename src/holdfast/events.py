@@ -1,7 +1,6 @@
-"""What happens on a server, to be told of: `from holdfast.events import Dropped`, then `@server.on(Dropped)`.
+"""The events of a server: `from holdfast.events import Dropped`, then `@server.on(Dropped)`. See docs/guide/events.md.
 
-`Event` stands for all of them, `SessionEvent` for all of sessions, `RoomEvent` for all of rooms. See
-docs/guide/events.md.
+`Event` subscribes to all of them, `SessionEvent` to those of sessions, `RoomEvent` to those of rooms.
 """
 
 from holdfast.schemas.events import (

@@ -1,4 +1,4 @@
-"""Who owns which object of a room. Objects stay with a player through a drop; what follows a real leave is a policy."""
+"""The owners of a room's objects. Players keep theirs through a drop; a policy decides what follows when they leave."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Literal, TypeVar

@@ -21,7 +21,7 @@ Disconnect = Literal["soft", "hard"]
 DuplicatePolicy = Literal["takeover", "reject", "allow"]
 OtherVersionPolicy = Literal["refuse", "warn"]
 Election = Literal["none", "oldest", "latency"]
-"""none: no host unless the game names one. oldest: who joined first. latency: who has the shortest round trip."""
+"""none: no host unless the game names one. oldest: the first to join. latency: the shortest round trip."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "durability": get_args(Durability),
@@ -61,19 +61,19 @@ class Room(Generic[D]):
     save_s: float = 0.0
     """How often `save` is called for every player; 0: when they drop or leave."""
     orphans: Orphans = "destroy"
-    """Who gets the objects of a player that left for good: nobody (the room forgets them), the server, or the heir."""
+    """The next owner of objects whose player left for good: nobody (they are forgotten), the server, or the heir."""
     election: Election = "none"
-    """How the next host is chosen when the room has none: nobody, who joined first, or who has the best connection."""
+    """The next host when the room has none: nobody, the player who joined first, or the one with the lowest latency."""
     reservation_s: float = 60.0
     """How long a reserved seat waits for its player, unless the reservation says otherwise."""
     waiting_max: int = 0
-    """How many may stand in line for a seat of a full room; 0: there is no line."""
+    """How many players may wait for a seat in a full room; 0: there is no waitlist."""
     unique_names: bool = False
     """Whether two rooms of this kind may not have the same name."""
     create_role: str = ""
-    """Which role a player needs to make one; empty: none. The server itself and operators need none."""
+    """The role that a player needs to create one; empty: none. The server itself and operators need none."""
     join_role: str = ""
-    """Which role a player needs to take a seat, to reserve some or to wait for one; empty: none."""
+    """The role that a player needs to join, to reserve seats or to wait for one; empty: none."""
     other_version: OtherVersionPolicy = "refuse"
     """A client that was built for other messages than the room's is refused, or let in with a warning in the log."""
     sends: ClassVar[Sequence[type[Message]] | None] = None
@@ -112,12 +112,12 @@ class Room(Generic[D]):
 
     @property
     def name(self) -> str:
-        """What the room is called in the directory; change it with `update`."""
+        """The room's name in the directory; change it with `update`."""
         return self._holdfast_context.listing.name
 
     @property
     def properties(self) -> dict[str, Any]:
-        """What searches can look for and everybody can see: text, numbers, booleans and lists of them."""
+        """What searches find and everybody can see: text, numbers, booleans and lists of them."""
         return self._holdfast_context.properties
 
     @properties.setter
@@ -132,17 +132,17 @@ class Room(Generic[D]):
 
     @property
     def is_locked(self) -> bool:
-        """Whether the room takes nobody new: see `lock`."""
+        """Whether the room accepts no new players: see `lock`."""
         return self._holdfast_context.is_locked
 
     @property
     def random(self) -> "Random":
-        """Random numbers; in a durable room they are saved with it, and go on after a crash."""
+        """Random numbers; a durable room saves their state, and they continue after a crash."""
         return self._holdfast_context.random
 
     @property
     def players(self) -> tuple[Player[D], ...]:
-        """Who is in the room, connected or held, in the order they joined."""
+        """The players in the room, connected or held, in the order in which they joined."""
         return self._holdfast_context.seats.players
 
     def player(self, player_id: str) -> Player[D] | None:
@@ -183,7 +183,7 @@ class Room(Generic[D]):
             seat.outlet.send_shared(message, bodies)
 
     def start(self) -> None:
-        """Begin a round: from now on a dropped player is kept whatever `keep_before_start` says."""
+        """Begin a round: from now on dropped players keep their seats, whatever `keep_before_start` says."""
         context = self._holdfast_context
         if context.phase == "lobby":
             context.phase = "playing"
@@ -216,12 +216,12 @@ class Room(Generic[D]):
         self._holdfast_context.commands.close()
 
     def lock(self) -> None:
-        """Take nobody new; those who have a seat may still return to it."""
+        """Accept no new players; those who have a seat may still return to it."""
         self._holdfast_context.is_locked = True
         self._holdfast_context.entry_changed()
 
     def unlock(self) -> None:
-        """Take players again."""
+        """Accept new players again."""
         self._holdfast_context.is_locked = False
         self._holdfast_context.entry_changed()
 
@@ -251,7 +251,7 @@ class Room(Generic[D]):
         self._holdfast_context.objects.destroy(object_id)
 
     def owner_of(self, object_id: str) -> Player[D] | None:
-        """Who owns an object; None for the server's and for unknown ones."""
+        """The owner of an object; None for the server's and for unknown ones."""
         return self._holdfast_context.objects.owners.get(object_id)
 
     def after(self, seconds: float, method: Callable[..., Any], *args: Any) -> Timer:
@@ -264,7 +264,7 @@ class Room(Generic[D]):
     def effect(self, name: str, payload: Any = None) -> None:
         """Have something done outside (a payment, a web hook) once this turn is saved; retried until it succeeds.
 
-        Who carries it out is given to the server: `Server(effects={"pay": pay})`.
+        The server has the function that does it: `Server(effects={"pay": pay})`.
         """
         self._holdfast_context.commands.effect(name, payload)
 
@@ -281,7 +281,7 @@ class Room(Generic[D]):
         """The room is open to players."""
 
     def admit(self, player: Player[D]) -> Any:
-        """May this player join? Raise `Refused` to say no. Runs beside the room's turns: decide, do not act."""
+        """Whether this player may join: raise `Refused` if not. Runs beside the room's turns: decide, do not act."""
 
     def on_join(self, player: Player[D]) -> Any:
         """A player took a seat; a broadcast reaches them too."""
@@ -299,7 +299,7 @@ class Room(Generic[D]):
         """A player is gone for good and in `players` no more; their objects are still theirs in here."""
 
     def heir(self, player: Player[D], object_id: str) -> Player[D] | None:
-        """Who gets an object of a player that left, when `orphans` is "heir"; None: nobody, and it is forgotten."""
+        """The next owner of an object whose player left, when `orphans` is "heir"; None: it is forgotten."""
         return None
 
     def on_start(self) -> Any:
@@ -312,7 +312,7 @@ class Room(Generic[D]):
         """Called `tick_hz` times a second with the time since the last call."""
 
     def on_recover(self) -> Any:
-        """The server came back, and the room with it: everybody's seat is held, and they will return one by one."""
+        """The room was restored after a restart: every seat is held, and the players return one by one."""
 
     def snapshot(self) -> Any:
         """What is saved as the room's state: a Struct or plain data. Called often, between two turns."""
@@ -329,14 +329,14 @@ class Room(Generic[D]):
         """The room's directory entry (name, properties, policy) was changed from outside."""
 
     def on_host_changed(self, old: Player[D] | None, new: Player[D] | None) -> Any:
-        """Another player is the host; the old one may have left."""
+        """The room has another host; the old one may have left."""
 
     def on_health_check(self) -> Any:
-        """Whether the room is well; asked now and then. One that says False is ended, and the reason is "unhealthy"."""
+        """Called now and then: return False if the room is broken. It ends, with the reason "unhealthy"."""
         return True
 
     def on_stopping(self, deadline_s: float) -> Any:
-        """The server stops within so many seconds: end the round, or tell the players."""
+        """The server stops within this many seconds: end the round, or tell the players."""
 
     def on_destroy(self) -> Any:
         """The room is about to end; everybody has left."""
@@ -349,7 +349,7 @@ class Room(Generic[D]):
 
 
 def _is_data(argument: Any) -> bool:
-    """Whether it says what players keep: `Any` does not, though it is a class in some Pythons."""
+    """Whether this is a type of player data: `Any` is not, though it is a class in some Pythons."""
     return isinstance(argument, type) and issubclass(argument, PlayerData)
 
 

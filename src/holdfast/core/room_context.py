@@ -122,7 +122,7 @@ class Seats:
 
     @property
     def players(self) -> tuple[Player[Any], ...]:
-        """Who is in the room, connected or not, in the order they joined."""
+        """The players in the room, connected or not, in the order in which they joined."""
         if self._players is None:
             self._players = tuple(seat.player for seat in self.occupied)
         return self._players

@@ -1,4 +1,4 @@
-"""Who is here and who may come back: the session rules alone, for a server that has sockets of its own.
+"""Players and their sessions: the session rules alone, for a server that has sockets of its own.
 
     event                    in the lobby                           in the game, from start() to end()
     connect, unknown         known, with the data passed            the same
