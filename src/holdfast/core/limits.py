@@ -28,9 +28,9 @@ class LinkLimits:
     # One payload (a WebSocket message, a TCP frame). 64 KiB is OWASP's ceiling for WebSocket messages; picows doubles
     # its read buffer up to twice this and never shrinks it.
     payload_bytes_max: int = _limit(64 * KIB, "one payload", "the connection closes: 1009")
-    # Frames sent together in one payload; a larger frame is sent alone. A cut connection loses the payload in transit:
-    # with small payloads a backlog makes progress over connections that break after a few KiB, and a browser, which
-    # sees whole payloads only, receives something within silence_s down to 256 bytes a second.
+    # A cut connection loses the payload in transit: with small payloads a backlog makes progress over connections that
+    # break after a few KiB, and a browser, which sees whole payloads only, receives something within silence_s down to
+    # 256 bytes a second.
     batch_bytes_max: int = _limit(
         4 * KIB, "frames sent together in one payload", "the next one begins; a larger frame goes alone"
     )
@@ -100,7 +100,6 @@ class AdmissionLimits:
         1_024, "hellos of an address at once; with a valid token: free", "4005 `throttled`"
     )
     hellos_per_address_per_s: float = _limit(32.0, "and the rate after that", "4005 `throttled`")
-    # Each failure beyond the burst blocks sign-ins from the address for a while, twice as long each time.
     failures_per_address_burst: int = _limit(
         10, "wrong credentials and floods of an address", "its sign-ins are refused a while"
     )
@@ -126,7 +125,7 @@ class AdmissionLimits:
 class IdentityLimits:
     """Passwords, tickets and tokens."""
 
-    # Hashes of used resume tokens kept to recognise theft.
+    # A used token that is presented again was stolen.
     retired_tokens_max: int = _limit(
         8, "used tokens of a session that are recognised", "older ones are unknown, and invalid"
     )
@@ -195,9 +194,7 @@ class SessionLimits:
     requests_per_s: float = _limit(20.0, "and the rate after that", "a violation each")
     bytes_burst: int = _limit(1 * MIB, "bytes at once", "a violation for each payload")
     bytes_per_s: float = _limit(256.0 * KIB, "and the rate after that", "a violation for each payload")
-    # Everything above the rate is a violation. The first ones are only logged; those after `violations_warned_max` are
-    # not applied, and the client is told; at `violations_max` its connection is closed. `flood_policy` decides how far
-    # that goes.
+    # Everything above a rate is a violation: see `core.rates.Flood`.
     violations_per_s: float = _limit(1.0, "the rate at which violations are forgiven")
     violations_warned_max: int = _limit(20, "violations that are only reported", "the next is not applied: `throttled`")
     violations_max: int = _limit(400, "violations not yet forgiven", "4006 `flooding`")
@@ -227,7 +224,6 @@ class SessionLimits:
     )
     session_age_max_s: float = _limit(0.0, "time since the sign-in. 0: no limit", "4106 `too_old`")
     rooms_per_player_max: int = _limit(16, "rooms created by one player that have not ended", "`throttled`")
-    # Replies are kept so that they can be repeated after a resume.
     requests_in_flight_max: int = _limit(16, "unanswered requests", "4002 `sequence`")
     replies_kept_max: int = _limit(32, "replies that can be repeated", "older ones cannot be repeated")
     # A code has six letters, which are quickly tried. Another session is easily opened, so guesses are also counted by
@@ -282,7 +278,6 @@ class StreamLimits:
         "the rate at which bytes of an incomplete payload count as a sign of life",
         "below it, the connection counts as silent",
     )
-    # The newest for each key.
     latest_kept_max: int = _limit(256, "unreliable messages kept for a congested client", "the oldest is discarded")
 
 
@@ -365,7 +360,6 @@ class ObservabilityLimits:
     events_waiting_max: int = _limit(
         50_000, "events queued for one handler of `server.on`", "more are dropped, and counted"
     )
-    # At most 65,535.
     timeline_max: int = _limit(64, "entries of a session's timeline", "the oldest is discarded")
     timeline_kept_s: float = _limit(900.0, "how long the timeline of an ended session is kept")
     timelines_kept_max: int = _limit(10_000, "timelines of ended sessions", "the oldest is forgotten")

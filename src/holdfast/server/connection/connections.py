@@ -86,7 +86,7 @@ _SLICES = 20
 class Heartbeat:
     """Pings every connection every `ping_s`, and drops it after `silence_s` of silence.
 
-    A connection is silent if it neither delivers a payload nor carries `life_bytes_per_s`, in either direction. One
+    A connection is silent if it neither delivers a payload nor carries `liveness_bytes_per_s`, in either direction. One
     timer serves all connections: they are visited in slices, so that ten thousand are not pinged at once.
     """
 
