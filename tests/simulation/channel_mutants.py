@@ -11,6 +11,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.session import Session
 from holdfast.server.admission.sign_in import Welcomer
 from holdfast.server.rooms.delivery import Delivery
+from holdfast.server.rooms.resyncs import Resyncs
 from holdfast.server.rooms.runner import RoomRunner
 from tests.simulation.planting import mutant, patched
 
@@ -42,10 +43,12 @@ def what_is_said_later_overtakes_what_waits() -> Iterator[None]:
 
 @mutant
 def others_speak_between_a_gap_and_the_state() -> Iterator[None]:
-    def mute(channel: Channel) -> None:
-        """Everybody goes on."""
+    def begin(resyncs: Resyncs, seat: Any) -> None:
+        right(resyncs, seat)
+        resyncs.unmute(seat)
 
-    with patched(Channel, mute=mute):
+    right = Resyncs.begin
+    with patched(Resyncs, begin=begin):
         yield
 
 
