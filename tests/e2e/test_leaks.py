@@ -51,7 +51,7 @@ def test_a_planted_password_is_found_in_a_url(told: str) -> None:
 def test_a_planted_leak_is_found_across_the_rows_of_a_dump() -> None:
     # A close may repeat anything, and is shown.
     payload = MSGPACK.payload(Close(4400, "protocol", f"what is {SECRET}?"))
-    text = PacketReader(MSGPACK, Limits()).read(payload, is_from_client=False, is_stranger=False)
+    text = PacketReader(MSGPACK, Limits()).read(payload, is_from_client=False, is_before_sign_in=False)
 
     found = leaks_in({"packets": "\n    ".join(text.dump).encode()}, {"token": SECRET})
 
@@ -60,7 +60,7 @@ def test_a_planted_leak_is_found_across_the_rows_of_a_dump() -> None:
 
 def test_what_is_masked_is_no_leak() -> None:
     payload = MSGPACK.payload(Hello(Auth("guest", SECRET)))
-    text = PacketReader(MSGPACK, Limits()).read(payload, is_from_client=True, is_stranger=True)
+    text = PacketReader(MSGPACK, Limits()).read(payload, is_from_client=True, is_before_sign_in=True)
 
     told = "\n    ".join([*text.frames, *text.dump]).encode()
 

@@ -16,7 +16,7 @@ from holdfast.schemas.frames import Ack, Auth, Data, Frame, FromClient, Hello, P
 from tests.cases import every_case
 
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-STRANGER = pytest.mark.parametrize("is_stranger", [True, False], ids=["stranger", "known"])
+STRANGER = pytest.mark.parametrize("is_before_sign_in", [True, False], ids=["stranger", "known"])
 NAMES = sorted(frame.name for frame in get_args(FromClient))
 FIELDS = ["password", "token", "credential", "code", "message", "auth", "scheme", "resume", "positions"]
 
@@ -58,8 +58,8 @@ def frames_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[Any
     return st.lists(st.tuples(st.sampled_from(NAMES), fields).map(lambda each: [each[0], *each[1]]), max_size=3)
 
 
-def read(codec: Codec, payload: bytes, *, is_stranger: bool) -> None:
-    text = PacketReader(codec, Limits()).read(payload, is_from_client=True, is_stranger=is_stranger)
+def read(codec: Codec, payload: bytes, *, is_before_sign_in: bool) -> None:
+    text = PacketReader(codec, Limits()).read(payload, is_from_client=True, is_before_sign_in=is_before_sign_in)
 
     assert all(line.isprintable() for line in [*text.frames, *text.dump])
     assert text.dump or not payload
@@ -77,14 +77,14 @@ def body(value: Any) -> list[list[Any]]:
 @example(frames=body({"code": datetime(2026, 1, 1, tzinfo=UTC)}))
 @example(frames=body({"pin": msgspec.msgpack.Ext(5, b"x")}))
 @example(frames=[["hello", None, None, {(1, 2): {b"x": "y"}}, {"token": {b"": 1}}]])
-def test_no_payload_in_messagepack_makes_it_raise(frames: list[list[Any]], *, is_stranger: bool) -> None:
-    read(MSGPACK, msgspec.msgpack.encode(frames), is_stranger=is_stranger)
+def test_no_payload_in_messagepack_makes_it_raise(frames: list[list[Any]], *, is_before_sign_in: bool) -> None:
+    read(MSGPACK, msgspec.msgpack.encode(frames), is_before_sign_in=is_before_sign_in)
 
 
 @STRANGER
 @given(frames=frames_of(around(st.text(max_size=8) | st.sampled_from(FIELDS), PLAIN)))
-def test_no_payload_in_json_makes_it_raise(frames: list[list[Any]], *, is_stranger: bool) -> None:
-    read(JSON, msgspec.json.encode(frames, enc_hook=repr), is_stranger=is_stranger)
+def test_no_payload_in_json_makes_it_raise(frames: list[list[Any]], *, is_before_sign_in: bool) -> None:
+    read(JSON, msgspec.json.encode(frames, enc_hook=repr), is_before_sign_in=is_before_sign_in)
 
 
 @every_case(
@@ -101,23 +101,25 @@ def test_no_payload_in_json_makes_it_raise(frames: list[list[Any]], *, is_strang
     ],
 )
 def test_nor_do_the_strange_corners_of_json(text: bytes) -> None:
-    read(JSON, b'[["data",1,1,0,"say",' + text + b"]]", is_stranger=False)
-    read(JSON, b'[["hello",null,null,' + text + b"]]", is_stranger=True)
+    read(JSON, b'[["data",1,1,0,"say",' + text + b"]]", is_before_sign_in=False)
+    read(JSON, b'[["hello",null,null,' + text + b"]]", is_before_sign_in=True)
 
 
 @pytest.mark.parametrize("depth", [100, 900, 1300, 2000, 4000])
 def test_nor_does_what_is_nested_deeply(depth: int) -> None:
-    read(MSGPACK, b"\x91\x96\xa4data\x01\x01\x00\xa3say" + b"\x91" * depth + b"\x00", is_stranger=False)
-    read(MSGPACK, b"\x91\x96\xa4data\x01\x01\x00\xa3say" + b"\x81\xa1a" * (depth // 3) + b"\x00", is_stranger=False)
+    read(MSGPACK, b"\x91\x96\xa4data\x01\x01\x00\xa3say" + b"\x91" * depth + b"\x00", is_before_sign_in=False)
+    read(
+        MSGPACK, b"\x91\x96\xa4data\x01\x01\x00\xa3say" + b"\x81\xa1a" * (depth // 3) + b"\x00", is_before_sign_in=False
+    )
     # A key within a key within a key.
-    read(MSGPACK, b"\x91\x96\xa4data\x01\x01\x00\xa3say\x81" + b"\x91" * depth + b"\x00\x00", is_stranger=False)
+    read(MSGPACK, b"\x91\x96\xa4data\x01\x01\x00\xa3say\x81" + b"\x91" * depth + b"\x00\x00", is_before_sign_in=False)
 
 
 @BOTH
 @STRANGER
 @given(payload=st.binary(max_size=200))
-def test_no_bytes_at_all_make_it_raise(codec: Codec, payload: bytes, *, is_stranger: bool) -> None:
-    read(codec, payload, is_stranger=is_stranger)
+def test_no_bytes_at_all_make_it_raise(codec: Codec, payload: bytes, *, is_before_sign_in: bool) -> None:
+    read(codec, payload, is_before_sign_in=is_before_sign_in)
 
 
 @BOTH
@@ -133,8 +135,8 @@ def test_nor_does_one_of_ours_with_a_byte_that_is_wrong(codec: Codec, data: st.D
     payload = bytearray(codec.payload(data.draw(st.sampled_from(ours))))
     payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
 
-    read(codec, bytes(payload), is_stranger=True)
-    read(codec, bytes(payload), is_stranger=False)
+    read(codec, bytes(payload), is_before_sign_in=True)
+    read(codec, bytes(payload), is_before_sign_in=False)
 
 
 def test_an_extension_is_shown_in_words() -> None:

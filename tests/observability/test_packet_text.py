@@ -40,7 +40,7 @@ def read(
     codec: Codec, payload: bytes, *, out: bool = False, stranger: bool = False, bytes_max: int = 4096
 ) -> PacketText:
     limits = Limits(packet_bytes_max=bytes_max, packet_frames_max=4)
-    return PacketReader(codec, limits).read(payload, is_from_client=not out, is_stranger=stranger)
+    return PacketReader(codec, limits).read(payload, is_from_client=not out, is_before_sign_in=stranger)
 
 
 def bytes_of(dump: list[str]) -> bytes:

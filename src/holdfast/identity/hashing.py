@@ -1,7 +1,7 @@
 """Password hashing: argon2id in a few threads, with a bounded queue and a bound for each address.
 
-One check takes 19 MiB and about 50 ms of a core: it is the most expensive thing that a stranger can ask for. So the
-checks that run and those that wait are limited, and further ones are refused with a time to retry.
+One check takes 19 MiB and about 50 ms of a core: nothing that an unauthenticated client can ask for costs more. So
+the checks that run and those that wait are limited, and further ones are refused with a time to retry.
 """
 
 import asyncio

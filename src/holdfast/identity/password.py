@@ -246,9 +246,9 @@ class Lockouts:
         self._limits = limits
         self._now = now
         self._forgiven_per_s = _FORGIVEN_PER_PAUSE / limits.lockout_max_s
-        # Where owners are at home, and everybody else; of both, what was heard of longest ago is the first.
-        self._homes: dict[_Place, _Guesses] = {}
-        self._strangers: dict[_Place, _Guesses] = {}
+        # Guesses from networks where the owner has signed in, and from all others; each with the oldest first.
+        self._of_owner: dict[_Place, _Guesses] = {}
+        self._of_others: dict[_Place, _Guesses] = {}
 
     def guess(self, name: str, address: str) -> bool:
         """Whether a password may be tried now. It counts as wrong until `was_right`: parallel attempts add up."""
@@ -268,24 +268,24 @@ class Lockouts:
             self._keep(known, place, _Guesses(max(0.0, wrong - 1), made_at, 0.0))
 
     def was_right(self, name: str, address: str) -> None:
-        """The owner has signed in from there, and is at home there from now on."""
+        """The owner has signed in from there: from now on only the guesses made there count against them there."""
         known, places = self._places(name, address)
         for place in places:
             known.pop(place, None)
-        self._keep(self._homes, places[0], _NONE)
+        self._keep(self._of_owner, places[0], _NONE)
 
     def forget(self, name: str) -> None:
         """The account has another password, or is gone."""
-        for known in (self._homes, self._strangers):
+        for known in (self._of_owner, self._of_others):
             for place in [place for place in known if place.name == name]:
                 del known[place]
 
     def _places(self, name: str, address: str) -> tuple[dict[_Place, _Guesses], list[_Place]]:
         """Where a guess that is made there counts."""
         there = _Place(name, address_group(address))
-        if there in self._homes:
-            return self._homes, [there]
-        return self._strangers, [there, _Place(name, _ANYWHERE)]
+        if there in self._of_owner:
+            return self._of_owner, [there]
+        return self._of_others, [there, _Place(name, _ANYWHERE)]
 
     def _one_more(self, place: _Place, guesses: _Guesses, now: float) -> _Guesses:
         limits = self._limits

@@ -151,7 +151,7 @@ class MessageLog:
         try:
             # The frames of a client are not validated yet here.
             frames = [frame for frame in _DECODE[codec](payload) if _carries_message(frame)]
-            shown = masked_view(frames, hide, is_stranger=False)
+            shown = masked_view(frames, hide, is_before_sign_in=False)
         except DECODE_ERRORS:
             return []
         return [

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prometheus_client import Histogram
 
 OTHER = "other"
-"""Stands for names that are not ours: whatever a stranger or an old record may say."""
+"""Stands for names that are not ours: whatever an unauthenticated client or an old record may say."""
 TURNS_PER_SAMPLE = 31
 """One turn in this many is timed, per kind of room. A prime: games count their rounds in tens and sixteens."""
 LOOP_LAG_SAMPLE_S = 0.25

@@ -191,7 +191,9 @@ class _PacketSink:
         connection = self._connection
         try:
             text = self._reader.read(
-                payload, is_from_client=direction == "in", is_stranger=connection.state is ConnectionState.CONNECTING
+                payload,
+                is_from_client=direction == "in",
+                is_before_sign_in=connection.state is ConnectionState.CONNECTING,
             )
             log.info(
                 "packet",

@@ -39,9 +39,9 @@ Mask = Callable[[Any], Any]
 """Returns the replacement for a secret."""
 
 
-def masked_view(frames: Sequence[Sequence[Any]], mask: Mask, *, is_stranger: bool) -> list[list[Any]]:
-    """The same frames without their secrets; `is_stranger` until the client is authenticated."""
-    return [[frame[0], *_fields(frame[0], frame[1:], mask, is_stranger=is_stranger)] for frame in frames]
+def masked_view(frames: Sequence[Sequence[Any]], mask: Mask, *, is_before_sign_in: bool) -> list[list[Any]]:
+    """The same frames without their secrets; `is_before_sign_in` until the client is authenticated."""
+    return [[frame[0], *_fields(frame[0], frame[1:], mask, is_before_sign_in=is_before_sign_in)] for frame in frames]
 
 
 def secrets_in(codec: Codec, encoded: Raw) -> list[str]:
@@ -52,23 +52,23 @@ def secrets_in(codec: Codec, encoded: Raw) -> list[str]:
     return [each for each in found if isinstance(each, str)]
 
 
-def _fields(name: str, values: Sequence[Any], mask: Mask, *, is_stranger: bool) -> list[Any]:
+def _fields(name: str, values: Sequence[Any], mask: Mask, *, is_before_sign_in: bool) -> list[Any]:
     names = _FRAMES[name].__struct_fields__
     # Fields that a later version of the protocol adds.
     unknown = ("",) * (len(values) - len(names))
     return [
-        _field(name, field, value, mask, is_stranger=is_stranger)
+        _field(name, field, value, mask, is_before_sign_in=is_before_sign_in)
         for field, value in zip(chain(names, unknown), values, strict=False)
     ]
 
 
-def _field(frame: str, field: str, value: Any, mask: Mask, *, is_stranger: bool) -> Any:
+def _field(frame: str, field: str, value: Any, mask: Mask, *, is_before_sign_in: bool) -> Any:
     if not field or is_secret(field):
         return _masked(value, mask)
     match frame, field:
         case "hello", _:
             return _of_hello(value, mask)
-        case "close", "message" if is_stranger:
+        case "close", "message" if is_before_sign_in:
             # It may quote the client's data, which may be anything.
             return _masked(value, mask)
         case (("data" | "latest"), "body") if isinstance(value, list):
@@ -143,8 +143,8 @@ class PacketReader:
         self._decode = codec.body_decoder(list[list[Any]]).decode
         self._limits = limits
 
-    def read(self, payload: bytes, *, is_from_client: bool, is_stranger: bool) -> PacketText:
-        """A payload in either direction; `is_stranger` until the client is authenticated."""
+    def read(self, payload: bytes, *, is_from_client: bool, is_before_sign_in: bool) -> PacketText:
+        """A payload in either direction; `is_before_sign_in` until the client is authenticated."""
         limits = self._limits
         if len(payload) > limits.packet_read_bytes_max:
             return PacketText([_TOO_LONG], self._opening(payload))
@@ -154,7 +154,7 @@ class PacketReader:
             frames = self._decode(payload)
             if len(frames) > limits.packet_read_frames_max:
                 return PacketText([_TOO_LONG], self._opening(payload))
-            view = masked_view(frames, hide, is_stranger=is_stranger)
+            view = masked_view(frames, hide, is_before_sign_in=is_before_sign_in)
             shown = [self._frame(*each) for each in view[: limits.packet_frames_max]]
             is_open = view == frames and not (is_from_client and self._may_hide_more(payload, frames))
         except (ProtocolError, *DECODE_ERRORS):
