@@ -21,6 +21,7 @@ from holdfast.transports.port import DialError
 log = get_logger("holdfast.client")
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _OPERATIONS = {kind: name for name, kind in REQUESTS.items()}
 # For these reasons a session ends only on this side of the wire.
@@ -135,14 +136,13 @@ class Exchange:
 
         If the caller is cancelled, the server may carry it out all the same.
         """
-        what = f"answer to {_OPERATIONS[type(request)]!r}"
-        return await self.request(request, lambda result: read(result, kind, what))
+        return await self.ask_then(request, kind, lambda answer: answer)
 
-    async def request(self, request: Struct, taken: Callable[[Any], T]) -> T:
+    async def ask_then(self, request: Struct, kind: type[T], taken: Callable[[T], R]) -> R:
         """The same; `taken` makes something of the answer before anything that came after it is told."""
         await self.until(lambda: self.protocol.may_request)
         self.check()
-        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
         def answered(result: Any, error: HoldfastError | None) -> None:
             if reply.done():
@@ -151,7 +151,7 @@ class Exchange:
                 reply.set_exception(error)
                 return
             try:
-                reply.set_result(taken(result))
+                reply.set_result(taken(read(result, kind, f"answer to {_OPERATIONS[type(request)]!r}")))
             except HoldfastError as problem:
                 reply.set_exception(problem)
 

@@ -133,12 +133,10 @@ class ClientSession:
         `NotAllowed` if `auth` proves nothing. The guest's credential does not sign in any more, and other sessions of
         the guest end.
         """
-        await self._exchange.request(LinkAccount(auth.scheme, auth.credential), partial(self._linked, auth))
+        request = LinkAccount(auth.scheme, auth.credential)
+        await self._exchange.ask_then(request, LinkInfo, lambda answer: self.protocol.linked(auth, answer.token))
         # A saved session is stored with its new token before this is written, which makes the old one worthless.
         await self._exchange.ask(Confirm(), object)
-
-    def _linked(self, auth: Auth, answer: Any) -> None:
-        self.protocol.linked(auth, read(answer, LinkInfo, "answer to 'link'").token)
 
     # Open and close
 
@@ -217,7 +215,8 @@ class ClientSession:
         self, room_id: str = "", *, code: str = "", password: str = "", message_version: str = ""
     ) -> ClientRoom:
         """Take a seat: by the room's id, or by its code. For `message_version` see `join_or_create`."""
-        return await self._exchange.request(Join(room_id, code, password, message_version), self._seated)
+        request = Join(room_id, code, password, message_version)
+        return await self._exchange.ask_then(request, RoomInfo, self._seats.room_of)
 
     async def join_or_create(self, kind: str, *, where: str = "", **options: Unpack[CreateOptions]) -> ClientRoom:
         """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room.
@@ -225,7 +224,7 @@ class ClientSession:
         `message_version` is what `holdfast types` wrote: `OtherVersion` if the room's messages are not those any more.
         """
         request = JoinOrCreate(kind, where=where, **fields_of(options))
-        return await self._exchange.request(request, self._seated)
+        return await self._exchange.ask_then(request, RoomInfo, self._seats.room_of)
 
     async def my_rooms(self) -> list[RoomInfo]:
         """The rooms in which this player has a seat or a reserved one, from whichever device."""
@@ -240,9 +239,6 @@ class ClientSession:
         if not rooms:
             raise NotFound("you have no seat in any room")
         return await self.join(max(rooms, key=lambda info: info.created_at).id)
-
-    def _seated(self, answer: Any) -> ClientRoom:
-        return self._seats.room_of(read(answer, RoomInfo, "answer to a join"))
 
     # Reserve seats, and wait for one
 
@@ -322,12 +318,8 @@ class ClientSession:
             id=id,
             **fields_of(options),
         )
-        return await self._exchange.request(request, self._placed)
-
-    def _placed(self, answer: Any) -> Placement:
-        return Placement(
-            self._exchange, self._subscriptions, read(answer, PlacementInfo, "answer to 'start_placement'")
-        )
+        made = partial(Placement, self._exchange, self._subscriptions)
+        return await self._exchange.ask_then(request, PlacementInfo, made)
 
     # From the exchange
 

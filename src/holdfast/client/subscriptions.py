@@ -208,7 +208,9 @@ class PlacementProgress(Subscription):
         return self.info.status != PENDING or super().is_over
 
     def told(self, content: Any) -> None:
-        info = read(content, PlacementInfo, "state of a placement")
+        self.moved(read(content, PlacementInfo, "state of a placement"))
+
+    def moved(self, info: PlacementInfo) -> None:
         if self.info.status == PENDING:
             self.info = info
 
@@ -237,7 +239,7 @@ class Placement:
 
     async def stop(self) -> PlacementInfo:
         """Give it up, if it is still pending."""
-        await self._exchange.request(StopPlacement(self.id), self._progress.told)
+        await self._exchange.ask_then(StopPlacement(self.id), PlacementInfo, self._progress.moved)
         return self.info
 
     def __repr__(self) -> str:
