@@ -66,7 +66,7 @@ async def test_every_session_has_its_row() -> None:
     result = await result_of("demo", "--terminal", "--seconds", "1", "--bots", "3", "--cut-every", "0")
 
     rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if " connected " in line}
-    assert sorted(rows) == ["Ada", "Bo", "Cleo"]
+    assert sorted(rows) == ["Ada", "Bo", "Cleo", "all"]
     assert rows["Ada"][1:4] == ["connected", "0", "–"]
 
 

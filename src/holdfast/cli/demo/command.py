@@ -32,7 +32,7 @@ _PLAIN_DRAW_S = 1.0
 _CALM_CUT_EVERY_S = 3.0
 
 # From this width on, the table also has the latency and the coins.
-_WIDE_COLUMNS = 100
+_WIDE_COLUMNS = 108
 # The screen's lines around the rows: title, head, two rules, totals, the server, an explanation, the keys, the cursor.
 _FRAME_LINES = 11
 
@@ -252,7 +252,7 @@ def _table(bots: Sequence[Bot], total: Totals, *, is_wide: bool, hidden: int) ->
     gap = 1 if is_wide else 0
     table = Table(box=box.SIMPLE, show_footer=True, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
     table.add_column("player", Text(f"all {total.sessions}"), no_wrap=True)
-    table.add_column("status", Text(f"{total.disconnected} disconnected"), min_width=len("8 disconnected"))
+    table.add_column("status", Text(f"{total.sessions - total.disconnected} connected"), min_width=len("disconnected"))
     table.add_column("drops", str(total.drops), justify="right")
     table.add_column("last return", min_width=len("resumed +123"), no_wrap=True)
     columns: list[tuple[str, RenderableType]] = [
