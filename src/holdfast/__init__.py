@@ -1,9 +1,8 @@
 """Holdfast: the session layer for multiplayer games. Connections break; sessions don't."""
 
 from holdfast.client.connect import connect
-from holdfast.client.room import ClientRoom
+from holdfast.client.room import ClientRoom, Resynced, Unconfirmed
 from holdfast.client.saved import SessionFile, SessionStorage
-from holdfast.client.seat import Resynced, Unconfirmed
 from holdfast.client.session import ClientSession, RoomList
 from holdfast.client.subscriptions import Placement, RoomsChanged, RoomWatch
 from holdfast.core.errors import (

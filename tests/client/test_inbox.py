@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from holdfast.client.channels import Arrived
-from holdfast.client.seat import Resynced, RoomInbox
+from holdfast.client.room import Resynced, RoomInbox
 from holdfast.core.messages import Message, SeatLeft
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.client.channels import Arrived, Channels
 from holdfast.client.protocol import ClientProtocol
-from holdfast.client.seat import RoomInbox
+from holdfast.client.room import RoomInbox
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
 from holdfast.server.admission.sign_in import Welcomer

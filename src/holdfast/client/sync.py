@@ -17,8 +17,7 @@ from holdfast.client import connect as awaited_connect
 from holdfast.client import room as awaited_room
 from holdfast.client import session as awaited_session
 from holdfast.client import subscriptions as awaited
-from holdfast.client.room import several
-from holdfast.client.seat import Unconfirmed
+from holdfast.client.room import Unconfirmed, several
 from holdfast.client.session import PAGE_MAX
 from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.errors import Expired, NotSeated, SessionEnded

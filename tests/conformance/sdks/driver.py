@@ -31,7 +31,7 @@ import msgspec
 
 import holdfast
 from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome, RoomUpdated, SessionEnded
-from holdfast.client.seat import Resynced
+from holdfast.client.room import Resynced
 from tests.conformance.sdks.game import Down, Pour, State, Up, Word
 from tests.saved_sessions import storage_of, suspended
 
