@@ -45,7 +45,7 @@ MAY_IMPORT: Mapping[str, str] = {
 }
 # The parts of the server, in the order in which they build on each other: each may import those before it.
 SERVER_ORDER = (
-    *("pages", "context"),
+    "context",
     *("sessions", "messages", "rooms", "directory", "durability", "room_factory", "health", "placement"),
     *("connection", "admission", "agents", "operate", "compose", "operations", "server", "run"),
 )

@@ -20,6 +20,7 @@ KNOWN_SEEDS = {
     "a_rewound_room_is_resumed_as_if_nothing_was_lost": (11,),
     "a_client_keeps_the_channels_of_the_other_history": (53, 41, 57),
     "forks_are_not_saved": (41, 27),
+    "a_used_token_is_good_again_after_a_crash": (107, 1),
 }
 
 

@@ -25,7 +25,6 @@ from holdfast.observability.metrics import LoopLag, Metrics
 from holdfast.observability.packet_log import PacketLog, Sink, joined_sinks
 from holdfast.observability.timeline import Timelines
 from holdfast.schemas.events import ConnectionRefused, PlacementChanged
-from holdfast.schemas.frames import Reply
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
@@ -164,7 +163,7 @@ class ServerParts:
         self.sessions = self.lifecycle.registry
         self.notices = Notices(self.sessions)
         self.stored = StoredSessions()
-        self.lifetimes = Lifetimes(clock, limits, self.connections, self.lifecycle.end_session)
+        self.lifetimes = Lifetimes(clock, limits, self.lifecycle.end_session)
         self.access = Access(
             self.context,
             self.settings.store,
@@ -336,7 +335,6 @@ class ServerParts:
                 "link": self.linking.link,
             },
             stored=self.stored,
-            send=_send,
             settle=operations.settle,
         )
 
@@ -431,7 +429,7 @@ class ServerParts:
         connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]
         connections.admit = self.connection_limiter.admit
         connections.on_admit += [self.handshake.opened]
-        connections.on_lost += [self.connection_limiter.lost, lifecycle.lost]
+        connections.on_lost += [self.connection_limiter.lost, self.lifetimes.cancel, lifecycle.lost]
         connections.on_unlink += [
             lambda connection: self.metrics.connection_closed(connection.end_reason or Reason.DROPPED),
             self.connection_limiter.unlinked,
@@ -503,7 +501,6 @@ class ServerParts:
             else:
                 self.lifecycle.end_session(session, Reason.STOPPING)
         self.lifecycle.graces.stop()
-        self.lifetimes.stop()
         self.rooms.passwords.close()
         self.alarms.close()
         await self.bus.stop(limits.close_s)
@@ -512,8 +509,3 @@ class ServerParts:
         self.messages.close()
         self.events.close()
         await self.connections.wait_until_unlinked()
-
-
-def _send(session: Session, frame: Reply) -> None:
-    if session.connection is not None:
-        session.connection.send(frame)

@@ -5,9 +5,9 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from random import Random, SystemRandom
 
 from msgspec import structs
@@ -202,3 +202,10 @@ class Context:
     """For internal errors."""
     alarms: Alarms
     """For limits that were reached."""
+
+
+def page_of(names: Iterable[str], limit: int, cursor: str) -> tuple[list[str], str]:
+    """The next `limit` names after `cursor`, each once, and the cursor of the next page; empty if this is the last."""
+    # A few of very many: sorting them all would take longer.
+    page = nsmallest(limit + 1, {name for name in names if name > cursor})
+    return page[:limit], page[limit - 1] if len(page) > limit else ""

@@ -354,7 +354,7 @@ class Server:
 
     def bans(self) -> list[BanInfo]:
         """The bans in force, oldest first."""
-        return self.parts.access.bans()
+        return self.parts.access.bans.all()
 
     async def sign_out(self, player_id: str, why: str = "") -> None:
         """End all sessions of a player at once, including disconnected ones; tickets and JWTs issued before become

@@ -152,9 +152,9 @@ async def test_of_several_bans_the_longest_is_told(world: World) -> None:
     await server.ban(address="127.0.2.1", until=until + 60.0, why="narrow")
 
     access = server.parts.access
-    assert getattr(access.ban_of("ada", "127.0.2.1"), "why", None) == "for good"
-    assert getattr(access.ban_of("ada", "127.0.3.1"), "why", None) == "wide"
-    assert access.ban_of("ada", "127.1.0.1") is None
+    assert getattr(access.bans.of("ada", "127.0.2.1"), "why", None) == "for good"
+    assert getattr(access.bans.of("ada", "127.0.3.1"), "why", None) == "wide"
+    assert access.bans.of("ada", "127.1.0.1") is None
 
 
 async def test_ranges_of_ipv6_and_addresses_that_stand_for_ipv4_are_known(world: World) -> None:
@@ -164,7 +164,7 @@ async def test_ranges_of_ipv6_and_addresses_that_stand_for_ipv4_are_known(world:
     access = server.parts.access
 
     def why(peer: str) -> str:
-        ban = access.ban_of("", host_of(peer))
+        ban = access.bans.of("", host_of(peer))
         return ban.why if ban is not None else ""
 
     assert why("[2001:db8:ffff::1]:5555") == "six"
@@ -178,15 +178,15 @@ async def test_very_many_ranges_are_looked_at_by_their_length_and_not_one_by_one
     server = await serve(world)
     access = server.parts.access
     await server.ban(address="10.0.0.0/24")
-    with_one = calls_of(lambda: access.ban_of("", "10.8.0.9"))
+    with_one = calls_of(lambda: access.bans.of("", "10.8.0.9"))
     for number in range(1, 2000):
         await server.ban(address=f"10.{number // 250}.{number % 250}.0/24")
 
-    with_many = calls_of(lambda: access.ban_of("", "10.8.0.9"))
+    with_many = calls_of(lambda: access.bans.of("", "10.8.0.9"))
 
     assert with_many == with_one > 0
-    assert access.ban_of("", "10.7.249.9") is not None
-    assert access.ban_of("", "10.8.0.9") is None
+    assert access.bans.of("", "10.7.249.9") is not None
+    assert access.bans.of("", "10.8.0.9") is None
 
 
 def calls_of(work: Callable[[], object]) -> int:

@@ -227,8 +227,8 @@ async def test_bans_are_shown_page_by_page() -> None:
         await a_moment(1.0)
         desk = operator(server)
 
-        first = desk.access.ban_page(4, "")
-        second = desk.access.ban_page(4, first.cursor)
+        first = desk.access.bans.page(4, "")
+        second = desk.access.bans.page(4, first.cursor)
 
         assert [ban.subject for ban in first.bans] == [f"player:p{number}" for number in (0, 1, 2, 4)]
         assert [ban.subject for ban in second.bans] == ["player:p5", "player:p6"]

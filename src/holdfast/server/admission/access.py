@@ -16,7 +16,7 @@ from holdfast.core.records import Unreadable, decode_standing, encode
 from holdfast.core.session import Session
 from holdfast.identity.port import Identity, NotAuthentic
 from holdfast.logs import get_logger
-from holdfast.schemas.ban import BanInfo, BanPage
+from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.requests import Ban
 from holdfast.schemas.session import StandingRecord
 from holdfast.server.admission.access_records import AccessRecords
@@ -55,7 +55,7 @@ class Access:
         self._stored = stored
         self._unauthenticated = unauthenticated
         self._records = AccessRecords(context, store, fatal)
-        self._bans = Bans(context, self._records)
+        self.bans = Bans(context, self._records)
         # By player, oldest sign-out first.
         self._signed_out: dict[str, StandingRecord] = {}
         self._everybody = StandingRecord(_EVERYBODY, 0, 0.0)
@@ -63,7 +63,7 @@ class Access:
 
     async def load(self) -> None:
         """Load the records of the store, before anybody can enter."""
-        await self._bans.load()
+        await self.bans.load()
         found: list[StandingRecord] = []
         for entry in await self._records.read("standing/"):
             try:
@@ -79,14 +79,10 @@ class Access:
 
     async def stop(self, within_s: float) -> None:
         """Save what is in force, as far as time allows."""
-        self._bans.stop()
+        self.bans.stop()
         await self._records.stop(within_s)
 
     # Checks
-
-    def ban_of(self, player_id: str, address: str) -> BanInfo | None:
-        """The ban that applies to a player or an address; None if there is none."""
-        return self._bans.of(player_id, address)
 
     def check(self, identity: Identity, began: int) -> None:
         """Refuse a credential that was issued before its player was signed out everywhere: `NotAuthentic`.
@@ -108,7 +104,7 @@ class Access:
         """A session was restored from the store: end it at once if a ban or sign-out applies."""
         # A sign-out that was not saved before a crash may be the last it saw: the next one gets a higher number.
         self.sign_outs = max(self.sign_outs, session.sign_outs)
-        ban = self.ban_of(session.player_id, session.address)
+        ban = self.bans.of(session.player_id, session.address)
         if ban is not None:
             self._lifecycle.end_session(session, Reason.BANNED, ban_message(ban))
         elif session.sign_outs < self._sign_out_of(session.player_id):
@@ -120,17 +116,9 @@ class Access:
 
     # Bans
 
-    def bans(self) -> list[BanInfo]:
-        """The bans in force, oldest first."""
-        return self._bans.all()
-
-    def ban_page(self, limit: int, cursor: str) -> BanPage:
-        """A page of bans, by subject."""
-        return self._bans.page(limit, cursor)
-
     async def ban(self, request: Ban) -> BanInfo:
         """Ban a player or a range of addresses, and end their sessions."""
-        ban = self._bans.put(request)
+        ban = self.bans.put(request)
         ended: list[_Wait] = []
         if request.player:
             # Their credentials become valid again when the ban ends.
@@ -142,7 +130,7 @@ class Access:
 
     async def unban(self, subject: str) -> None:
         """Lift a ban, as in "player:ann"; `NotFound` if there is none."""
-        self._bans.lift(subject)
+        self.bans.lift(subject)
         await self._saved()
 
     # Sign-outs

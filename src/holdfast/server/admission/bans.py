@@ -17,8 +17,7 @@ from holdfast.schemas.player import PLAYER_CHARS_MAX
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import BAN_UNTIL_MAX, WHY_CHARS_MAX, Ban
 from holdfast.server.admission.access_records import AccessRecords
-from holdfast.server.context import Context
-from holdfast.server.pages import page_of
+from holdfast.server.context import Context, page_of
 
 log = get_logger("holdfast.server")
 

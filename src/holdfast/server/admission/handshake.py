@@ -85,7 +85,7 @@ class Resumer:
             return None
         if verdict is Verdict.UNKNOWN:
             return None
-        ban = self._access.ban_of(session.player_id, connection.address)
+        ban = self._access.bans.of(session.player_id, connection.address)
         if ban is not None:
             # Also for a banned address: a thief of the token at that address must not get the session.
             connection.close(Reason.BANNED, ban_message(ban))
@@ -236,7 +236,7 @@ class Handshake:
             raise ProtocolError("a hello was sent already: send one per connection")
         if self._must_wait(connection, is_resume=hello.resume is not None):
             return
-        ban = self._access.ban_of("", connection.address)
+        ban = self._access.bans.of("", connection.address)
         if ban is not None:
             # Before any check: verifying a password takes time.
             connection.close(Reason.BANNED, ban_message(ban))

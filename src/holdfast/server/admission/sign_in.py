@@ -251,7 +251,7 @@ class SignIn:
             return
         if self._is_too_late(connection):
             return
-        ban = self._access.ban_of(identity.player_id, connection.address)
+        ban = self._access.bans.of(identity.player_id, connection.address)
         if ban is not None:
             self._refuse(attempt, Reason.BANNED, ban_message(ban))
             return

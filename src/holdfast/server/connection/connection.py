@@ -443,8 +443,8 @@ class LiveConnection(Connection):
                     self._send_parts(transport, frames)
                 if self.traces is not None:
                     self._trace(len(frames), size)
-                if self._is_congested:
-                    self._check_backlog(transport)
+                if self._is_congested and transport.buffered_bytes > self._limits.write_buffer_bytes_max:
+                    self.cut(Reason.SLOW)
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._services.faults.report("writing to a connection", error, connection=self.id, peer=self.peer)
             self.cut(Reason.INTERNAL)
@@ -480,10 +480,6 @@ class LiveConnection(Connection):
         traces, self.traces = self.traces or [], None
         for trace in traces:
             trace.sent(frames, size)
-
-    def _check_backlog(self, transport: Transport) -> None:
-        if transport.buffered_bytes > self._limits.write_buffer_bytes_max:
-            self.cut(Reason.SLOW)
 
     def _acknowledge(self, frames: list[Frame], channel: Channel, *, at_once: bool) -> None:
         """No message carries the acknowledgement: send it with whatever is written anyway, otherwise by count or

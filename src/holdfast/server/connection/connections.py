@@ -9,7 +9,7 @@ from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionFlags
 from holdfast.server.connection.connection import LiveConnection
-from holdfast.server.context import Clock, Deadlines
+from holdfast.server.context import Clock
 
 
 class Connections:
@@ -140,24 +140,15 @@ class Lifetimes:
     """Ends connected sessions that are idle or too old.
 
     A session is idle when its client has sent no message and no request and acknowledged nothing for `idle_s`; pongs do
-    not count as activity. Activity does not move a deadline; one that is reached too early is set again.
+    not count as activity. One timer per connection, so that a disconnected session keeps none: activity does not reset
+    it; a timer that fires too early is restarted.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        limits: Limits,
-        connections: Connections,
-        end_session: Callable[[Session, Reason, str], None],
-    ) -> None:
-        self._now = clock.now
+    def __init__(self, clock: Clock, limits: Limits, end_session: Callable[[Session, Reason, str], None]) -> None:
+        self._clock = clock
         self._limits = limits
-        self._connections = connections
         self._end_session = end_session
-        self._deadlines = Deadlines(
-            clock, lambda _, connection_id: connections.get(connection_id) is not None, self._check
-        )
-        self.stop = self._deadlines.stop
+        self._timers: dict[LiveConnection, asyncio.TimerHandle] = {}
 
     def begin(self, connection: LiveConnection, session: Session) -> None:
         """The connection belongs to the session."""
@@ -165,13 +156,19 @@ class Lifetimes:
         idle_at = [session.last_active_at + limits.idle_s] if limits.idle_s else []
         old_at = [session.created_at + limits.session_age_max_s] if limits.session_age_max_s else []
         if idle_at or old_at:
-            self._deadlines.add(min(idle_at + old_at), connection.id)
+            ends_at = min(idle_at + old_at)
+            self._timers[connection] = self._clock.loop.call_at(ends_at, self._check, connection)
 
-    def _check(self, connection_id: str) -> None:
-        connection = self._connections.get(connection_id)
-        if connection is None or connection.session is None:
+    def cancel(self, connection: LiveConnection) -> None:
+        timer = self._timers.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _check(self, connection: LiveConnection) -> None:
+        self._timers.pop(connection, None)
+        session, limits, now = connection.session, self._limits, self._clock.now()
+        if session is None or not connection.is_open:
             return
-        session, limits, now = connection.session, self._limits, self._now()
         if limits.idle_s and now >= session.last_active_at + limits.idle_s:
             self._end_session(session, Reason.IDLE, f"the session was idle for {limits.idle_s:g} s")
         elif limits.session_age_max_s and now >= session.created_at + limits.session_age_max_s:

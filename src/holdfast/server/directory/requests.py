@@ -40,13 +40,11 @@ class RequestHandler:
         operations: Mapping[str, Operation],
         *,
         stored: StoredSessions,
-        send: Callable[[Session, Reply], None],
         settle: Callable[[Session], None],
     ) -> None:
-        """`send` writes to the connection of a session, if any; `settle` is called when a request has been answered."""
+        """`settle` is called when a request has been answered."""
         self._operations = operations
         self._stored = stored
-        self._send = send
         self._settle_operation = settle
         self._limits = context.limits
         self._faults = context.faults
@@ -67,7 +65,7 @@ class RequestHandler:
         is_new = request.id > session.last_request
         if not is_new and request.operation not in READS:
             if (reply := session.reply_to(request.id)) is not None:
-                self._send(session, reply)
+                _send(session, reply)
             return
         queue = self._queues.get(session, deque())
         if any(waiting.id == request.id for waiting in queue):
@@ -126,7 +124,7 @@ class RequestHandler:
                 session.last_request = max(session.last_request, request.id)
                 if request.operation not in READS:
                     session.replied(kept)
-                self._send(session, sent)
+                _send(session, sent)
                 self._settle(session)
         finally:
             self._settle(session)
@@ -179,3 +177,8 @@ class RequestHandler:
         except DECODE_ERRORS as error:
             raise Invalid(f"{request.operation}: {error}") from None
         return await operation(session, arguments)
+
+
+def _send(session: Session, reply: Reply) -> None:
+    if session.connection is not None:
+        session.connection.send(reply)

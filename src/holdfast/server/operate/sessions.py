@@ -19,10 +19,9 @@ from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.projection import project
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
 from holdfast.server.admission.sign_in import store_busy
-from holdfast.server.context import Context
+from holdfast.server.context import Context, page_of
 from holdfast.server.directory.directory import Directory
 from holdfast.server.operate.rooms import until_saved
-from holdfast.server.pages import page_of
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 from holdfast.stores.port import StoreError
 
